@@ -148,7 +148,7 @@ def test_columns_in_every_container_in_blocks_saved_and_exported(name, tmp_path)
     model = onefold.load(tmp_path / "m")
     for use in ("csv", "parquet", "arrow"):
         np.testing.assert_array_equal(model.predict(used[use]), expected)
-        blocks = [predicted for _, predicted in model.predict_blocks(used[use], 5)]
+        blocks = [model.on_matrix("predict", X) for _, X in model.matrix_blocks(used[use], 5)]
         np.testing.assert_allclose(np.concatenate(blocks), expected, rtol=1e-9)
     if kind is not DateColumn:
         np.testing.assert_allclose(in_onnx(model, table), expected, rtol=1e-9)

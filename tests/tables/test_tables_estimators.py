@@ -329,8 +329,8 @@ def test_names_without_a_meaning_are_refused_before_a_plan_is_told(plain, capsys
         ),
         ("t.csv", "colour", {"intervals": "cv+"}, "intervals is for regression, and 'colour' holds cla"),
         ("t.csv", "colour", {"target_transform": "log"}, "target_transform is for regression, and 'col"),
-        ("t.csv", 3, {}, "target='3'"),
-        ("t.csv", "y", {"groups": 3}, "groups='3'"),
+        ("t.csv", 3, {}, "no column '3'"),
+        ("t.csv", "y", {"groups": 3}, "no column '3'"),
     ],
 )
 def test_settings_that_do_not_suit_the_table(plain, table, target, options, message):

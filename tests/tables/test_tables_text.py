@@ -17,21 +17,23 @@ import pyarrow.parquet
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from onefold.tables.findings import column_notes
 
 from onefold import TableClassifier, TableRegressor
 from onefold.tables import (
     CategoryColumn,
+    Learner,
     Reading,
     TableError,
     TableRows,
     learn_preparation,
     open_table,
-    rows_on_disk,
 )
 from onefold.tables.errors import Remedy
+from onefold.tables.findings import column_notes
 from onefold.tables.reading import FORMATS, NumberFormat, is_number
 from onefold.tables.text import TypeFinder
+from onefold.tables.training import learn_from_disk
+from onefold.tables.training import written as write_matrix
 
 QUICK = {"simple": True, "gammas": [0.1], "alphas": [0.1], "cv": 3}
 POINT, COMMA = Reading(), Reading(decimal=",")
@@ -374,19 +376,22 @@ def test_spreads_that_would_over_and_underflow(tmp_path):
         expected = (base - base.mean()) / base.std()
         np.testing.assert_allclose(preparation.transform(rows)[:, 0], expected, rtol=1e-12)
         pa.parquet.write_table(rows.columns, tmp_path / "t.parquet")
-        found = rows_on_disk(tmp_path / "t.parquet", "y", tmp_path / "rows.npy", block=7)
-        np.testing.assert_allclose(found.X[:, 0], expected, rtol=1e-6)
+        source, learner = open_table(tmp_path / "t.parquet"), Learner(["y"])
+        learn_from_disk(source, ["y"], learner, block=7)
+        X = write_matrix(learner.finish(), source.typed_batches(7), N, tmp_path / "rows.npy")
+        np.testing.assert_allclose(X[:, 0], expected, rtol=1e-6)
 
 
 def test_a_full_disk_is_said_in_one_sentence(tmp_path, monkeypatch):
     numbered(tmp_path, X)
+    rows = open_table(tmp_path / "t.csv").read()
 
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np.lib.format, "open_memmap", full)
     with pytest.raises(TableError, match=r"can't be written .*\(no space left on device\); make room"):
-        rows_on_disk(tmp_path / "t.csv", "y", tmp_path / "rows.npy")
+        write_matrix(learn_preparation(rows), [rows], N, tmp_path / "rows.npy")
     assert os.listdir(tmp_path) == ["t.csv"]
 
 
