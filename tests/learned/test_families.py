@@ -100,20 +100,6 @@ def test_kernels_of_any_kind_side_by_side() -> None:
         assert np.isfinite(model.cv_results_[name]).all()
 
 
-@pytest.mark.parametrize(
-    ("kernel", "words"),
-    [
-        ([], "empty list"),
-        (["rbf", "precomputed"], "cannot be one of several"),
-        (["rbf", "best"], "best"),
-        (["rbf", 3], "kernel"),
-    ],
-)
-def test_lists_that_make_no_sense(kernel, words) -> None:
-    with pytest.raises((ValueError, TypeError), match=words):
-        LSSVRCV(kernel).fit(X, Y)
-
-
 # -- the rule of choice, by hand: rows few enough for losses that are written down -------------------
 
 
@@ -173,17 +159,14 @@ def test_the_simplest_within_the_noise_of_the_best(losses, groups, weight, chose
 
 @pytest.mark.parametrize("size", [1e-300, 1e-150, 1.0, 1e150, 1e300])
 def test_paired_differences(size) -> None:
-    one, two, d = size * np.array(NEAR), size * np.array(BEST), np.array([4.0, -2.0, 1.0, 1.0])
-    for weight, v in ((None, np.ones(4)), (HARDLY, HARDLY)):
-        mean, error = paired_difference(one, two, weight)
+    """Of rows that were tested in both."""
+    one, two = size * np.array([*NEAR, np.nan]), size * np.array([*BEST, 3.0])
+    d = np.array([4.0, -2.0, 1.0, 1.0])
+    for v in (np.ones(4), HARDLY):
+        mean, error = paired_difference(one, two, np.append(v, 7.0))
         assert_allclose(mean, size * (v @ d / v.sum()))
         literal = np.sqrt(np.sum(v**2 * (d - v @ d / v.sum()) ** 2)) / v.sum()
         assert_allclose(error, size * literal, rtol=1e-12)
-
-
-def test_rows_that_were_not_tested_do_not_count() -> None:
-    one, two = np.array([5.0, np.nan, 2.0]), np.array([1.0, 3.0, 2.0])
-    assert_allclose(paired_difference(one, two, None), (2.0, np.sqrt(2)))
     assert paired_difference(one * np.nan, two, None) == (0.0, 0.0)
 
 
@@ -200,37 +183,37 @@ def test_a_classifier_counts_errors() -> None:
 # -- the end of a grid -------------------------------------------------------------------------------
 
 
-def table(cells):
-    """Results of cells (kernel, metric, round, gamma, alpha, score)."""
-    names = ("kernel", "metric", "round", "gamma", "alpha")
-    columns = {
-        f"param_{name}": np.ma.MaskedArray([one[i] for one in cells]) for i, name in enumerate(names)
-    }
-    return columns | {"mean_test_score": np.array([one[5] for one in cells])}
-
-
-END = [
-    *(("rbf", "none", 0, g, 1.0, -abs(g - 0.1)) for g in (0.1, 1.0, 10.0)),
-    *(("laplacian", "none", 0, g, 1.0, 0.0) for g in (0.1, 1.0, 10.0)),
-]
-FLAT = [
-    *(("rbf", "none", 0, g, 1.0, s) for g, s in ((0.1, 1.0), (1.0, 1.0), (10.0, 0.0))),
-    *(("laplacian", "none", 0, g, 1.0, -g) for g in (0.1, 1.0, 10.0)),
-]
-LATER = [  # widths of later rounds have no end, but ridges do
-    *(("rbf", "none", 0, 1.0, a, -1.0) for a in (0.01, 0.1, 1.0)),
-    *(("rbf", "full", 1, g, 0.01, -g) for g in (0.5, 1.0, 2.0)),
-    ("rbf", "full", 1, 0.5, 0.1, -0.9),
-]
-ALONE = [(k, "full", 1, g, g, -g) for k, g in (("rbf", 0.1), ("matern12", 0.3), ("laplacian", 1.0))]
+WIDTHS_OF, FLAT = (0.1, 1.0, 10.0), ((0.1, 1.0), (1.0, 1.0), (10.0, 0.0))
+PLAIN_OTHER = [("laplacian", 0, g, 1.0, -g) for g in WIDTHS_OF]
 
 
 @pytest.mark.parametrize(
-    ("cells", "best", "ends"),
-    [(END, 0, ["smallest gamma"]), (FLAT, 0, []), (LATER, 3, ["smallest alpha"]), (ALONE, 0, [])],
+    ("cells", "best", "ends"),  # cells: kernel, round, gamma, alpha, score
+    [
+        ([*(("rbf", 0, g, 1.0, -abs(g - 0.1)) for g in WIDTHS_OF), *PLAIN_OTHER], 0, ["smallest gamma"]),
+        ([*(("rbf", 0, g, 1.0, s) for g, s in FLAT), *PLAIN_OTHER], 0, []),
+        (  # widths of later rounds have no end, but ridges do
+            [("rbf", 0, 1.0, a, -1.0) for a in (0.01, 0.1, 1.0)]
+            + [("rbf", 1, g, 0.01, -g) for g in (0.5, 1.0, 2.0)]
+            + [("rbf", 1, 0.5, 0.1, -0.9)],
+            3,
+            ["smallest alpha"],
+        ),
+        ([(k, 1, g, g, -g) for k, g in (("rbf", 0.1), ("matern12", 0.3), ("laplacian", 1.0))], 0, []),
+        # A family without a width ends with its own ridges.
+        (
+            [("linear", 0, np.nan, a, a) for a in (1e-6, 1e-5, 1e-4)] + [("rbf", 0, 9.0, 1e-5, 0.0)],
+            2,
+            ["largest alpha"],
+        ),
+    ],
 )
 def test_the_end_of_a_grid_is_looked_for_within_a_family(cells, best, ends) -> None:
-    assert edges(table(cells), best) == ends
+    columns = [
+        np.ma.masked_invalid(one) if k == 2 else np.array(one) for k, one in enumerate(zip(*cells))
+    ]
+    names = ("param_kernel", "param_round", "param_gamma", "param_alpha", "mean_test_score")
+    assert edges(dict(zip(names, columns)), best) == ends
 
 
 def test_one_cell_of_each_track_has_no_end_to_warn_of() -> None:
