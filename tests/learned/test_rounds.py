@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from benchmarks.honesty import draw, losses_of_constant, one_draw, seen_metric
-from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVC
+from onefold import LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import ConjugateGradients, Nystroem
 from onefold.kernels import RBF
 from onefold.search.loop import Search
@@ -124,15 +124,6 @@ def test_the_last_fit(refit, metric, rows) -> None:
     assert_array_equal(model.expansion_.centres, fixed.expansion_.centres)
     name = model.approximation_["fitted_with"]["name"]
     assert name == ("nystroem" if refit == "same" else "exact")
-
-
-def test_other_machines_with_what_was_chosen() -> None:
-    model = LSSVCCV("rbf", metric="full", **SMALL).fit(X, ONE > 0)
-    kernel = RBF(model.gamma_, metric=model.metric_)
-    fixed = LSSVC(kernel, alpha=model.alpha_).fit(X, ONE > 0)
-    assert_allclose(model.decision_function(NEW), fixed.decision_function(NEW), rtol=1e-9, atol=1e-9)
-    few = SparseLSSVC(kernel=kernel, n_centres=15).fit(X, ONE > 0)
-    assert_array_equal(few.expansion_.kernel.metric.values, model.metric_)
 
 
 # -- on noise no reported score claims what is not there; benchmarks/honesty.py has the long version --
