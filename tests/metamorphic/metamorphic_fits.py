@@ -203,14 +203,13 @@ def spread(case: Case, y: Any) -> float:
 
 ALL = "ONEFOLD_METAMORPHIC" in os.environ
 EXPLORES = bool(os.environ.get("ONEFOLD_EXPLORE"))
-MORE = 10  # times as many examples where new ones are looked for
+MORE = 20  # examples where new ones are looked for
 
 
 def relation(
     keep: Callable[[Case], bool] = lambda case: True,
     *,
     share: int = 1,
-    examples: int = 2,
     criterion: Sequence[Any] = (),
     **drawn: Sequence[Any],
 ) -> Any:
@@ -222,8 +221,8 @@ def relation(
     in the environment every relation sees everything. A relation of criteria sees all of its cases
     with each `criterion`.
 
-    The first example has the first of all values `drawn` from, the next ones are random: the same
-    every time, unless new ones are looked for (`make explore`).
+    Values `drawn` from take turns, too: every case sees one of them. With `make explore` many are drawn
+    anew, and with them the rows.
     """
 
     def decorate(body: Any) -> Any:
@@ -239,17 +238,15 @@ def relation(
         each = [(case, {"criterion": one}) for case, one in product(chosen, criterion)]
         each = each or [(case, {}) for case in chosen]
         names = ["-".join(map(str, (case, *more.values()))) for case, more in each]
+        turns = [(*one, turn) for turn, one in enumerate(each)]
 
         @pytest.mark.hypothesis  # the name under which `make explore` finds what draws examples
-        @pytest.mark.parametrize(("case", "more"), each, ids=names)
-        def test(case: Case, more: dict[str, Any]) -> None:
-            rng = np.random.default_rng(None if EXPLORES else zlib.crc32(str(case).encode()))
-            for example in range(examples * (MORE if EXPLORES else 1)):
-                number = int(rng.integers(2**16)) if example else 0
-                places = {
-                    name: rng.integers(len(values)) if example else 0 for name, values in drawn.items()
-                }
-                given = {name: drawn[name][place] for name, place in places.items()}
+        @pytest.mark.parametrize(("case", "more", "turn"), turns, ids=names)
+        def test(case: Case, more: dict[str, Any], turn: int) -> None:
+            rng = np.random.default_rng()
+            examples = rng.integers(2**16, size=(MORE, 2)).tolist() if EXPLORES else [(0, turn)]
+            for number, place in examples:
+                given = {name: values[place % len(values)] for name, values in drawn.items()}
                 try:
                     body(case, draw(case, number), **more, **given)
                 except Exception as error:

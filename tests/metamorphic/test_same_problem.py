@@ -30,7 +30,7 @@ def test_rows_permuted(case: Case, data: Data, order: int) -> None:
     agree(fit(case, data), fit(case, data.rows(index)), size=spread(case, data.y), rows=index)
 
 
-@relation(share=3, examples=1)
+@relation(share=3)
 def test_predictions_row_by_row(case: Case, data: Data) -> None:
     """What else is asked for changes no answer."""
     found, (_, Z) = fit(case, data), inputs(case, data)
@@ -70,7 +70,6 @@ def test_frames_and_orders(case: Case, data: Data, container: Any) -> None:
 
 @relation(
     lambda case: case.kernel.sparse_rows and case.way.sparse_rows and case.way.name != "kmeans",
-    examples=1,
 )
 def test_sparse_rows(case: Case, data: Data) -> None:
     """Not with k-means, which gives way to pivoting for sparse rows."""
@@ -81,7 +80,7 @@ def test_sparse_rows(case: Case, data: Data) -> None:
     agree(found, same, size=spread(case, data.y))
 
 
-@relation(lambda case: case.kernel.name != "precomputed", examples=1)
+@relation(lambda case: case.kernel.name != "precomputed")
 def test_single_precision_rows(case: Case, data: Data) -> None:
     """Rows that float32 holds exactly: the same bits, but where features of landmarks are float32."""
     found = fit(case, data)
@@ -95,7 +94,7 @@ def test_single_precision_rows(case: Case, data: Data) -> None:
 # -- the same call, the same bits -----------------------------------------------------------------------
 
 
-@relation(examples=1)
+@relation()
 def test_again_and_on_two_threads(case: Case, data: Data) -> None:
     """Also with the same object, after a fit to something else: nothing is left over."""
     one, two = fit(case, data), fit(case, data, n_jobs=2)
@@ -110,7 +109,7 @@ def test_again_and_on_two_threads(case: Case, data: Data) -> None:
     assert_array_equal(values_of(case, again, Z), one.values)
 
 
-@relation(lambda case: case.kernel.saved, examples=1)
+@relation(lambda case: case.kernel.saved)
 def test_from_a_file(case: Case, data: Data) -> None:
     found, (_, Z) = fit(case, data), inputs(case, data)
     with tempfile.TemporaryDirectory() as folder:

@@ -62,7 +62,7 @@ def test_heldout_predictions_are_those_of_refits(case: Case, data: Data, weighte
         assert_allclose(found.heldout[test], refit.values, rtol=0, atol=bound)
 
 
-@relation(lambda c: selects(c) and not c.way.picks, examples=1)
+@relation(lambda c: selects(c) and not c.way.picks)
 def test_the_final_model_is_the_fixed_one(case: Case, data: Data) -> None:
     found = fit(case, data, refit="same")
     fixed = _fixed(case, EXACT if case.way.name == "auto" else case.way)
@@ -82,7 +82,7 @@ def test_the_best_score_is_that_of_the_heldout_predictions(
     assert_allclose(found.model.best_score_, np.mean(scores), rtol=1e-6)
 
 
-@relation(lambda c: selects(c) and c.way.name in ("exact", "nystroem", "toeplitz"), examples=1)
+@relation(lambda c: selects(c) and c.way.name in ("exact", "nystroem", "toeplitz"))
 def test_leave_one_out_is_as_many_folds_as_rows(case: Case, data: Data) -> None:
     """Its own closed form against that of the blocks; scored together against row by row."""
     X, _ = inputs(case, data)
@@ -129,7 +129,7 @@ def test_folds_given_as_indices(case: Case, data: Data, splitter: Any) -> None:
     assert_array_equal(named.scores, listed.scores)
 
 
-@relation(searches, share=2, examples=1)
+@relation(searches, share=2)
 def test_folds_in_another_order(case: Case, data: Data) -> None:
     turned = replace(data, cv=[(train[::-1], test[::-1]) for train, test in data.cv[::-1]])
     one, two = fit(case, data), fit(case, turned)

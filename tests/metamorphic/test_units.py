@@ -63,14 +63,13 @@ def test_a_linear_kernel_with_an_intercept_moved(case: Case, data: Data, shift: 
 @relation(
     lambda case: case.way.name not in _COLUMNS_MATTER and case.kernel.name != "precomputed",
     share=2,
-    examples=1,
 )
 def test_a_feature_twice(case: Case, data: Data) -> None:
     """Every column twice doubles squared and absolute distances and inner products alike."""
     matches(case, data, data.features(lambda A: np.hstack([A, A]), square=2.0, absolute=2.0))
 
 
-@relation(lambda case: case.kernel.radial, share=2, examples=1, level=[1e3])
+@relation(lambda case: case.kernel.radial, share=2, level=[1e3])
 def test_a_constant_column(case: Case, data: Data, level: float) -> None:
     matches(case, data, data.features(lambda A: np.column_stack([A, np.full(len(A), level)])))
 
@@ -134,7 +133,7 @@ def test_several_targets_are_each_on_their_own(case: Case, data: Data, size: flo
         agree(alone, both.read(lambda values, place=place: values[:, place]), size=spread(case, y))
 
 
-@relation(shiftable, share=2, examples=1, level=[7.0, 1e-9])
+@relation(shiftable, share=2, level=[7.0, 1e-9])
 def test_a_constant_target_is_predicted(case: Case, data: Data, level: float) -> None:
     found = fit(case, replace(data, y=np.full(len(data.y), level)))
     assert_allclose(found.values, level, rtol=1e-9)
