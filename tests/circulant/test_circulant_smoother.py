@@ -123,23 +123,6 @@ def test_any_shape_with_negative_eigenvalues_set_to_zero(shape, empty, log_alpha
     check(smoother, U, Y, border, [2.0**log_alpha], rtol=1e-6, atol=1e-6)
 
 
-def test_negative_eigenvalues_are_refused_or_clipped() -> None:
-    row = first_row(RBF(1e-3), (4, 5), (1.0, 1.0), NP)
-    indefinite = CirculantSpectrum.of(row, "raise")
-    assert indefinite.negative == np.count_nonzero(np.linalg.eigvalsh(dense_matrix(row)) < 0) > 0
-    smoother = CirculantSmoother(indefinite, 20, fit_intercept=True)
-    with pytest.raises(ValueError, match=r"not positive.*negative=\"clip\""):
-        smoother.residuals(np.ones((20, 1)), [0.1])
-    enough = -indefinite.smallest * 1.01
-    assert np.isfinite(smoother.residuals(np.ones((20, 1)), [enough])).all()
-    assert indefinite.positive_with([0.1, enough]).tolist() == [False, True]
-    clipped = CirculantSpectrum.of(row, "clip")
-    assert clipped.clipped
-    assert clipped.negative == indefinite.negative
-    assert clipped.eigenvalues.min() == 0
-    assert clipped.positive_with([1e-8]).all()
-
-
 @pytest.mark.parametrize("library", ["torch", "array_api_strict"])
 @pytest.mark.parametrize("n", [24, 22])
 def test_other_array_libraries_agree(library, n) -> None:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
 import dask.array as da
 import distributed
@@ -171,7 +170,3 @@ def _until(true, seconds: float = 30.0) -> None:
         if time.monotonic() > end:
             raise TimeoutError
         time.sleep(0.05)
-
-
-def test_workers_leave_no_files_behind():
-    assert not Path("dask-scratch-space").exists()

@@ -15,8 +15,6 @@ from sklearn.base import clone
 import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, SparseLSSVC, SparseLSSVR, open_parquet
 from onefold.approximations import Nystroem
-from onefold.rows import opened
-from onefold.rows.dask import Partition
 
 
 @pytest.fixture
@@ -111,21 +109,6 @@ def test_other_approximations_are_refused_before_any_work(table, approximation):
     for kind in (LSSVR, LSSVRCV):
         with pytest.raises(ValueError, match=r'needs all rows in one place.*approximation="nystroem"'):
             kind(approximation=approximation).fit(X, table.y)
-
-
-def test_rows_by_number_and_blocks_that_are_views(table):
-    assert np.shares_memory(Partition(table.X, None, np.float64)[100:200], table.X)
-    assert Partition(table.X.astype(np.int8), None, np.float64)[5:9].shape == (4, 3)
-    lazy = opened(da.from_array(table.X, chunks=((100, 0, 600), 3)))
-    index = np.array([699, 0, 100, 99, 0])
-    np.testing.assert_array_equal(lazy[index], table.X[index])
-    np.testing.assert_array_equal(lazy[10:20], table.X[10:20])
-    some = lazy.only([1, 99, 100, 650])
-    np.testing.assert_array_equal(some[np.array([2, 0])], table.X[[100, 1]])
-    assert [(n, (s.start, s.stop)) for n, s, _ in some.pieces()] == [(0, (0, 2)), (2, (2, 4))]
-    assert some.variance() == pytest.approx(table.X[[1, 99, 100, 650]].var(), rel=1e-12)
-    with pytest.raises(ValueError, match="sort the numbers"):
-        lazy.only([2, 1])
 
 
 def test_partitioned_parquet(table, frame, tmp_path):
@@ -247,15 +230,6 @@ def test_rows_that_are_refused(table, rows, words):
 def test_machines_that_need_all_rows_are_refused(table, machine, words):
     with pytest.raises(ValueError, match=words):
         machine.fit(chunked(table.X), table.labels if isinstance(machine, SparseLSSVC) else table.y)
-
-
-def test_wrong_columns_are_told_before_anything_is_computed(table, frame):
-    named, rows = model().fit(frame, table.y), dd.from_pandas(frame, npartitions=2)
-    for wrong, words in ((rows[["a", "b"]], "now missing"), (rows[["c", "b", "a"]], "same order")):
-        with pytest.raises(ValueError, match=words):
-            named.predict(wrong)
-    with pytest.raises(ValueError, match="2 features"):
-        model().fit(table.X, table.y).predict(da.from_array(table.X[:, :2]))
 
 
 OTHER_VALUES = "has other values, or another order of rows, than when it was"

@@ -12,9 +12,9 @@ from sklearn.model_selection import KFold, TimeSeriesSplit
 
 from onefold import LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Grid
-from onefold.approximations.grid import low_rank_factor, separable, solve_shifted
+from onefold.approximations.grid import solve_shifted
 from onefold.expansions import GridExpansion
-from onefold.expansions.grid import Lattice, half_width, make_lattice
+from onefold.expansions.grid import Lattice, make_lattice
 from onefold.kernels import RBF, Kernel, Laplacian, Matern
 from tests.smoothers.dense_twin import solve
 
@@ -89,29 +89,8 @@ class TestLattice:
         assert np.unique(lattice.points()[:, 1]).size == lattice.counts[1]
         assert lattice.inside(np.array([[0.5, 1.0]])).all()
 
-    def test_the_size_follows_range_and_width(self) -> None:
-        assert_allclose(half_width(RBF(2.0), 3, 1), np.sqrt(np.log(2) / 2), rtol=0.02)
-        wide = make_lattice(RBF(0.1), np.zeros(2), np.ones(2))
-        narrow = make_lattice(RBF(100.0), np.zeros(2), np.array([1.0, 3.0]))
-        assert wide.counts == (8, 8)
-        assert narrow.counts[0] < narrow.counts[1]
-        huge = make_lattice(RBF(1e9), np.zeros(3), np.ones(3))
-        assert huge.counts == (32, 32, 32)
-
 
 class TestLowRank:
-    @pytest.mark.parametrize("kernel", [RBF((0.5, 2.0)), Laplacian(0.3), Matern(0.7), Matern(2.0, 2.5)])
-    def test_the_factor(self, kernel: Any) -> None:
-        lattice = Lattice(np.zeros(2), np.array([0.3, 0.2]), (7, 9))
-        points = lattice.points()
-        assert separable(kernel, lattice) == (not isinstance(kernel, Matern))
-        L = low_rank_factor(kernel, lattice, 1e-8)
-        assert_allclose(L.T @ L, kernel(points, points), atol=1e-7)
-        short = low_rank_factor(kernel, lattice, 0.5)
-        assert short.shape[0] < L.shape[0]
-        assert np.linalg.norm(short.T @ short - kernel(points, points), 2) < 1.0
-        assert low_rank_factor(kernel, lattice, 0.5, limit=short.shape[0] - 1) is None
-
     def test_both_solvers_agree(self, monkeypatch: pytest.MonkeyPatch) -> None:
         X, y = plane(90)
         grid = {"gammas": [0.5], "alphas": [0.1, 1.0], "approximation": FINE}

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from onefold import LSSVR, linalg
-from onefold.linalg import free_memory_of, host_array, to_numpy
+from onefold.linalg import free_memory_of, to_numpy
 from onefold.linalg.dense import add_gram, invert_lower, mirror, solve_positive
 
 LIBRARIES = ["numpy", "torch", "array_api_strict"]
@@ -56,12 +56,6 @@ def test_a_gram_matrix_is_added_or_begun(library, fresh) -> None:
     total = xp.asarray(start.copy())
     add_gram(total, xp.asarray(tile), fresh=fresh)
     assert_allclose(to_numpy(mirror(total)), tile.T @ tile + (0 if fresh else start), atol=1e-13)
-
-
-@pytest.mark.parametrize("given", [["a"], np.array([1j])])
-def test_what_is_no_real_number_does_not_come_to_the_host(given) -> None:
-    with pytest.raises(TypeError):
-        host_array(given)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -1,7 +1,6 @@
 """Pruned machines against refits from scratch."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -33,14 +32,6 @@ def _solve_cawley(K_rows, K_centres, y, mu, v=None):
     system = np.block([[omega, phi[:, None]], [phi[None, :], np.array([[v.sum()]])]])
     solution = np.linalg.lstsq(system, np.append(K_rows.T @ (v * y), v @ y), rcond=1e-12)[0]
     return solution[:-1], solution[-1]
-
-
-def test_sizes_fall_by_a_twentieth_and_end_where_told():
-    sizes = prune_sizes(500, 10, 0.05)
-    assert sizes[0] == 500
-    assert sizes[-1] == 10
-    assert all(a - b == max(1, round(0.05 * a)) for a, b in pairwise(sizes[:-1]))
-    assert prune_sizes(5, 5, 0.05) == [5]
 
 
 def test_every_size_is_a_refit_from_scratch(data):

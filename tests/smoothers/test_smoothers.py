@@ -179,17 +179,6 @@ def test_the_route_follows_the_cost_model(n, ridges, settings, name) -> None:
     assert choose_route(n, ridges, "heldout", **settings).name == name
 
 
-def test_costs_and_memory_follow_the_route() -> None:
-    few, many = (choose_route(1000, ridges, "heldout") for ridges in (3, 11))
-    assert "3 ridge values" in few.reason
-    assert few.cost < many.cost == 12.0
-    alone, two = (choose_route(1000, ridges, "coefficients") for ridges in (1, 2))
-    assert alone.name == "cholesky"
-    assert (alone.matrices(0), two.matrices(0), many.matrices(5)) == (1, 2, 5)  # over the matrix itself
-    assert choose_route(8000, 20, "heldout").matrices(5) == 2.7
-    assert [choose_route(8000, 2, "heldout").matrices(folds) for folds in (1, 2)] == [2, 2.75]
-
-
 @pytest.mark.parametrize("kind", ["none", "ones"])
 def test_a_smooth_kernel_on_two_features_has_a_thin_factor_of_full_digits(kind) -> None:
     X = np.random.default_rng(2).standard_normal((1100, 2))
