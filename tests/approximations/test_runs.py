@@ -66,14 +66,6 @@ def test_what_cannot_be_refitted_is_refused_at_the_start(monkeypatch):
         started(Nystroem(2), refit="exact")
 
 
-def test_landmarks_are_placed_once_where_the_kernel_has_no_say():
-    run = started(Nystroem(9, method="uniform"))
-    first, second = (run.model(RBF(g)).expansion(1.0).centres for g in (0.1, 1.0))
-    np.testing.assert_array_equal(first, second)
-    assert run.shared is not None
-    assert started(Nystroem(9, method="rpcholesky")).shared is None
-
-
 def test_criteria_that_hold_nothing_out_build_no_splits(monkeypatch):
     class Splitter:
         def get_n_splits(self, X=None, y=None, groups=None):
@@ -89,24 +81,6 @@ def test_criteria_that_hold_nothing_out_build_no_splits(monkeypatch):
         for cv in ("five", 1, 1000):
             with pytest.raises(ValueError, match="cv"):
                 LSSVRCV(**settings, cv=cv).fit(X, Y)
-
-
-@pytest.mark.parametrize("approximation", [Circulant(), Toeplitz()], ids=repr)
-def test_the_remedy_for_weights_names_what_can_do_the_same(approximation: Any) -> None:
-    weighted = Problem(X, Y[:, None], np.linspace(1.0, 2.0, len(X)), True)
-    for folds, able in ((0, True), (5, False)):
-        with pytest.raises(ValueError, match="has no place for sample or class weights") as refusal:
-            approximation.start(weighted, [RBF()], Workload(folds=folds))
-        assert ('"cg"' in str(refusal.value)) is able
-
-
-def test_free_memory_is_read_once_per_fit(monkeypatch):
-    asked = []
-    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: asked.append(0) or 10**10)
-    run = started(Nystroem(9), refit="exact")
-    assert run.at_once >= 1
-    assert run.refit.free is run.free
-    assert len(asked) == 1
 
 
 @pytest.mark.parametrize(

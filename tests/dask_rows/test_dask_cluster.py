@@ -79,21 +79,6 @@ def test_a_worker_that_dies_inside_a_task_changes_nothing(table, client, summed,
     np.testing.assert_array_equal(calm.expansion_.coef, there.expansion_.coef)
 
 
-def test_a_worker_that_is_killed_with_what_it_holds_changes_nothing(table, client, summed):
-    killed = []
-
-    def kill(event):
-        if not killed:
-            pid = next(iter(client.run(os.getpid).values()))
-            os.kill(pid, signal.SIGKILL)
-            killed.append(pid)
-
-    lazy = client.persist(lazy_rows(table))
-    here, there = model().fit(table.X, table.y), model(client=client, callback=kill).fit(lazy, table.y)
-    assert killed
-    assert_same_search(here, there, table.X)
-
-
 def test_rows_that_cannot_be_made_again(table, client, summed):
     future = client.scatter(table.X)
     lazy = da.from_delayed(future, table.X.shape, dtype=float)

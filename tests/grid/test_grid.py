@@ -68,13 +68,6 @@ class TestLattice:
         if kernel.one_width:  # the values at the nodes, as a kernel without its own gets them
             assert_allclose(Kernel.on_grid(kernel, axes), kernel.on_grid(axes), rtol=1e-12, atol=1e-14)
 
-    @pytest.mark.parametrize("scale", [1e-120, 1e-12, 1e12, 1e120])
-    def test_the_size_does_not_depend_on_the_unit_of_the_features(self, scale: float) -> None:
-        highest = np.array([3.0, 5.0])
-        for make in (lambda c: RBF(0.5 / c**2), lambda c: Laplacian(0.5 / c) * RBF(0.5 / c**2)):
-            expected = make_lattice(make(1.0), 0 * highest, highest).counts
-            assert make_lattice(make(scale), 0 * highest, scale * highest).counts == expected
-
     def test_a_constant_feature_has_the_kernels_own_extent_but_is_never_finer_than_rounding(
         self,
     ) -> None:

@@ -105,16 +105,6 @@ def test_any_set_of_rows_of_any_small_problem(n, gamma, kind, name, repeat, data
     assert_allclose(values[0], refit(K, Y, border, 0.05, rows), rtol=1e-8, atol=1e-8)
 
 
-def test_isolated_rows_are_found_and_only_where_they_are_many() -> None:
-    K = np.eye(40)
-    assert isolated_rows(K).size == 40
-    K[0, 1] = K[1, 0] = 0.5
-    assert_allclose(isolated_rows(K), np.arange(2, 40))
-    assert isolated_rows(example(40, 0.5)[0]) is None
-    assert isolated_rows(1e-20 * example(40, 0.5)[0]) is None  # small as a whole
-    assert isolated_rows(np.ones((1, 1))) is None
-
-
 @pytest.mark.parametrize("name", SMOOTHERS)
 def test_an_indefinite_matrix_is_refused(name) -> None:
     K = np.diag([1.0, 1.0, -0.5])

@@ -14,7 +14,6 @@ from sklearn import config_context
 from sklearn.datasets import make_moons
 from sklearn.model_selection import KFold, ShuffleSplit
 
-import onefold
 from onefold import LSSVC, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Toeplitz
 from onefold.approximations.toeplitz import diagonal_means, unexplained_by_lag, uniform_series
@@ -181,22 +180,6 @@ def test_selections_refit_literally(cv: Any) -> None:
         literal = refit(T, y[:, None], np.ones(40), 0.3, test)[:, 0]
         assert_allclose(found.heldout_prediction_[test], literal, atol=1e-9)
     assert found.approximation_["fitted_with"]["name"] == "exact"
-
-
-@pytest.mark.filterwarnings("ignore:.*(no series|have no score|the search chose)")
-def test_the_trust_check_of_a_series_and_of_shuffled_points_of_the_plane() -> None:
-    """A series is sampled by windows; the matrix of shuffled rows knows nothing of distances."""
-    X, y = series(200, shuffled=True)
-    found = onefold.trust(LSSVRCV(approximation="toeplitz", **GRID), X, y, size=60, repeats=3)
-    assert found.verdict == "applies"
-    assert found.regret < 1e-9
-    generator = np.random.default_rng(1)
-    X = generator.uniform(-2, 2, size=(300, 2))
-    y = np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1]) + 0.05 * generator.normal(size=300)
-    machine = LSSVRCV(approximation="toeplitz", check=True, gammas=2.0 ** np.arange(-7, 6, 2))
-    with pytest.warns(UserWarning, match="cannot be trusted"):
-        fitted = machine.fit(X, y)
-    assert fitted.approximation_["trust"]["verdict"] == "does not apply"
 
 
 # -- rows that are no series are pointed out ---------------------------------------------------------
