@@ -6,7 +6,6 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse
-from circulant_twin import dense_matrix, dense_row
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -22,7 +21,7 @@ from onefold.approximations.circulant import (
     row_order,
 )
 from onefold.kernels import RBF, CallableKernel, Laplacian, Linear, Matern
-from tests.smoothers.dense_twin import refit, solve
+from tests.smoothers.dense_twin import circulant_matrix, circulant_row, refit, solve
 
 RNG = np.random.default_rng(11)
 N = 36
@@ -43,14 +42,13 @@ def twin(structure, kernel):
     """U of the rows in their own order, from the definition."""
     layout = structure.layout(PROBLEM, None)
     place = np.argsort(layout.order)
-    return dense_matrix(dense_row(kernel, layout.shape, layout.spacing))[:N, :N][np.ix_(place, place)]
+    return circulant_matrix(circulant_row(kernel, layout.shape, layout.spacing))[:N, :N][
+        np.ix_(place, place)
+    ]
 
 
 def parts_of(cv):
     return list(ALL[:, None]) if cv == "loo" else [test for _, test in cv.split(X)]
-
-
-# -- fits and validation -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -158,9 +156,6 @@ def test_an_indefinite_matrix_has_no_score_or_is_clipped(validate) -> None:
     report = found.approximation_["selected_with"]
     assert report["negative_eigenvalues"] > 0
     assert report["negative"] == "set to 0"
-
-
-# -- shapes, orders and spacings ---------------------------------------------------------------------
 
 
 @given(n=st.integers(1, 5000), levels=st.integers(1, 4))

@@ -166,10 +166,7 @@ def test_rows_outside_the_grid_take_the_kernel_itself() -> None:
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (
-            lambda X, y: LSSVR(approximation="grid").fit(np.ones((30, 5)), y),
-            r"up to 4 features.*Nystroem",
-        ),
+        (lambda X, y: LSSVR(approximation="grid").fit(np.ones((30, 5)), y), "up to 4 fea.*Nystroem"),
         (lambda X, y: LSSVR("linear", approximation="grid").fit(X, y), "kernel of x"),
         (lambda X, y: LSSVR(approximation="grid").fit(scipy.sparse.csr_matrix(X), y), "dense rows"),
         (lambda X, y: LSSVRCV(approximation="grid", cv="loo").fit(X, y), "use cv=5 or 10"),

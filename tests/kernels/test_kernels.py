@@ -27,7 +27,6 @@ from onefold.kernels import (
     Metric,
     Polynomial,
     Precomputed,
-    kernel_name,
     resolve_gamma,
     resolve_kernel,
 )
@@ -191,13 +190,10 @@ def test_bound_tiles_are_the_kernel(kernel, metric, dtype, seed, size) -> None:
 def test_sparse_rows(kernel, metric) -> None:
     thin = np.where(RNG.random(A.shape) < 0.5, 0.0, A)
     kernel = with_metric(kernel, metric)
-    for left, right in [
-        (sp.csr_array(thin), sp.csr_array(B)),
-        (sp.csr_array(thin), B),
-        (thin, sp.csr_array(B)),
-    ]:
+    sparse, Z = sp.csr_array(thin), sp.csr_array(B)
+    for left, right in [(sparse, Z), (sparse, B), (thin, Z)]:
         assert_allclose(kernel(left, right), kernel(thin, B), rtol=1e-9, atol=1e-12)
-    assert_allclose(gram(kernel, sp.csr_array(thin)), gram(kernel, thin), rtol=1e-9, atol=1e-12)
+    assert_allclose(gram(kernel, sparse), gram(kernel, thin), rtol=1e-9, atol=1e-12)
 
 
 def exact_values(kernel, Z):
@@ -292,20 +288,6 @@ def test_scale_is_scikit_learns() -> None:
     assert resolve_gamma("scale", sp.csr_array(A + 1e8)) == pytest.approx(1 / (4 * A.var()), rel=1e-6)
     assert resolve_gamma("scale", small) == pytest.approx(1 / (2 * 2500.0))
     assert (resolve_gamma("scale", np.ones((3, 2))), resolve_gamma(None, A)) == (1.0, 0.25)
-
-
-@pytest.mark.parametrize(
-    ("kernel", "name"),
-    [
-        (RBF(3.0), "rbf"), (Matern(nu=0.5), "matern12"), (Matern(), "matern32"), (Linear(), "linear"),
-        (Polynomial(2.0, degree=2), "polynomial"), (Laplacian(), "laplacian"), (RBF() + RBF(), None),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_names_are_those_that_make_such_a_kernel(kernel, name):
-    assert kernel_name(kernel) == name
-    if name is not None:
-        assert type(resolve_kernel(name, 1.0, 3, 1.0)) is type(kernel)
 
 
 DRAWN = np.random.default_rng(12)

@@ -111,20 +111,6 @@ def test_any_number_of_threads_gives_the_same_digits(loops) -> None:
 
 
 @DTYPES
-@pytest.mark.parametrize("library", ["array_api_strict", "torch"])
-@pytest.mark.parametrize("shape", SHAPES[:3], ids=str)
-def test_other_libraries(library, shape, dtype) -> None:
-    xp = pytest.importorskip(library)
-    left, right = points(*shape, dtype)
-    assert_tile(to_numpy(l1_exponentials(xp.asarray(right))(xp.asarray(left), None)), left, right)
-    rng = np.random.default_rng(3)
-    tile, coef = rng.standard_normal(shape[:2]).astype(dtype), np.eye(shape[1], 2, dtype=dtype)
-    there = (xp.asarray(values) for values in (left, right, tile, coef))
-    wanted, rounding = signed_sums(left, right, tile, coef), 9 * np.finfo(dtype).eps
-    assert_allclose(to_numpy(signed_sums(*there)), wanted, rtol=rounding, atol=rounding)
-
-
-@DTYPES
 def test_tiles_of_torch_on_cuda(dtype) -> None:
     """Values, symmetry and the diagonal; sizes beside the blocks of a kernel."""
     torch = pytest.importorskip("torch")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
-from onefold import LSSVR, linalg
+from onefold import LSSVR
 from onefold.linalg import free_memory_of, to_numpy
-from onefold.linalg.dense import add_gram, invert_lower, mirror, solve_positive
+from onefold.linalg.dense import invert_lower, solve_positive
 
 LIBRARIES = ["numpy", "torch", "array_api_strict"]
 
@@ -46,29 +46,3 @@ def test_rows_of_other_libraries_on_the_host_need_the_memory_of_the_host(library
     assert free_memory_of(X) == 10**4
     with pytest.raises(MemoryError, match=r"a fit with Exact\(\) on 300 rows"):
         LSSVR(approximation="exact").fit(X, X[:, 0])
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("fresh", [False, True])
-def test_a_gram_matrix_is_added_or_begun(library, fresh) -> None:
-    xp = pytest.importorskip(library)
-    start, tile = matrices(1)[0], np.random.default_rng(2).standard_normal((9, 20))
-    total = xp.asarray(start.copy())
-    add_gram(total, xp.asarray(tile), fresh=fresh)
-    assert_allclose(to_numpy(mirror(total)), tile.T @ tile + (0 if fresh else start), atol=1e-13)
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_parts_are_those_of_numpy(library) -> None:
-    xp, rows = pytest.importorskip(library), np.array([3, 0, 2, 1])
-    A, placed = np.arange(24.0).reshape(2, 4, 3), np.zeros((6, 3))
-    there, changed = xp.asarray(A.copy()), A[0].T.copy()
-    for index in (rows, rows.reshape(2, 2), linalg.like_index(rows, there)):
-        assert_array_equal(to_numpy(linalg.take_rows(there[0, ...], index)), A[0][to_numpy(index)])
-    for values in (xp.asarray(np.full((3, 2), -1.0)), None):
-        changed[:, [3, 1]] = 0.0 if values is None else -1.0
-        found = linalg.with_columns(there[0, ...].T, np.array([3, 1]), values)
-        assert_array_equal(to_numpy(found), changed)
-    placed[rows + 1] = A[0]
-    assert_array_equal(to_numpy(linalg.scattered(there[0, ...], rows + 1, 6)), placed)
-    assert_array_equal(to_numpy(linalg.reordered(there, rows)), A[:, rows])

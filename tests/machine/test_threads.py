@@ -150,6 +150,8 @@ def test_the_budget_is_one_inside_a_thread_and_whole_in_the_calling_one():
 
 
 def test_results_in_order_wait_for_the_first_in_bounded_number():
+    for workers in (1, 2, 5):
+        assert list(map_in_order(lambda i: i * i, range(20), workers)) == [i * i for i in range(20)]
     first, handed = threading.Event(), []
 
     def items():

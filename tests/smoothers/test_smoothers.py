@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from onefold.kernels import RBF
 from onefold.kernels.tiles import gram
 from onefold.smoothers import CholeskySmoother, LowRankSmoother, SpectralSmoother
-from onefold.smoothers.base import GIVEN, PSD, choose_route
+from onefold.smoothers.base import GIVEN, PSD
 from onefold.smoothers.dense import isolated_rows, low_rank_factor
 from tests.smoothers.dense_twin import check, refit, residual_operator, solve
 
@@ -153,20 +153,6 @@ def test_a_failed_factorisation_in_place_gives_the_matrix_back() -> None:
     for overwrite in (False, True):
         smoother = CholeskySmoother(K.copy(), None, overwrite=overwrite, rounding=PSD)
         assert_allclose(smoother.residuals(Y, [alpha])[0], wanted, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("n", "ridges", "settings", "name"),
-    [
-        (1000, 11, {}, "eigen"), (8000, 11, {}, "cholesky"), (8000, 20, {}, "eigen"),
-        *((n, 11, {"gpu": True}, "cholesky") for n in (1000, 10_000, 20_000)),
-        (1000, 15, {"gpu": True}, "eigen"), (10_000, 30, {"gpu": True}, "eigen"),
-        (20_000, 30, {"gpu": True}, "cholesky"), (1000, 3, {"rank": 5}, "low rank"),
-        (1000, 11, {"uneven": True, "rank": 5}, "cholesky"),
-    ],
-)  # fmt: skip
-def test_the_route_follows_the_cost_model(n, ridges, settings, name) -> None:
-    assert choose_route(n, ridges, "heldout", **settings).name == name
 
 
 @pytest.mark.parametrize("kind", ["none", "ones"])

@@ -16,7 +16,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 
 from onefold import LSSVC, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Toeplitz
-from onefold.approximations.toeplitz import diagonal_means, unexplained_by_lag, uniform_series
+from onefold.approximations.toeplitz import diagonal_means, uniform_series
 from onefold.heldout import GapKFold
 from onefold.kernels import RBF, CallableKernel, Laplacian, Linear, Matern, Polynomial, Precomputed
 from onefold.kernels.tiles import gram
@@ -33,9 +33,6 @@ def series(n: int, *, shuffled: bool = False, dtype: Any = np.float64) -> tuple[
         order = generator.permutation(n)
         x, y = x[order], y[order]
     return x[:, None].astype(dtype), y
-
-
-# -- uniform series: exact ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 50])
@@ -127,9 +124,6 @@ def test_what_is_a_uniform_series(x: Any, step: float | None) -> None:
     assert (window is None) == (step is None)
 
 
-# -- other rows: averaged diagonals ------------------------------------------------------------------
-
-
 @given(st.integers(1, 90), st.integers(1, 3), st.integers(0, 5))
 @settings(max_examples=30)
 def test_means_and_distance(n: int, d: int, seed: int) -> None:
@@ -182,9 +176,6 @@ def test_selections_refit_literally(cv: Any) -> None:
     assert found.approximation_["fitted_with"]["name"] == "exact"
 
 
-# -- rows that are no series are pointed out ---------------------------------------------------------
-
-
 def kinds_of_rows(n: int = 200) -> dict[str, tuple[np.ndarray, bool]]:
     """Rows, and whether they are a series."""
     rng = np.random.default_rng(1)
@@ -215,18 +206,3 @@ def test_rows_that_are_no_series_are_pointed_out_once(kind):
         about = [w.filename for w in caught if "the rows are no series" in str(w.message)]
         assert about == ([] if is_series else [__file__])
         assert caught == [] or not is_series
-
-
-def test_the_share_against_every_pair():
-    """The sample against all entries of every diagonal up to n/2, weighed as the sample is."""
-    X, _ = kinds_of_rows()["raster"]
-    distances = np.linalg.norm(X[:, None] - X[None], axis=2)
-    lags = np.arange(1, len(X) // 2 + 1)
-    lines = [np.diagonal(distances, lag) for lag in lags]
-    within = np.mean([line.var() for line in lines])
-    literal = within / (within + np.var([line.mean() for line in lines]))
-    assert unexplained_by_lag(RBF(1.0), X) == pytest.approx(literal, abs=0.05)
-    sparse = unexplained_by_lag(RBF(1.0), scipy.sparse.csr_matrix(X))
-    assert sparse == pytest.approx(unexplained_by_lag(RBF(1.0), X), rel=1e-9)
-    assert unexplained_by_lag(RBF(1.0), X[:3]) == 0.0
-    assert unexplained_by_lag(RBF(1.0), np.zeros((50, 2))) == 0.0

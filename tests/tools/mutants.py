@@ -18,7 +18,6 @@ import difflib
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -30,8 +29,8 @@ from pathlib import Path
 import pytest
 
 from tests.tools.mutation_sites import changed, changes
+from tests.tools.readme import ROOT, copy_tree
 
-ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path("src/onefold")
 # Not the core.
 AROUND = {"cli", "export", "facts", "plots", "report", "saving", "tables", "tuning", "typing"}
@@ -100,12 +99,7 @@ class Sandbox:
 
     def __init__(self, folder: Path, limit: float) -> None:
         self._folder, self._limit = folder, limit
-        listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-        names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        for name in names.splitlines():
-            if (ROOT / name).is_file():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(ROOT / name, folder / name)
+        copy_tree(folder)
 
     def catches(self, mutant: Mutant) -> str | None:
         """What caught the mutant, or None if it survived."""
@@ -210,10 +204,8 @@ def main() -> None:
         for number, mutant in enumerate(drawn, 1):
             by = sandbox.catches(mutant)
             caught += by is not None
-            found = by or f"SURVIVED\n{mutant.diff()}"
-            print(
-                f"{number}/{len(drawn)} {mutant.path}:{mutant.line} {mutant.kind}: {found}", flush=True
-            )
+            where, found = f"{mutant.path}:{mutant.line}", by or f"SURVIVED\n{mutant.diff()}"
+            print(f"{number}/{len(drawn)} {where} {mutant.kind}: {found}", flush=True)
     print(f"caught {caught} of {len(drawn)}")
 
 
