@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import tomllib
-from importlib.resources import files
-from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
@@ -37,10 +34,3 @@ def test_what_stands_for_an_array_a_splitter_or_a_scorer_is_named(function) -> N
     hints = get_type_hints(plain)
     for name in NAMED & inspect.signature(plain).parameters.keys():
         assert hints[name] is not Any, (plain.__qualname__, name)
-
-
-def test_the_package_says_that_it_is_typed_and_typed_calls_are_part_of_the_lint() -> None:
-    assert files("onefold").joinpath("py.typed").is_file()
-    settings = Path(__file__).parents[1].joinpath("pyproject.toml").read_text("utf-8")
-    assert "tests/typed_use.py" in tomllib.loads(settings)["tool"]["mypy"]["files"]
-    assert Path(__file__).with_name("typed_use.py").is_file()

@@ -40,18 +40,14 @@ def derived(base: type, name: str, kind: str = "Other", fields: Any = ()) -> typ
 
 def test_what_cannot_be_asked_for_by_one_name_is_not_registered() -> None:
     assert register(registered()["subset"]) is registered()["subset"]
-    before = dict(registered())
+    before, needed = dict(registered()), [("wanted", int, field(kw_only=True))]
     for kind, error, why in (
         (derived(Exact, "another", "Subset"), ValueError, "rename"),
         (derived(Exact, "exact"), ValueError, "rename"),
         (Exact(), TypeError, "dataclass"),
         (derived(object, "stranger"), TypeError, "cannot be registered.*derived from"),
         (derived(Approximation, "unfinished"), TypeError, "cannot be registered.*define its model"),
-        (
-            derived(Exact, "demanding", fields=[("wanted", int, field(kw_only=True))]),
-            TypeError,
-            "cannot be registered.*wanted",
-        ),
+        (derived(Exact, "demanding", fields=needed), TypeError, "cannot be registered.*wanted"),
     ):
         with pytest.raises(error, match=why):
             register(kind)  # type: ignore[type-var]

@@ -146,18 +146,6 @@ def test_other_libraries(kernel, metric, dtype, library) -> None:
         assert_allclose(out.numpy(), kernel(left, right), **tolerance)
 
 
-@pytest.mark.parametrize("kernel", EVERY, ids=repr)
-def test_a_bound_tile_copies_nothing_to_the_device(kernel, monkeypatch) -> None:
-    torch = pytest.importorskip("torch")
-    kernel = with_metric(kernel, WEIGHTS)
-    tile, rows, expected = kernel.bind(torch.asarray(B)), torch.asarray(A), kernel(A, B)
-    monkeypatch.setattr("onefold.kernels.metric.like", None)
-    monkeypatch.setattr(torch.Tensor, "item", None)
-    monkeypatch.setattr(torch.Tensor, "__float__", None)
-    monkeypatch.setattr(torch.Tensor, "__bool__", None)
-    assert_allclose(to_numpy(tile(rows)), expected, atol=1e-7)
-
-
 @settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(PLAIN),

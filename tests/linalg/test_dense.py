@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from onefold import LSSVR
+from onefold import LSSVR, linalg
 from onefold.linalg import free_memory_of, to_numpy
-from onefold.linalg.dense import invert_lower, solve_positive
+from onefold.linalg.dense import add_gram, invert_lower, mirror, solve_positive
 
 LIBRARIES = ["numpy", "torch", "array_api_strict"]
 
@@ -30,9 +30,24 @@ def test_systems_alone_and_in_stacks_where_an_indefinite_one_gives_nan(library) 
         assert_allclose(to_numpy(solve_positive(xp.asarray(one), xp.asarray(b))), wanted, rtol=1e-10)
 
 
-def test_a_triangle_with_a_zero_on_its_diagonal_is_refused() -> None:
-    L = np.linalg.cholesky(matrices(1)[0])
-    assert_allclose(invert_lower(np.array(L, order="F")), np.linalg.inv(L), atol=1e-12)
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_gram_matrix_is_added_or_begun(library, fresh) -> None:
+    xp = pytest.importorskip(library)
+    start, tile = matrices(1)[0], np.random.default_rng(2).standard_normal((9, 20))
+    total = xp.asarray(start.copy())
+    add_gram(total, xp.asarray(tile), fresh=fresh)
+    assert_allclose(to_numpy(mirror(total)), tile.T @ tile + (0 if fresh else start), atol=1e-13)
+
+
+def test_a_triangle_is_inverted_by_halves_and_one_with_a_zero_refused(monkeypatch) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr("onefold.linalg.dense._LEAF", 8)
+    for n in (1, 9, 20):
+        L = np.linalg.cholesky(matrices(1, n)[0])
+        for found in (invert_lower(np.array(L, order="F")), invert_lower(torch.asarray(L)).numpy()):
+            assert_allclose(found, np.linalg.inv(L), atol=1e-12)
+            assert np.array_equal(found, np.tril(found))
     L[7, 7] = 0.0
     with pytest.raises(np.linalg.LinAlgError, match="number 8 on the diagonal"):
         invert_lower(np.array(L, order="F"))
@@ -46,3 +61,15 @@ def test_rows_of_other_libraries_on_the_host_need_the_memory_of_the_host(library
     assert free_memory_of(X) == 10**4
     with pytest.raises(MemoryError, match=r"a fit with Exact\(\) on 300 rows"):
         LSSVR(approximation="exact").fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_columns_are_replaced_and_rows_scattered(library) -> None:
+    xp, columns, placed = pytest.importorskip(library), np.array([3, 1]), np.zeros((6, 2))
+    A, values = np.arange(12.0).reshape(3, 4), np.arange(20.0, 26.0).reshape(3, 2)
+    for given in (None, values):
+        wanted, there = A.copy(), None if given is None else xp.asarray(given)
+        wanted[:, columns] = 0.0 if given is None else given
+        assert_allclose(to_numpy(linalg.with_columns(xp.asarray(A), columns, there)), wanted)
+    placed[[4, 0, 3]] = values
+    assert_allclose(to_numpy(linalg.scattered(xp.asarray(values), np.array([4, 0, 3]), 6)), placed)

@@ -16,7 +16,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 
 from onefold import LSSVC, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Toeplitz
-from onefold.approximations.toeplitz import diagonal_means, uniform_series
+from onefold.approximations.toeplitz import diagonal_means, unexplained_by_lag, uniform_series
 from onefold.heldout import GapKFold
 from onefold.kernels import RBF, CallableKernel, Laplacian, Linear, Matern, Polynomial, Precomputed
 from onefold.kernels.tiles import gram
@@ -206,3 +206,14 @@ def test_rows_that_are_no_series_are_pointed_out_once(kind):
         about = [w.filename for w in caught if "the rows are no series" in str(w.message)]
         assert about == ([] if is_series else [__file__])
         assert caught == [] or not is_series
+
+
+def test_the_share_that_diagonals_leave_against_every_pair():
+    X, _ = kinds_of_rows()["raster"]
+    distances = np.linalg.norm(X[:, None] - X[None], axis=2)
+    lines = [np.diagonal(distances, lag) for lag in range(1, len(X) // 2 + 1)]
+    within = np.mean([line.var() for line in lines])
+    literal = within / (within + np.var([line.mean() for line in lines]))
+    for kernel, rows in ((RBF(), X), (RBF(), scipy.sparse.csr_matrix(X)), (Precomputed(), distances)):
+        assert unexplained_by_lag(kernel, rows) == pytest.approx(literal, abs=0.05)
+    assert unexplained_by_lag(RBF(), X[:3]) == unexplained_by_lag(RBF(), np.zeros((50, 2))) == 0.0

@@ -11,7 +11,10 @@ from scipy.linalg import toeplitz
 
 from onefold.smoothers.base import UnsolvableError
 from onefold.smoothers.toeplitz import (
+    GohbergSemencul,
+    SymmetricToeplitz,
     ToeplitzSmoother,
+    log_determinant,
 )
 from tests.smoothers.dense_twin import check, refit
 
@@ -103,6 +106,10 @@ def test_log_determinants_too_long_to_compute_are_refused(monkeypatch: pytest.Mo
     monkeypatch.setattr("onefold.smoothers.toeplitz._LOGDET_LIMIT", 10)
     with pytest.raises(ValueError, match='n = 11; use criterion="press"'):
         ToeplitzSmoother(rbf_column(11, 1.0), intercept=False).logdet([1.0])
+    with pytest.raises(np.linalg.LinAlgError):
+        log_determinant([1.0, 2.0])
+    with pytest.raises(UnsolvableError, match="leading block that is singular"):
+        GohbergSemencul(np.array([0.0, 1.0]), SymmetricToeplitz(np.array([0.0, 1.0])))
 
 
 @pytest.mark.parametrize("gamma", [0.03, 1.0, 30.0, 60.0, 100.0, 150.0, 1e4])
