@@ -40,6 +40,7 @@ def test_every_size_is_a_refit_from_scratch(data):
     design = Design(kernel, X[:30])
     statistics = collect(design, rows_of(X, y[:, None], None))[0]
     path = prune(statistics, design.inner(), 0.3, prune_sizes(30, 3, 0.1), fit_intercept=True)
+    assert prune_sizes(30, 3, 0.2) == [30, 24, 19, 15, 12, 10, 8, 6, 5, 4, 3]
     previous, strength = np.arange(30), None
     for index, coef, intercept in zip(path.centres, path.coef, path.intercept):
         beta, b = _solve_cawley(kernel(X, X[index]), kernel(X[index], X[index]), y, 0.3)
