@@ -33,7 +33,7 @@ from onefold.facts.scores import (
     score_notes,
     simple_models,
 )
-from onefold.report import gather
+from onefold.report import write_report
 
 LITERAL = {
     "r2": r2_score,
@@ -151,7 +151,7 @@ def test_intervals_of_balanced_accuracy_go_with_its_error():
 
 def test_scores_and_simple_models_are_literal_refits_on_the_splits_of_the_fit():
     X, y, estimator = numbers()
-    scores = gather(estimator, X, y).as_dict()["scores"]
+    scores = write_report(estimator, None, X, y).as_dict()["scores"]
     assert "the same 5 splits" in scores["splits"]
     assert scores["model"]["measures"]["rmse"]["value"] ** 2 == pytest.approx(-estimator.best_score_)
     of_split = [r2_score(y[test], estimator.heldout_prediction_[test]) for _, test in KFold(5).split(X)]
@@ -171,7 +171,7 @@ def test_scores_and_simple_models_are_literal_refits_on_the_splits_of_the_fit():
 def test_rows_that_several_splits_test_count_once_and_the_report_says_so(cv):
     X, y, _ = numbers()
     model = LSSVRCV(gammas=[0.1], alphas=[0.1], cv=cv).fit(X, y)
-    report = gather(model, X, y)
+    report = write_report(model, None, X, y)
     scores = report.as_dict()["scores"]
     assert "rows that several splits test count once, with the mean of their pred" in scores["how"]
     assert "count once" in report.text()
@@ -191,7 +191,7 @@ def test_rows_that_taught_the_metric_have_no_say():
     estimator = LSSVRCV(metric="diagonal", metric_rows=60, max_rounds=1, **FEW).fit(X, y)
     tested = np.isfinite(estimator.heldout_prediction_)
     assert not tested.all()
-    scores = gather(estimator, X, y).as_dict()["scores"]
+    scores = write_report(estimator, None, X, y).as_dict()["scores"]
     assert (scores["rows"], scores["untested"]) == (tested.sum(), (~tested).sum())
     error = np.sqrt(np.mean((y - estimator.heldout_prediction_)[tested] ** 2))
     assert scores["model"]["measures"]["rmse"]["value"] == pytest.approx(error)
@@ -226,7 +226,7 @@ def test_a_constant_ranks_nobody_whatever_its_folds_say():
     y[:7] = 1
     X = np.random.default_rng(0).normal(size=(300, 2))
     model = LSSVCCV(gammas=[0.1], alphas=[1.0]).fit(X, y)
-    found = gather(model, X, y).as_dict()["scores"]["baselines"][0]["measures"]["roc_auc"]
+    found = write_report(model, None, X, y).as_dict()["scores"]["baselines"][0]["measures"]["roc_auc"]
     assert (found["value"], found["error"]) == pytest.approx((0.5, 0.0))
 
 

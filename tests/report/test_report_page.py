@@ -17,7 +17,7 @@ from report_cases import NAMES, labels, numbers, table
 from onefold import LSSVRCV
 from onefold.approximations import Nystroem
 from onefold.plots import GridDisplay
-from onefold.report import gather
+from onefold.report import write_report
 from onefold.report.report import clean, page, pictures_of, sentence
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -93,7 +93,7 @@ def test_pages_are_well_formed(make):
 
 def test_a_messy_table_shows_its_names_as_they_are():
     frame, model = table()
-    report = gather(model, frame)
+    report = write_report(model, None, frame)
     text = check_page(report.html()).text()
     for name in (*NAMES[:4:3], "a & b", '"d"'):
         assert name in text
@@ -103,7 +103,7 @@ def test_a_messy_table_shows_its_names_as_they_are():
 @cache
 def _facts():
     X, y, estimator = numbers()
-    return gather(estimator, X, y).as_dict()
+    return write_report(estimator, None, X, y).as_dict()
 
 
 @settings(max_examples=40)
@@ -225,7 +225,9 @@ def test_a_page_in_a_browser(make, browser, tmp_path, pictures):
     """On a phone in the light and in the dark; without scripts, by keyboard and on paper."""
     path = tmp_path / "page.html"
     made = make()
-    report = gather(made[1], made[0]) if make is table else gather(made[2], *made[:2])
+    report = (
+        write_report(made[1], None, made[0]) if make is table else write_report(made[2], None, *made[:2])
+    )
     path.write_text(report.html(), encoding="utf-8")
     check_page(path.read_text("utf-8"))
     grounds = []
