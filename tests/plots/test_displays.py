@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
-from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -97,12 +96,7 @@ def test_every_display_draws_describes_and_refuses_the_unfitted(display, name):
         assert axis.get_offset_text().get_text() == ""
         labels = [label.get_text() for label in axis.get_ticklabels()]
         assert len(labels) == len(set(labels))
-    if display is GridDisplay:
-        assert "chosen" in axes.get_legend_handles_labels()[1]
-        if name == "linear":  # a curve, which shows all of its flat region
-            flat = axes.lines[1].get_ydata()
-            assert len(flat) == shown.flat.sum()
-            assert axes.get_ylim()[0] < flat.min() <= flat.max() < axes.get_ylim()[1]
+    assert display is not GridDisplay or "chosen" in axes.get_legend_handles_labels()[1]
     inside = make_pipeline(StandardScaler(), machine)
     assert display.from_estimator(inside, *targets).describe() == shown.describe()
     with pytest.raises(ValueError, match="not fitted yet; call fit"):
@@ -194,12 +188,19 @@ def literal_region(results):
 @pytest.mark.parametrize("name", ["1se", "halving", "targets", "linear"])
 def test_the_flat_region_is_that_of_the_definition(name):
     machine = fit(name)
-    results, shown = machine.cv_results_, GridDisplay.from_estimator(machine)
-    np.testing.assert_array_equal(shown.flat, literal_region(results))
-    np.testing.assert_array_equal(shown.scores, results["mean_test_score"])
+    shown = GridDisplay.from_estimator(machine).plot()
+    np.testing.assert_array_equal(shown.flat, literal_region(machine.cv_results_))
+    np.testing.assert_array_equal(shown.scores, machine.cv_results_["mean_test_score"])
     assert shown.score == machine.best_score_
     if name == "1se":  # what select="1se" takes is inside, and nothing inside has a larger ridge
         assert shown.alphas[shown.flat].max() == machine.alpha_
+    if name == "linear":  # a curve, which shows all of its flat region
+        flat = shown.ax_.lines[1].get_ydata()
+        assert len(flat) == shown.flat.sum()
+        assert shown.ax_.get_ylim()[0] < flat.min() <= flat.max() < shown.ax_.get_ylim()[1]
+    without = GridDisplay.from_estimator(fit("press"))
+    assert without.flat is None
+    assert "one score per candidate: no standard error" in without.describe()
 
 
 def results(gammas, alphas, score, splits=0):
@@ -213,25 +214,20 @@ def results(gammas, alphas, score, splits=0):
     }
 
 
-def searched(found, best=None):
+def searched(found):
     """The display of a search with such results, by a criterion that is a function."""
-    place = int(np.nanargmax(found["mean_test_score"]))
-    best = {
-        "best_params_": best or found["params"][place],
-        "best_score_": found["mean_test_score"][place],
-    }
-    return GridDisplay.from_estimator(Predicted(cv_results_=found, **best, criterion=len))
+    scores = found["mean_test_score"]
+    best = found["params"][int(np.nanargmax(scores))]
+    machine = Predicted(cv_results_=found, best_params_=best, best_score_=np.nanmax(scores))
+    machine.criterion = len
+    return GridDisplay.from_estimator(machine)
 
 
-def axes_of(found, best=None):
-    return searched(found, best).plot(Figure().add_subplot()).ax_
+def axes_of(found):
+    return searched(found).plot(Figure().add_subplot()).ax_
 
 
-def chosen_in(axes):
-    return next(line.get_xydata() for line in axes.lines if line.get_label() == "chosen")
-
-
-GRID = results([0.25, 1.0, 4.0], [0.5, 2.0], lambda g, a: -abs(np.log2(g)) - 0.1 * a)
+GRID = results([0.25, 1.0, 4.0], [0.5, 3.0], lambda g, a: -abs(np.log2(g)) + 0.1 * a)
 
 
 def test_every_candidate_shows_its_own_score_and_the_chosen_one_is_marked():
@@ -240,20 +236,11 @@ def test_every_candidate_shows_its_own_score_and_the_chosen_one_is_marked():
     np.testing.assert_allclose(points.get_array(), GRID["mean_test_score"][order])  # the best on top
     places = np.array([[one["gamma"], one["alpha"]] for one in GRID["params"]])[order]
     np.testing.assert_allclose(points.get_offsets(), places)
-    np.testing.assert_allclose(chosen_in(axes), [[1.0, 0.5]])
-    assert axes.get_title(loc="left") == "score -0.05\nat gamma = 2^0, alpha = 2^-1"
-    other = replace(searched(GRID, {"gamma": 4.0, "alpha": 3.0}), group="2 $ error").plot()
-    np.testing.assert_allclose(chosen_in(other.ax_), [[4.0, 3.0]])
-    assert other.ax_.get_title(loc="left") == "2 \\$ error\nat gamma = 2^2, alpha = 3"
+    chosen = next(line.get_xydata() for line in axes.lines if line.get_label() == "chosen")
+    np.testing.assert_allclose(chosen, [[1.0, 3.0]])
+    assert axes.get_title(loc="left") == "score 0.3\nat gamma = 2^0, alpha = 3"
     several = [one | {"gamma": (0.1, one["gamma"])} for one in GRID["params"]]  # widths
     assert np.isnan(searched({**GRID, "params": several}).gammas).all()
-
-
-def test_without_splits_there_is_no_region():
-    drawn = GridDisplay.from_estimator(fit("press")).plot()
-    assert drawn.flat is None
-    assert "one score per candidate: no standard error" in drawn.ax_.get_legend_handles_labels()[1]
-    assert "no standard error" in drawn.describe()
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1e12])
@@ -280,16 +267,11 @@ def test_curves_points_and_flat_searches():
     curve = results([1.0], [0.5, 1.0, 2.0], lambda g, a: -a)
     without = {**curve, "params": [{"alpha": one["alpha"]} for one in curve["params"]]}
     for given in (curve, without):
-        axes = axes_of(given)
-        assert not axes.collections
-        np.testing.assert_allclose(axes.lines[0].get_xydata(), [[0.5, -0.5], [1, -1], [2, -2]])
+        assert not axes_of(given).collections
+        line = axes_of(given).lines[0].get_xydata()
+        np.testing.assert_allclose(line, [[0.5, -0.5], [1, -1], [2, -2]])
     across = axes_of(results([0.5, 1.0, 2.0], [1.0], lambda g, a: -g))
     assert across.get_xlabel().startswith("gamma")
-    rng = np.random.default_rng(0)
-    pairs = [{"gamma": gamma, "alpha": alpha} for gamma, alpha in 2.0 ** rng.uniform(-5, 3, (12, 2))]
-    found = {"params": pairs, "mean_test_score": rng.standard_normal(12)}
-    round_, square = (axes_of(one).collections[0].get_paths()[0] for one in (found, GRID))
-    assert len(round_.vertices) > len(square.vertices)
     flat = results([1.0, 2.0], [1.0, 2.0], lambda g, a: 0.5)
     flat["mean_test_score"][0] = np.nan
     assert len(axes_of(flat).collections[0].get_array()) == 3
@@ -298,11 +280,10 @@ def test_curves_points_and_flat_searches():
 def test_scores_are_drawn_as_people_read_them():
     """Squared errors as RMSE, error rates as accuracy; the best is the brightest either way."""
     drawn = GridDisplay.from_estimator(fit("plain")).plot()
-    mesh = drawn.ax_.collections[0]
-    np.testing.assert_allclose(np.sort(mesh.get_array()), np.sort(np.sqrt(-drawn.scores)))
-    assert mesh.get_cmap().name == "viridis_r"
+    points = drawn.ax_.collections[0]
+    np.testing.assert_allclose(np.sort(points.get_array()), np.sort(np.sqrt(-drawn.scores)))
+    assert points.get_cmap().name == "viridis_r"
     assert "RMSE (lower is better)" in [axes.get_ylabel() for axes in drawn.figure_.axes]
-    assert drawn.ax_.get_title(loc="left").startswith("RMSE 0.7")
     classes = GridDisplay.from_estimator(fit("classes")).plot()
     shares = np.asarray(classes.ax_.collections[0].get_array())
     np.testing.assert_allclose(shares, np.sort(1 + classes.scores))
@@ -322,10 +303,7 @@ def test_scores_round_by_round():
         assert points[:, 0].tolist() == [0, *rounds]
         scores = [display.scores[kernel, metric, r] for r in rounds]
         np.testing.assert_allclose(points[1:, 1], np.sqrt(np.negative(scores)))
-    large = {group: 1e10 * one for group, one in display.scores.items()}
-    axes = RoundsDisplay(large, display.chosen, "mse", 80).plot().ax_
-    axes.figure.draw_without_rendering()
-    assert axes.yaxis.get_offset_text().get_text() == ""
+    axes = RoundsDisplay(display.scores, display.chosen, "mse", 80).plot().ax_
     assert axes.get_title(loc="left").endswith("80 rows that it was learned from")
 
 
@@ -334,23 +312,14 @@ def test_importances_as_bars_with_names_that_are_short_and_plain():
     drawn = ImportanceDisplay.from_estimator(machine).plot()
     widths = [bar.get_width() for bar in drawn.ax_.patches]
     np.testing.assert_allclose(widths, 100 * np.sort(machine.feature_importances_)[::-1])
-    first = int(np.argmax(machine.feature_importances_))
-    assert drawn.ax_.get_yticklabels()[0].get_text() == f"feature {first}"
-    assert f"feature {first}" in drawn.describe()
-    drawn = ImportanceDisplay({"price in $ or $": 0.5, "x" * 90: 0.3, "y" * 90: 0.2}, most=2).plot()
-    labels = [label.get_text() for label in drawn.ax_.get_yticklabels()]
-    assert [len(label) <= 26 for label in labels] == [True, True]
+    first = f"feature {np.argmax(machine.feature_importances_)}"
+    assert drawn.ax_.get_yticklabels()[0].get_text() == first
+    assert f"{first} " in drawn.describe()
+    names = {"price in $ or $": 0.5, "x" * 90: 0.3, "y" * 90: 0.2}
+    table = SimpleNamespace(estimator_=machine, importances_=names)  # of a table's columns
+    drawn = ImportanceDisplay.from_estimator(table, most=2).plot()
+    assert [len(label.get_text()) for label in drawn.ax_.get_yticklabels()] == [17, 24]
     assert "the 2 largest of 3" in drawn.ax_.get_title(loc="left")
-
-
-def test_names_of_a_table_and_shares_of_a_tables_estimator():
-    machine, y = MACHINES["blend"]
-    named = clone(machine).set_params(kernel="rbf", gammas=[1.0], alphas=[0.1], blend=False)
-    named.fit(pd.DataFrame(X, columns=["a", "b", "c"]), y)
-    assert set(ImportanceDisplay.from_estimator(named).importances) == {"a", "b", "c"}
-    table = SimpleNamespace(estimator_=named, importances_={"colour": 0.75, "size": 0.25})
-    assert ImportanceDisplay.from_estimator(table).importances == table.importances_
-    assert RoundsDisplay.from_estimator(table).chosen[0] == "rbf"
 
 
 # Held-out rows
@@ -366,25 +335,23 @@ def test_the_band_and_the_share_inside(coverage):
     need = next(k for k in range(1, 120) if k >= coverage * 120 - 1e-9)
     assert display.half_width == pytest.approx(errors[need - 1])
     assert display.share_inside == sum(e <= errors[need - 1] for e in errors) / 119
-    drawn = display.plot(Figure().add_subplot())
-    lower, upper = drawn.ax_.lines[-2:]
-    np.testing.assert_allclose(upper.get_ydata() - lower.get_ydata(), 2 * errors[need - 1])
-    assert f"{display.share_inside:.1%} inside" in upper.get_label()
+    for kind in ("actual_vs_predicted", "residuals"):
+        lower, upper = replace(display, kind=kind).plot().ax_.lines[-2:]
+        np.testing.assert_allclose(upper.get_ydata() - lower.get_ydata(), 2 * errors[need - 1])
+        assert f"{display.share_inside:.1%} inside" in upper.get_label()
 
 
 def test_rows_that_are_few_many_or_not_tested():
-    y = np.array([1.0, 2.0, 3.0])
-    drawn = PredictionDisplay.from_estimator(predicted(y), y).plot()
+    y = np.random.default_rng(0).normal(size=5001)
+    drawn = PredictionDisplay.from_estimator(predicted(y[:3]), y[:3]).plot()
     assert drawn.half_width == np.inf
     assert any("Too few rows" in words for words in drawn.ax_.get_legend_handles_labels()[1])
     assert np.isnan(PredictionDisplay(y, y).share_inside)
-    nine = PredictionDisplay.from_estimator(predicted(np.arange(9.0)), np.arange(9.0))
+    nine = PredictionDisplay.from_estimator(predicted(y[:9]), y[:9])
     assert nine.share_inside == 1.0  # just enough for 90 %
-    y = np.random.default_rng(0).normal(size=5001)
     drawn = PredictionDisplay.from_estimator(predicted(y), y).plot()
     assert len(drawn.ax_.collections[0].get_offsets()) == 5000
     assert "5,001 held-out rows, 5,000 of them drawn" in drawn.ax_.get_title(loc="left")
-    assert len(drawn.target) == 5001
     machine = predicted(y[:20])
     machine.heldout_prediction_[:5] = machine.conformity_scores_[:5] = np.nan
     display = PredictionDisplay.from_estimator(machine, y[:20])
@@ -392,25 +359,14 @@ def test_rows_that_are_few_many_or_not_tested():
     assert display.half_width == pytest.approx(np.max(machine.conformity_scores_[5:]))
 
 
-@pytest.mark.parametrize("unit", [1e-300, 1e300])
-def test_targets_of_any_size(unit):
-    y = unit * np.random.default_rng(0).uniform(0.5, 1.0, 50)
-    machine = Predicted(heldout_prediction_=y * 1.01, conformity_scores_=0.01 * y)
-    drawn = PredictionDisplay.from_estimator(machine, y).plot()
-    drawn.figure_.draw_without_rendering()
-    assert "inf" not in drawn.describe()
-
-
 @pytest.mark.parametrize("kind", ["actual_vs_predicted", "residuals"])
 def test_points_are_held_out_rows(kind):
     machine, y = fit("targets"), MACHINES["targets"][1]
-    for target in range(3):
-        display = PredictionDisplay.from_estimator(machine, y, target=target, kind=kind)
-        points, held = display.plot().ax_.collections[0].get_offsets(), machine.heldout_prediction_
-        np.testing.assert_array_equal(points[:, 0], held[:, target])
-        expected = y[:, target] - (held[:, target] if kind == "residuals" else 0.0)
-        np.testing.assert_array_equal(points[:, 1], expected)
-        assert display.ax_.get_ylabel().startswith(f"target {target} of 3")
+    display = PredictionDisplay.from_estimator(machine, y, target=1, kind=kind).plot()
+    points, held = display.ax_.collections[0].get_offsets(), machine.heldout_prediction_
+    np.testing.assert_array_equal(points[:, 0], held[:, 1])
+    np.testing.assert_array_equal(points[:, 1], y[:, 1] - (held[:, 1] if kind == "residuals" else 0.0))
+    assert display.ax_.get_ylabel().startswith("target 1 of 3")
     for given in (pd.Series(Y), Y.tolist(), Y[:, None]):
         np.testing.assert_array_equal(PredictionDisplay.from_estimator(fit("plain"), given).target, Y)
 
@@ -430,16 +386,12 @@ def test_the_calibration_error_by_hand():
 
 def test_bins_partition_the_rows_whatever_the_ties():
     rng = np.random.default_rng(0)
-    for p in (rng.uniform(size=97), rng.integers(0, 3, 97) / 2, np.full(97, 0.3), np.array([0.2])):
+    for p in (rng.integers(0, 3, 97) / 2, np.full(97, 0.3)):
         hits = rng.uniform(size=len(p)) < p
         display = ReliabilityDisplay(p, hits, 10)
-        assert display.counts.sum() == len(p)
-        assert len(display.counts) <= min(10, len(np.unique(p)))
+        assert len(display.counts) == len(np.unique(p))
         np.testing.assert_allclose(display.counts @ display.predicted, p.sum())
         np.testing.assert_allclose(display.counts @ display.observed, hits.sum())
-        display.plot().figure_.draw_without_rendering()
-    counts = ReliabilityDisplay(rng.uniform(size=1000), np.ones(1000, bool), 10).counts
-    assert counts.tolist() == [100] * 10
 
 
 def test_classes_by_name_and_the_likeliest_of_many():
@@ -452,7 +404,6 @@ def test_classes_by_name_and_the_likeliest_of_many():
     one = ReliabilityDisplay.from_estimator(machine, THREE, label=2)
     np.testing.assert_array_equal(one.probability, proba[7:, 2])
     np.testing.assert_array_equal(one.happened, THREE[7:] == 2)
-    assert "class 2" in one.plot().ax_.get_xlabel()
     two = ReliabilityDisplay.from_estimator(classifier(proba[:, :2], ["no", "yes"]), LABELS.tolist())
     assert two.event == "class yes"
     np.testing.assert_array_equal(two.happened, (LABELS == "yes")[7:])

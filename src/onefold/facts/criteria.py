@@ -21,8 +21,6 @@ _OWN = {
     "regression": ("mse", "neg_mean_squared_error", "cov", "mape", *WHOLE),
 }
 _INSTEAD = {"classification": "error, balanced_accuracy or f1_macro", "regression": "mse or r2"}
-# Where scikit-learn keeps the functions behind its scorers.
-_TASK_OF_MODULE = {"_regression": "regression", "_classification": "classification"}
 # Own criteria that are errors, their score therefore negative; scikit-learn's begin with "neg_".
 _LOSSES = ("press", "span", "gcv", "cost", "radius_margin", "cov", "mape")
 
@@ -117,11 +115,11 @@ def _nearest(name: str, task: str) -> str:
 
 
 def _task_of(scorer: Any) -> str:
-    """The task a scikit-learn scorer is for."""
+    """The task a scikit-learn scorer is for, by where the function behind it is kept."""
     module = scorer._score_func.__module__
     if "cluster" in module:
         return "clustering"
-    return _TASK_OF_MODULE.get(module.rsplit(".", 1)[-1], "classification")
+    return "regression" if module.endswith("_regression") else "classification"
 
 
 def _check_labels(name: str, scorer: Any, target: str, classes: np.ndarray) -> None:

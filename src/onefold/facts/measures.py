@@ -39,10 +39,6 @@ class Measured:
     influence: np.ndarray
     span: tuple[float, float] | None = None  # a 95 % interval that the error alone does not give
 
-    def minus(self, other: Measured) -> Measured:
-        """The difference on the same rows."""
-        return Measured(self.value - other.value, self.influence - other.influence)
-
     def error(self, weight: np.ndarray) -> float:
         """The standard error for rows of these weights, whose sum is 1."""
         return math.sqrt(float(np.sum((weight * self.influence) ** 2)))
@@ -91,11 +87,6 @@ class ScoredRows:
     def index(self) -> np.ndarray:
         """The place of each row's label among the classes."""
         return np.searchsorted(self.classes, self.y)  # type: ignore[arg-type]
-
-    @property
-    def count(self) -> int:
-        """How many rows are tested."""
-        return int(np.sum(self.weight > 0))
 
     def measure(
         self, values: np.ndarray, probabilities: np.ndarray | None = None

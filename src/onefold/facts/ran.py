@@ -16,7 +16,6 @@ from onefold.facts.words import aligned, counted, number_words, percent, power_o
 _NEXT_BEST = 4
 _MOST_FEATURES = 6
 _LEAST_SHARE = 0.01  # of a feature that is worth a line
-_UNCHECKED = "not checked; call onefold.trust(estimator, X, y)"
 
 
 @dataclass(frozen=True)
@@ -211,11 +210,12 @@ def trust_facts(approximation: dict[str, Any]) -> dict[str, Any]:
     stages = [approximation.get(name, {}).get("name") for name in ("selected_with", "fitted_with")]
     if {*stages} <= {"exact"} or approximation.get("name") == "exact":
         return {"verdict": "exact", "words": "the exact method: nothing was approximated"}
-    words = _UNCHECKED
-    if "selected_with" in approximation:
-        words += ", or fit with check=True (onefold tune --check)"
     if approximation.get("name") == "sparse":
         words = "pruned to few centres; the scores of every size say what that costs"
+        return {"verdict": None, "words": words}
+    words = "not checked; call onefold.trust(estimator, X, y)"
+    if "selected_with" in approximation:
+        words += ", or fit with check=True (onefold tune --check)"
     return {"verdict": None, "words": words}
 
 

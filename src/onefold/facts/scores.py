@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from onefold.facts.criteria import criterion_of
-from onefold.facts.measures import ERRORS, LABELS, ScoredRows, interval, labels_of
+from onefold.facts.measures import ERRORS, LABELS, Measured, ScoredRows, interval, labels_of
 from onefold.facts.words import counted, error_number, number
 from onefold.heldout import unpacked
 from onefold.linalg import is_sparse, to_numpy
@@ -154,7 +154,7 @@ def score_facts(
     measured = rows.measure(values, probabilities)
     main = rows.main_measure(measured, main)
     found: dict[str, Any] = {
-        "rows": rows.count,
+        "rows": int(np.sum(rows.weight > 0)),
         "folds": len(rows.tests),
         "main": main,
         "model": {"name": "this model", "measures": _with_errors(rows, measured)},
@@ -164,8 +164,9 @@ def score_facts(
     }
     for one in simple:
         other = rows.measure(one.values, None if classes is None else one.values)
-        difference, sign = measured[main].minus(other[main]), -1.0 if main in ERRORS else 1.0
-        gain = {"value": sign * difference.value, "error": difference.error(rows.weight)}
+        own, its, sign = measured[main], other[main], -1.0 if main in ERRORS else 1.0
+        difference = Measured(sign * (own.value - its.value), own.influence - its.influence)
+        gain = {"value": difference.value, "error": difference.error(rows.weight)}
         simply = {"name": one.name, "measures": _with_errors(rows, other), "gain": gain}
         found["baselines"].append(simply)
     if simple[0].train_rows is not None:  # so have all

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from scipy.linalg import norm
 
 from onefold.calibration.intervals import upper_rank
 from onefold.facts.ran import subject_of
@@ -133,11 +132,9 @@ class PredictionDisplay(Display):
     def describe(self) -> str:
         """What the picture shows, in a sentence or two."""
         rows = len(self.target)
-        rms = norm(self.target - self.prediction) / np.sqrt(rows)  # of squares that may overflow
-        return (
-            f"Held-out prediction against {self.name} of {rows:,} rows: RMSE {readable(float(rms))}. "
-            f"{self._band_words()}"
-        )
+        rmse = readable(float(np.sqrt(np.mean((self.target - self.prediction) ** 2))))
+        words = f"Held-out prediction against {self.name} of {rows:,} rows: RMSE {rmse}."
+        return f"{words} {self._band_words()}".rstrip()
 
     def _band_words(self) -> str:
         if self.lower is None:

@@ -243,12 +243,10 @@ class RoundsDisplay(Display):
     def describe(self) -> str:
         """What the picture shows, in a sentence or two."""
         best = max(self.scores, key=lambda group: self.scores[group])
-        top, chosen = (
-            group_words(dict(zip(("kernel", "metric", "round"), group))) for group in (best, self.chosen)
-        )
+        kernel, metric, number = self.chosen
+        chosen = group_words({"kernel": kernel, "metric": metric, "round": number})
         return (
-            f"{_axis_words(self.criterion)} of {len(self.kinds)} kernels and metrics over rounds 0 to "
-            f"{max(number for _, _, number in self.scores)}. Best: {top}, "
+            f"{_axis_words(self.criterion)} of {len(self.kinds)} kernels and metrics over rounds. Best: "
             f"{score_words(self.criterion, self.scores[best])}; chosen: {chosen}."
         )
 

@@ -274,13 +274,8 @@ def environment_facts() -> list[tuple[str, str]]:
     blas = [one for one in threadpool_info() if one["user_api"] == "blas"]
     words = {f"{one['internal_api']} {one['version']}, threads: {one['num_threads']}" for one in blas}
     machine = f"{platform.system()}, {platform.machine()}, threads: {count_workers(None)}"
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return [
-        *lines,
-        ("BLAS", "; ".join(sorted(words))),
-        ("machine", machine),
-        ("date of this report", today),
-    ]
+    lines += [("BLAS", "; ".join(sorted(words))), ("machine", machine)]
+    return [*lines, ("date of this report", datetime.datetime.now(datetime.UTC).date().isoformat())]
 
 
 def _python_lines(model: Any) -> list[str]:
