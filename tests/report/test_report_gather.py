@@ -273,6 +273,7 @@ def test_a_model_of_a_transformed_target_is_judged_and_drawn_in_units_of_the_tar
         half = np.sort(fitted.conformity_scores_)[90]  # the 91st of 100: ⌈0.9 · 101⌉
         np.testing.assert_allclose([shown.lower, shown.upper], predicted * np.exp([[-half], [half]]))
         assert shown.share_inside == 0.91
+        assert " at the median for 90%: 91.0% inside." in shown.describe()
 
 
 def test_a_table_is_spoken_of_by_its_columns():

@@ -6,7 +6,7 @@ scikit-learn's displays draw the marks; here are the rows that were tested, the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 
@@ -137,12 +137,13 @@ class PredictionDisplay(Display):
         return f"{words} {self._band_words()}".rstrip()
 
     def _band_words(self) -> str:
-        if self.lower is None:
+        if self.lower is None or self.upper is None:
             return ""
         if np.isinf(self.half_width):
             return f"Too few rows for intervals of {self.coverage:.0%}."
-        width = f"± {readable(self.half_width)} for {self.coverage:.0%}"
-        return f"{width}: {self.share_inside:.1%} inside."
+        uneven = np.ptp(self.upper - self.lower) > 1e-6 * self.half_width  # of a transformed target
+        width = f"± {readable(self.half_width)}{' at the median' if uneven else ''}"
+        return f"{width} for {self.coverage:.0%}: {self.share_inside:.1%} inside."
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
         from matplotlib.ticker import AutoLocator
@@ -223,7 +224,7 @@ class ReliabilityDisplay(Display):
             has the highest probability in each row.
         """
         subject = subject_of(estimator)
-        machine, classes = subject.estimator, subject.classes
+        machine, classes = subject.estimator, cast(Any, subject.classes)
         if hasattr(machine, "expansion_") and classes is None:
             raise ValueError(
                 f"{type(machine).__name__} predicts numbers; use PredictionDisplay.from_estimator."
