@@ -77,6 +77,7 @@ def test_slices_are_large_enough_and_rows_without_loss_left_out():
     found = weak_slices([Column("x", np.arange(100.0))], np.r_[np.full(50, np.nan), np.ones(50)])
     assert (found["looked"], found["overall"]) == (0, 1.0)
     assert largest(np.array([np.nan, 1.0, 3.0, 2.0]), 2) == [2, 3]
+    assert weak_slices([Column("x", np.arange(200.0))], np.ones(200))["found"] == []
     for values in (np.arange(200.0), np.arange(200.0) % 4):  # slices cover a column once
         column = Column("x", np.where(np.arange(200) % 11 > 0, values, np.nan))
         assert (np.sum([mask for _, mask in slices_of(column)], axis=0) == 1).all()
@@ -172,6 +173,8 @@ def test_warnings_of_columns_and_targets():
     starts = ("'row' and 'who' have a different value", "'same' is the same", "1 target lies far from",
               f"values are missing in 'gaps', {frame.gaps.isna().mean():.2%} at most")  # fmt: skip
     assert [one.startswith(start) for one, start in zip(found["warnings"], starts)] == [True] * 4
+    # Rows in the order of the target: a text of every row still tells nothing of others.
+    assert explained_alone(columns_of(frame), np.sort(y), classifier=False)["who"] <= 0
     labels = np.where(np.arange(n) < 3, "rare", "common")
     words = " ".join(facts(frame, labels, np.unique(labels))["warnings"])
     assert "few rows of the class 'rare'" in words

@@ -220,6 +220,16 @@ def test_one_threshold_decides_what_is_better(own, other, words, notes):
     assert all(note.startswith(start) for note, start in zip(found, notes))
 
 
+def test_gains_are_paired_on_the_same_rows():
+    y, noise = np.random.default_rng(4).normal(size=(2, 200))
+    mean, tree = np.full((200, 1), y.mean()), (y + 0.55 * noise)[:, None]
+    simple = [SimpleModel("mean", mean), SimpleModel("tree", tree)]
+    scores = score_facts(y, (y + 0.5 * noise)[:, None], [np.arange(200)], simple)
+    gain = scores["baselines"][1]["gain"]
+    assert gain["value"] == pytest.approx(r2_score(y, y + 0.5 * noise) - r2_score(y, tree))
+    assert gain["error"] < 0.3 * scores["model"]["measures"]["r2"]["error"]
+
+
 def test_simple_models_of_many_rows_are_fitted_to_some_and_predict_all(monkeypatch):
     monkeypatch.setattr("onefold.facts.scores._MOST_NUMBERS", 100)
     monkeypatch.setattr("onefold.facts.scores._FEWEST_ROWS", 20)
