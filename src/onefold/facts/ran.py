@@ -288,5 +288,5 @@ def _score(estimator: Any) -> dict[str, Any] | None:
     # Where there are held-out predictions the standard error is theirs, among the scores.
     known = getattr(estimator, "heldout_prediction_", None) is not None
     words = score_text(criterion, value, None if known else error)
-    found = {"criterion": criterion, "value": value, "error": error}
-    return found | {"label": score_label(criterion), "words": words}
+    label = "a function of your own" if criterion is None else score_label(criterion)
+    return {"criterion": criterion, "value": value, "error": error, "label": label, "words": words}
