@@ -53,7 +53,7 @@ def test_a_page_that_fails_leaves_the_model(table, capsys, monkeypatch, error, c
         assert load_table_model(MODEL).target_ == "kind"
         raise error
 
-    monkeypatch.setattr(output, "gather", fail)
+    monkeypatch.setattr(output, "write_report", fail)
     assert main([*TUNE, *SMALL, "--json"]) == code
     out, err = capsys.readouterr()
     assert err.count("\n") == 1

@@ -15,7 +15,7 @@ from onefold.cli.output import REPORT_NAME, model_file, refuse_existing, replace
 from onefold.cli.terminal import measure_lines, repeated, tested_lines
 from onefold.facts.ran import importance_lines, ran_facts
 from onefold.facts.words import aligned, counted, json_text
-from onefold.report import Report, gather
+from onefold.report import Report, write_report
 from onefold.tables import TableModel, load_table_model
 from onefold.tables.errors import listing
 
@@ -117,4 +117,4 @@ def _gathered(arguments: argparse.Namespace, path: Path) -> Report:
     source = open_asked(arguments, model.reading_)
     if model.target_ is not None:
         source.require(model.target_, "the target")
-    return gather(model, source.read(), new_rows=None, repeat=[repeated(arguments)])
+    return write_report(model, None, source.read(), new_rows=None, repeat=[repeated(arguments)])

@@ -16,7 +16,7 @@ import numpy as np
 
 from onefold.machine.files import replacing
 from onefold.machine.journal import Journal
-from onefold.report import gather
+from onefold.report import write_report
 from onefold.tables import TableModel
 
 MODEL_NAME, SEARCH_NAME, REPORT_NAME = "model.onefold", "search.csv", "report.html"
@@ -123,14 +123,14 @@ def write_results(model: TableModel, stage: Path) -> None:
 def write_page(model: TableModel, table: Any, directory: Path, **options: Any) -> str | None:
     """Write the report, once the model is safe; returns why there is none, if there is none.
 
-    `table` is None where its rows do not fit into memory; `options` go to :func:`onefold.report.gather`.
+    `table` is None where its rows do not fit into memory; `options` go to :func:`onefold.write_report`.
     """
     path = directory / REPORT_NAME
     try:
         path.unlink(missing_ok=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # tuning has spoken of these rows
-            gather(model, table, **options).save(path)
+            write_report(model, path, table, **options)
     except OSError as error:
         return f"{path} can't be written ({error.strerror or error})"
     except (ValueError, MemoryError) as error:

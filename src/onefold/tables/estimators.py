@@ -411,7 +411,7 @@ class TableModel(BaseEstimator):
         given: Any = self.criterion
         for one in given if isinstance(given, list | tuple) else [given]:
             if isinstance(one, str):
-                check_criterion(one, self.task, target, np.asarray(values), self.approximation)
+                check_criterion(one, self.task, target, np.asarray(values))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
