@@ -154,7 +154,7 @@ def test_clusters_are_those_of_the_rows_in_the_metric(X, kernel, S, monkeypatch)
     np.testing.assert_allclose(rows, literal, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("build", [np.asarray, np.float32, scipy.sparse.csr_array, "torch"])
+@pytest.mark.parametrize("build", [np.float32, scipy.sparse.csr_array, "torch"])
 @pytest.mark.parametrize("metric", [TURN, np.array([1.0, 0.0, 2.0])], ids=["matrix", "weights"])
 def test_clusters_in_a_metric_of_any_rows(X, build, metric):
     rows = (pytest.importorskip("torch").asarray if build == "torch" else build)(X)
@@ -163,27 +163,24 @@ def test_clusters_in_a_metric_of_any_rows(X, build, metric):
     assert type(found) is type(rows)
     assert found.dtype == rows.dtype
     dense = np.asarray(found.toarray() if scipy.sparse.issparse(found) else found)
-    assert 30 <= len(dense) <= 40
-    assert np.all((X.min(axis=0) <= dense) & (dense <= X.max(axis=0)))
-    for other in (Linear(), Laplacian(3.0), kernel + Linear(), kernel * RBF()):  # in no metric
-        np.testing.assert_array_equal(choose("kmeans", X, kernel=other).rows, choose("kmeans", X).rows)
     near, far = (choose("kmeans", X + s, kernel=kernel).rows - s for s in (0.0, 1e6))
-    assert unexplained(kernel, X, far) < 1.2 * unexplained(kernel, X, near) + 1e-3
+    for some in (dense, far):
+        assert unexplained(kernel, X, some) < 1.2 * unexplained(kernel, X, near) + 1e-3
 
 
-def test_one_basis_serves_the_kernels_of_one_metric_alone(X):
-    problem, weights = Problem(X, X[:, :1], None, True), np.array([1.0, 0.0, 2.0])
-    mixed = [RBF(1.0), RBF(1.0, metric=TURN), Laplacian(1.0, metric=weights)]
-    load = Workload(kernels=3)
-    run = Nystroem(30, "kmeans").start(problem, mixed, load)
-    assert run.shared is None
-    for kernel in mixed:
-        landmarks = run.model(kernel).design.landmarks
-        np.testing.assert_array_equal(landmarks, Nystroem(30, "kmeans")._basis(kernel, problem).rows)
-    same = [RBF(1.0, metric=TURN), Matern(2.0, metric=TURN.tolist()), RBF(5.0, metric=TURN)]
-    shared = Nystroem(30, "kmeans").start(problem, same, load).shared
-    np.testing.assert_array_equal(shared.rows, Nystroem(30, "kmeans")._basis(same[2], problem).rows)
-    assert Nystroem(30, "uniform").start(problem, mixed, load).shared is not None
-    assert Nystroem(X[:9], "kmeans").start(problem, mixed, load).shared.size == 9
-    plain = [RBF(1.0), Laplacian(1.0), Linear(), RBF(1.0, metric=TURN) + Linear()]
-    assert Nystroem(30, "kmeans").start(problem, plain, load).shared is not None
+@pytest.mark.parametrize(
+    ("kernels", "way", "shared"),
+    [
+        ([RBF(1.0), RBF(1.0, metric=TURN)], Nystroem(30, "kmeans"), False),
+        ([RBF(1.0, metric=TURN), Matern(2.0, metric=TURN.tolist())], Nystroem(30, "kmeans"), True),
+        ([RBF(1.0), Laplacian(1.0), RBF(1.0, metric=TURN) + Linear()], Nystroem(30, "kmeans"), True),
+        ([RBF(1.0), RBF(1.0, metric=TURN)], Nystroem(30, "uniform"), True),
+    ],
+)
+def test_one_basis_serves_the_kernels_of_one_metric_alone(X, kernels, way, shared):
+    problem, load = Problem(X, X[:, :1], None, True), Workload(kernels=len(kernels))
+    run = way.start(problem, kernels, load)
+    assert (run.shared is not None) == shared
+    for kernel in kernels:
+        alone = way.start(problem, [kernel], Workload()).model(kernel).design.landmarks
+        np.testing.assert_array_equal(run.model(kernel).design.landmarks, alone)

@@ -65,6 +65,7 @@ BAD: list[tuple[list[type], dict[str, Any], str]] = [  # kinds; X, y, weight or 
     (ALL, {"sample_weight": np.full(20, np.nan)}, "NaN"),
     *((FIXED, {"alpha": alpha}, "alpha must be greater than 0") for alpha in (0.0, -1.0, np.nan)),
     (FIXED, {"alpha": "small"}, "alpha must be positive"),
+    ([KernelRidge], {"alpha": [0.1, 1.0, 2.0]}, "one per target"),
     (FIXED, {"gamma": 0.0}, "gamma must be greater than 0"),
     (FIXED, {"gamma": "auto"}, "gamma must be a number"),
     (FIXED, {"gamma": [1.0, 2.0]}, "2 widths but X has 3"),
@@ -181,6 +182,8 @@ def fit_or_refuse(model: Any, X: Any, y: Any, weight: Any = None) -> bool:
         assert "\n" not in refusal.strip()
         return False
     values = model.decision_function(X) if hasattr(model, "decision_function") else model.predict(X)
+    if hasattr(model, "predict_proba"):
+        assert_allclose(model.predict_proba(X).sum(axis=1), 1.0, atol=1e-12)
     assert np.isfinite(values).all()
     assert values.shape[0] == np.shape(X)[0]
     return True
