@@ -13,10 +13,8 @@ SHARP = ConjugateGradients(n_components=60, tolerance=1e-10, max_iterations=2000
 
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(
-    ("estimator", "kernel"),
-    [(LSSVR, RBF(0.3)), (KernelRidge, Laplacian(0.2)), (LSSVR, Polynomial(0.1, 2))],
-)
+@pytest.mark.parametrize("estimator", [LSSVR, KernelRidge])
+@pytest.mark.parametrize("kernel", [RBF(0.3), Laplacian(0.2), Polynomial(0.1, degree=2)])
 def test_fit_is_the_dense_one(regression, monkeypatch, estimator, kernel, weighted, keep):
     """From float64 tiles, of which there are several: kept, or made anew for every product."""
     X, Y = regression

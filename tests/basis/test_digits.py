@@ -158,10 +158,9 @@ def test_plain_sums_only_where_they_lose_nothing(monkeypatch, gamma, training):
 
 
 @pytest.fixture
-def large_work(monkeypatch):
+def large_work(force_training):
     """Treat these few rows as many, for which landmarks are thinned and sums are not whitened first."""
-    monkeypatch.setattr(coordinates_module, "_SMALL_WORK", 0)
-    monkeypatch.setattr(coordinates_module, "_MEDIUM_WORK", 0)
+    force_training("sums")
 
 
 def _smooth_model(**settings):

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from sklearn.cluster import MiniBatchKMeans
 
 from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Nystroem
 from onefold.approximations.problem import Problem, Workload
-from onefold.basis import BASES, given_rows
+from onefold.basis import BASES
 from onefold.kernels import RBF, Laplacian, Linear, Matern
 
 METHODS = sorted(BASES)
@@ -85,14 +84,6 @@ def test_blocked_pivots_follow_the_one_by_one_law():
         assert abs(counts[pair] / 1000 - probability) < 0.04
 
 
-def test_rows_of_ones_own_are_checked(X):
-    with pytest.raises(ValueError, match="3 features"):
-        given_rows(np.ones((4, 2)), X)
-    with pytest.raises(ValueError, match="NaN"):
-        given_rows(np.full((4, 3), np.nan), X)
-    assert given_rows(X[:4].astype(np.float32), X).rows.dtype == np.float64
-
-
 def test_clusters_of_any_precision_and_size(X):
     many = np.random.default_rng(0).integers(0, 3, (300, 4)).astype(np.float32)  # ties decide easily
     single, double = (choose("kmeans", many.astype(t)).rows for t in (np.float32, np.float64))
@@ -117,55 +108,34 @@ def test_a_kernel_of_zeros_leaves_the_mean(force_training, method, training):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("kernel", ["rbf", "linear"])
-def test_values_that_are_not_finite_are_refused(method, kernel, X):
-    X, y = X[:40], X[:40, 0]
-    spoiled = np.where(np.arange(40)[:, None] == 20, 1e200, X)
-    cases = [(kernel, 1e200 * X, Nystroem(8, method)), ("polynomial", spoiled, Nystroem(X[:8]))]
-    for name, rows, approximation in cases:
+def test_values_that_are_not_finite_are_refused(method, X):
+    spoiled = np.where(np.arange(600)[:, None] == 20, 1e200, X)  # beside landmarks of usual size
+    for name, rows, way in (("rbf", 1e200 * X, Nystroem(8, method)), ("poly", spoiled, Nystroem(X[:8]))):
         with np.errstate(all="ignore"), pytest.raises(ValueError, match="scale the features"):
-            LSSVR(name, approximation=approximation).fit(rows, y)
+            LSSVR(name, approximation=way).fit(rows, X[:, 0])
 
 
+@pytest.mark.parametrize("build", [np.asarray, np.float32, scipy.sparse.csr_array, "torch"])
 @pytest.mark.parametrize(
-    ("kernel", "S"),
+    "kernel",
     [
-        (RBF(2.0, metric=TURN), TURN),
-        (Matern(2.0, 0.5, metric=TURN), TURN),
-        (RBF((4.0, 0.0, 0.25)), np.diag([2.0, 0.0, 0.5])),
-        (Laplacian(1.0, metric=[1.0, 0.0, 3.0]), np.diag([1.0, 0.0, 3.0])),
+        RBF(1.0, metric=TURN),
+        Matern(2.0, 0.5, metric=TURN),
+        RBF((4.0, 0.0, 0.25)),
+        Laplacian(1.0, metric=[3.0, 0.0, 0.1]),
     ],
     ids=repr,
 )
-def test_clusters_are_those_of_the_rows_in_the_metric(X, kernel, S, monkeypatch):
-    seen = []
-
-    class Watched(MiniBatchKMeans):
-        def fit(self, rows):
-            seen.append((rows, super().fit(rows)))
-            return self
-
-    monkeypatch.setattr("onefold.basis.landmarks.MiniBatchKMeans", Watched)
-    rows = choose("kmeans", X, kernel=kernel).rows
-    [(points, means)] = seen
-    image = (X - X.mean(axis=0)) @ S.T
-    np.testing.assert_allclose(points * np.abs(image).max(), image, atol=1e-5 * np.abs(image).max())
-    literal = [X[means.labels_ == j].mean(axis=0) for j in np.unique(means.labels_)]
-    np.testing.assert_allclose(rows, literal, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize("build", [np.float32, scipy.sparse.csr_array, "torch"])
-@pytest.mark.parametrize("metric", [TURN, np.array([1.0, 0.0, 2.0])], ids=["matrix", "weights"])
-def test_clusters_in_a_metric_of_any_rows(X, build, metric):
+def test_clusters_of_any_rows_are_those_of_the_metric(X, build, kernel):
+    """They leave less of the kernel than clusters in no metric, also far from the origin."""
     rows = (pytest.importorskip("torch").asarray if build == "torch" else build)(X)
-    kernel = RBF(1.0, metric=metric)
     found = choose("kmeans", rows, kernel=kernel).rows
     assert type(found) is type(rows)
     assert found.dtype == rows.dtype
-    dense = np.asarray(found.toarray() if scipy.sparse.issparse(found) else found)
-    near, far = (choose("kmeans", X + s, kernel=kernel).rows - s for s in (0.0, 1e6))
-    for some in (dense, far):
-        assert unexplained(kernel, X, some) < 1.2 * unexplained(kernel, X, near) + 1e-3
+    dense = np.asarray(found.toarray() if scipy.sparse.issparse(found) else found, dtype=float)
+    plain = unexplained(kernel, X, choose("kmeans", X).rows)
+    for some in (dense, choose("kmeans", X + 1e6, kernel=kernel).rows - 1e6):
+        assert unexplained(kernel, X, some) < 0.85 * plain
 
 
 @pytest.mark.parametrize(

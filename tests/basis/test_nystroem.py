@@ -4,18 +4,19 @@ import numpy as np
 import pytest
 import scipy.sparse
 from basis_twins import fit_literally, rbf
-from scipy.sparse.linalg import eigsh
+from sklearn import config_context
 from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, TimeSeriesSplit
+from threadpoolctl import threadpool_limits
 
 import onefold.approximations.nystroem_models as models_module
 from onefold import LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Nystroem, Problem, Workload
-from onefold.basis import Design, Whitening
-from onefold.basis.error import kernel_error, largest_eigenvalue
+from onefold.approximations.toeplitz import diagonal_means
+from onefold.basis.error import largest_eigenvalue
 from onefold.basis.ridge import NearbyPath
 from onefold.heldout import GapKFold
 from onefold.kernels import RBF
-from onefold.rows import rows_of
+from onefold.machine.threads import use_threads
 
 GAMMA = 0.15
 ALPHAS = [1e-4, 0.1, 30.0]
@@ -145,14 +146,6 @@ def test_squared_error_withdraws_when_it_would_cancel(regression, force_training
     assert 0 >= fitted.fit(X, Y).best_score_ > -1e-7
 
 
-def test_more_groups_than_one_eigendecomposition_each_is_worth(regression):
-    X, Y = regression
-    splits = list(KFold(75).split(X))
-    got = _model(X, Y, X[:20]).heldout(_parts(splits, len(X)), ALPHAS)
-    for values, literal in zip(got, _heldout_literally(X, Y, X[:20], splits, ALPHAS)):
-        np.testing.assert_allclose(values, literal, atol=1e-6)
-
-
 def test_single_precision_reaches_the_double_precision_score_and_tiny_ridges_do_not_blow_up():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1500, 5)).astype(np.float32)
@@ -251,30 +244,6 @@ def test_fit_is_algorithm_1(regression, estimator, weighted):
         np.testing.assert_allclose(fitted.predict(X), rbf(X, X, GAMMA) @ dual + b, atol=1e-7)
 
 
-@pytest.mark.parametrize("criterion", ["mse", "r2"])
-def test_cross_validation_refits_algorithm_1(regression, criterion):
-    X, Y = regression
-    cv = KFold(4, shuffle=True, random_state=0)
-    fitted = LSSVRCV(
-        gammas=[GAMMA], alphas=[0.05, 2.0], cv=cv, criterion=criterion, approximation=_settings(X[:C])
-    ).fit(X, Y)
-    for train, test in cv.split(X):
-        dual, b = _algorithm_1(X, X[:C], Y, fitted.alpha_, train)
-        literal = rbf(X[test], X[train], GAMMA) @ dual + b
-        np.testing.assert_allclose(fitted.heldout_prediction_[test], literal, atol=1e-7)
-
-
-def test_norm_from_a_sample_of_many_rows():
-    X = np.random.default_rng(0).standard_normal((2500, 2))
-    design = Design(RBF(1.0), X[:15])
-    T = Whitening.of(design.inner()).T
-    found = kernel_error(design, T, rows_of(X), seed=0)
-    assert found["kernel_error_rows"] == 2048
-    Phi = RBF(1.0)(X, X[:15]) @ T
-    literal = eigsh(RBF(1.0)(X, X) - Phi @ Phi.T, 1, return_eigenvectors=False)[0]
-    assert found["kernel_error"] == pytest.approx(literal, rel=0.15)
-
-
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("scale", [1.0, 1e-200, 1e200])
 def test_krylov_vectors_find_the_largest_eigenvalue(scale):
@@ -316,6 +285,8 @@ def test_bound_counts_the_intercept(regression):
         (lambda X, Y: Nystroem(predict="all"), "predict"),
         (lambda X, Y: Nystroem(n_components=0), "n_components"),
         (lambda X, Y: Nystroem(n_components="many"), "n_components"),
+        (lambda X, Y: LSSVR(approximation=Nystroem(np.ones((4, 2)))).fit(X, Y), "4 features"),
+        (lambda X, Y: LSSVR(approximation=Nystroem(np.full((4, 4), np.nan))).fit(X, Y), "NaN"),
         (lambda X, Y: LSSVR("precomputed", approximation=Nystroem(2)).fit(X @ X.T, Y), "exact"),
         (lambda X, Y: LSSVR("precomputed", approximation="cg").fit(X @ X.T, Y), "exact"),
         (lambda X, Y: LSSVRCV(cv="loo", approximation=_settings(X[:C])).fit(X, Y), "k-fold"),
@@ -330,3 +301,44 @@ def test_settings_are_compared_by_value(regression):
     X, _ = regression
     assert Nystroem(X[:3]) == Nystroem(X[:3].copy()) != Nystroem(X[:4])
     assert hash(Nystroem(3)) == hash(Nystroem(3))
+
+
+# -- one thread or several, the digits are the same ---------------------------------------------------
+GRID = {"gammas": [0.05, 0.4], "alphas": [1e-3, 1.0], "cv": 3}
+
+
+@TRAININGS
+@pytest.mark.parametrize(
+    "machine",
+    [
+        LSSVRCV(**GRID, approximation=Nystroem(40)),
+        LSSVRCV(**GRID | {"cv": "loo"}, approximation=Nystroem(40, "rpcholesky")),
+        LSSVRCV(**GRID, criterion="r2", approximation=Nystroem(40, "uniform", rank=20, predict="rows")),
+    ],
+    ids=["kmeans", "rpcholesky", "all rows"],
+)
+def test_threads_change_no_digit(regression, monkeypatch, force_training, training, machine):
+    """Sums of many pieces, though the rows are few; products may run on several BLAS threads."""
+    force_training(training)
+    monkeypatch.setattr("onefold.rows.base.TASK_ROWS", 16)
+    X, Y = regression
+    weight = np.random.default_rng(5).uniform(0.2, 4, len(X))
+
+    def numbers(rows, jobs):
+        found = machine.set_params(n_jobs=jobs).fit(rows, Y, weight)
+        values = found.cv_results_["mean_test_score"], found.heldout_prediction_
+        return [found.expansion_.coef, found.expansion_.intercept, *values]
+
+    with threadpool_limits(2, "blas"):
+        for rows in (X, X.astype(np.float32)):
+            for one, three in zip(numbers(rows, 1), numbers(rows, 3)):
+                np.testing.assert_array_equal(one, three)
+
+
+def test_threads_change_no_digit_of_diagonal_means():
+    X = np.random.default_rng(0).standard_normal((700, 4))
+    found = []
+    for workers in (1, 3):
+        with config_context(working_memory=4), use_threads(workers):  # tiles of 64 rows
+            found.append(diagonal_means(RBF(0.1), X)[0])
+    np.testing.assert_array_equal(*found)

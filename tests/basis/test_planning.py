@@ -6,18 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
-from sklearn.model_selection import KFold, RepeatedKFold
+from sklearn.model_selection import RepeatedKFold
 
-from onefold import LSSVCCV, LSSVRCV, plan
-from onefold.approximations import (
-    Auto,
-    Circulant,
-    ConjugateGradients,
-    Exact,
-    Nystroem,
-    Toeplitz,
-    Workload,
-)
+from onefold import LSSVRCV, plan
+from onefold.approximations import Auto, Circulant, Exact, Nystroem, Toeplitz, Workload
 from onefold.cli import main
 from onefold.estimators.setup import set_up
 from onefold.machine.speed import Speed, machine_speed
@@ -25,8 +17,6 @@ from onefold.machine.threads import use_threads
 
 FAST = Speed(multiply_adds=4e10, exponentials=1e9)
 FREE = 16 * 2**30
-
-
 LEARNED = {"kernel": "auto", "metric": "auto", "blend": True}
 
 
@@ -53,19 +43,13 @@ def test_budget_and_memory_decide(monkeypatch):
 
 
 def test_estimates_grow_with_the_work(monkeypatch):
-    one, search = Workload(1, 1, 0), Workload(13, 11, 5)
+    loads = [(1, Workload(1, 1, 0)), (1, Workload(13, 11, 5)), (500, Workload(13, 11, 5))]
     for kind in (Exact(), Nystroem(500), Toeplitz(), Circulant()):
-        needs = [
-            kind.memory(3000, 10, t, load, FREE) for t, load in ((1, one), (1, search), (500, search))
-        ]
-        assert needs == sorted(needs)
-        assert needs[1] < kind.memory(10**6, 10, 1, search, FREE)
+        needs = [kind.memory(3000, 10, targets, load, FREE) for targets, load in loads]
+        assert needs == sorted(set(needs))
     for module in ("problem", "nystroem"):
         monkeypatch.setattr(f"onefold.approximations.{module}.count_workers", lambda n_jobs: 4)
-    for name, kind in (("exact", Exact()), ("nystroem", Nystroem(500))):
-        loads = ((3000, one), (3000, search), (10**6, search))
-        times = [kind.duration(n, 10, 1, load, FAST) for n, load in loads]
-        assert times == sorted(times)
+    for name in ("exact", "nystroem"):
         alone, four, many = (
             plan(LSSVRCV(approximation=name, n_jobs=n_jobs), (50_000, 20)).seconds
             for n_jobs in (1, 4, 64)
@@ -86,40 +70,6 @@ def test_plan_of_a_given_approximation_and_its_words():
     assert "unknown" in str(unknown)
 
 
-def test_classes_and_threads_count():
-    few, many = (plan(LSSVCCV(), (1500, 4), np.arange(classes)).bytes for classes in (2, 26))
-    assert many > 1.1 * few  # coefficients of every fold, ridge and class beside the factors
-    one, two = (plan(LSSVRCV(n_jobs=n_jobs), (1500, 4)).bytes for n_jobs in (1, 2))
-    assert two > 1.5 * one
-    basis = {"approximation": Nystroem(100), "n_jobs": 1}
-    regression, labels = (plan(kind(**basis), (4_000_000, 4)).bytes for kind in (LSSVRCV, LSSVCCV))
-    assert labels > regression  # squared errors hold no predictions of every ridge, not even some
-
-
-def test_models_run_side_by_side_only_where_memory_allows():
-    for free, at_once in ((None, 2), (10**10, 2), (5 * 10**8, 1), (10, 1)):
-        with use_threads(2):
-            assert Exact().at_once(2000, 5, 1, Workload(13, 11, 5), free) == at_once
-            # Predictions of many targets.
-            assert Exact().at_once(2000, 5, 3000, Workload(13, 11, 5), free) == 1
-
-
-def test_the_machine_is_timed_only_where_that_matters(monkeypatch):
-    asked = []
-    monkeypatch.setattr("onefold.approximations.problem.machine_speed", lambda: asked.append(1) or FAST)
-    X = np.random.default_rng(0).standard_normal((6000, 4))
-    LSSVRCV(gammas=[0.1], alphas=[1.0], cv=3).fit(X[:150], X[:150, 0])
-    set_up(LSSVRCV(), X[:2000], X[:2000, 0])  # exact anyway
-    assert plan(LSSVRCV(), (150, 4)).seconds < 1
-    plan(LSSVRCV(approximation=ConjugateGradients()), (10**6, 5))
-    assert not asked
-    plan(LSSVRCV(), (10_000, 5))
-    assert asked
-    asked.clear()
-    set_up(LSSVRCV(), X, X[:, 0])
-    assert asked
-
-
 @pytest.mark.parametrize("n", [1200, 3000, 6000])
 @pytest.mark.parametrize("seconds", [5, 60, 1000])
 def test_a_fit_starts_what_the_plan_says(n, seconds):
@@ -133,19 +83,14 @@ def test_a_fit_starts_what_the_plan_says(n, seconds):
 
 def test_rows_time_and_kernels_decide_about_learned_metrics():
     times = [timed((n, 10), 1e9, **LEARNED).seconds for n in (1200, 1900, 8000, 20_000)]
-    assert times[0] > 0
-    assert times == sorted(times)
-    found, rich = (timed((20_000, 10), seconds, **LEARNED) for seconds in (300, 10**5))
-    assert isinstance(found.approximation, Nystroem)
-    assert rich.approximation == Exact()
-    assert rich.seconds > found.seconds
-    kernels = [("rbf", False), (["rbf"], False), ("auto", False), ("linear", False), ("auto", True)]
-    plain, one, three, linear, blend = (
+    assert times == sorted(set(times))
+    assert isinstance(timed((20_000, 10), 300, **LEARNED).approximation, Nystroem)
+    assert timed((20_000, 10), 10**5, **LEARNED).approximation == Exact()
+    kernels = [("linear", False), ("rbf", False), ("auto", False), ("auto", True)]
+    linear, one, three, blend = (
         plan(LSSVRCV(kernel, blend=blend), (3000, 10)).seconds for kernel, blend in kernels
     )
-    assert three == pytest.approx(3 * one)
-    assert blend > three
-    assert linear < plain / 5
+    assert linear < one / 5 < one < three < blend
 
 
 def test_the_rounds_before_are_within_the_budget_too():
@@ -173,18 +118,14 @@ def test_speed_is_measured_once_and_kept(monkeypatch, tmp_path):
 
 
 def test_overlapping_folds_count_by_the_groups_of_rows_that_they_make():
-    n, m = 400, 20
-    X, y = np.random.default_rng(0).random((n, 2)), np.arange(float(n))
-
-    def load(cv):
-        return set_up(LSSVRCV(approximation=Nystroem(m), cv=cv), X, y).run.load
-
-    assert [load(cv).groups for cv in (5, "loo", KFold(3, shuffle=True))] == [0, 0, 0]
-    assert load(RepeatedKFold(n_splits=4, n_repeats=2, random_state=0)).groups == 16
-    few, many = (Workload(13, 11, 8, groups=groups) for groups in (0, 100))
+    X, y = np.random.default_rng(0).random((400, 2)), np.arange(400.0)
+    overlapping = RepeatedKFold(n_splits=4, n_repeats=2, random_state=0)
+    for cv, groups in ((5, 0), ("loo", 0), (overlapping, 16)):
+        assert set_up(LSSVRCV(approximation=Nystroem(20), cv=cv), X, y).run.load.groups == groups
     for rows in (4000, 10**6):  # trained from factors, and from sums
+        loads = (Workload(13, 11, 8, groups=groups) for groups in (0, 100))
         with use_threads(1):
-            more, less = (Nystroem(100).memory(rows, 2, 1, load, FREE) for load in (many, few))
+            less, more = (Nystroem(100).memory(rows, 2, 1, load, FREE) for load in loads)
         assert more - less > 90 * 8 * 100**2 / 3
 
 
@@ -205,11 +146,7 @@ NO_ROWS = [5, None, "rows", (5,), [5, 3], (5, "x"), (10, 2, 3), (1 + 2j, 3), {},
         ((10, 2), {"metric": "auto", "cv": "loo"}, "whole folds"),
         ((10, 2), {"metric": "round"}, "metric must be None or one of"),
         ((10, 2), {"metric": "full", "kernel": "linear"}, "has a metric to learn"),
-        (
-            (10, 2),
-            {"metric": "full", "approximation": "toeplitz"},
-            "no metric is learned with a toeplitz",
-        ),
+        ((10, 2), {"metric": "full", "approximation": "toeplitz"}, "no metric is learned with"),
     ],
 )
 def test_rows_or_their_shape_and_what_means_nothing(shape, settings, words):
@@ -220,27 +157,24 @@ def test_rows_or_their_shape_and_what_means_nothing(shape, settings, words):
         plan(LSSVRCV(**settings), shape)
 
 
-@pytest.mark.parametrize("free", [2**40, 1000])
-def test_command_describes_what_tune_runs(tmp_path, capsys, monkeypatch, free):
-    monkeypatch.setattr("onefold.tables.training.available_memory", lambda: free)
+def test_command_describes_what_tune_runs(tmp_path, capsys, monkeypatch):
     table, asked = tmp_path / "t.csv", []
     rows = (f"{i},{['red', 'green', 'blue'][i % 3]},1,{'abcde'[i % 5]}" for i in range(100))
     table.write_text("\n".join(["a,colour,constant,y", *rows]) + "\n")
     monkeypatch.setattr("onefold.cli.tune.plan", lambda *given: asked.append(given[2]) or plan(*given))
 
-    def facts(*options):
-        assert main(["plan", str(table), "--json", *options]) == 0
+    def facts(target, *options):
+        assert main(["plan", str(table), "--json", "--target", target, *options]) == 0
         return json.loads(capsys.readouterr().out)
 
-    default, simple, labels = (
-        facts("--target", "a"),
-        facts("--target", "a", "--simple"),
-        facts("--target", "y"),
-    )
-    assert [len(np.unique(targets)) for targets in asked] == [100, 100, 5]
-    assert (labels["rows"], labels["features"]) == (100, 4)  # a and three colours
+    default, simple = facts("a"), facts("a", "--simple")
     assert default["search"] == {"kernels": ["auto"], "metric": "auto", "blend": True, "note": None}
     assert default["fits"] is True
     assert simple["search"]["kernels"] == ["rbf"]
     assert simple["seconds"] < default["seconds"]
-    assert "leave-one-out" in facts("--target", "a", "--cv", "loo")["search"]["note"]
+    assert "leave-one-out" in facts("a", "--cv", "loo")["search"]["note"]
+    monkeypatch.setattr("onefold.tables.training.available_memory", lambda: 1000)
+    labels = facts("y")
+    assert "stay on disk" in labels["search"]["note"]
+    assert (labels["rows"], labels["features"]) == (100, 4)  # a and three colours
+    assert [len(np.unique(targets)) for targets in asked] == [100, 100, 100, 5]

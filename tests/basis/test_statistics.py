@@ -70,15 +70,10 @@ def test_rank_update_without_the_blas_table(monkeypatch):
     np.testing.assert_allclose(dense.mirror(total), tile.T @ tile, atol=1e-13)
 
 
-def test_whitening_cuts_what_duplicates_leave_and_keeps_the_first_k(regression, monkeypatch):
-    X, _ = regression
-    for rows in (X[:10], np.vstack([X[:10], X[:5]])):
-        W = Design(RBF(0.2), rows).inner()
-        assert Whitening.of(W, 4).T.shape == (len(rows), 4)
-        for full in (Whitening.of(W), Whitening.pivoted(W)):
-            assert full.report["rank"] == 10
-            np.testing.assert_allclose(full.T.T @ W @ full.T, np.eye(10), atol=1e-9)
-    assert Whitening.of(W).report["cut_directions"] == 5
+def test_whitening_cuts_what_duplicates_leave(regression):
+    W = Design(RBF(0.2), np.vstack([regression[0][:10], regression[0][:5]])).inner()
+    for full in (Whitening.of(W), Whitening.pivoted(W)):
+        np.testing.assert_allclose(full.T.T @ W @ full.T, np.eye(10), atol=1e-9)
     below = Whitening.of(W, 12).report
     assert (below["rank"], below["rank_asked"]) == (10, 12)
     assert Whitening.pivoted(np.zeros((3, 3))).T.shape == (3, 0)

@@ -173,19 +173,6 @@ def test_a_row_has_no_say_in_its_own_probability(n, seed, count, name):
     assert np.isnan(means).all(axis=1).sum() == n - np.unique(rows).size
 
 
-def test_many_models_in_batches_are_each_by_itself(monkeypatch):
-    rng = np.random.default_rng(0)
-    splits = splits_of(12, np.arange(12).reshape(3, 4))
-    decision, index = rng.normal(size=(7, 12, 3)), np.arange(12) % 3
-    decision[3:5] *= np.array([0.0, 30.0])[:, None, None]
-    whole = crossfitted("sigmoid", decision, index, np.ones(12), splits)
-    monkeypatch.setattr("onefold.calibration.probabilities._AT_ONCE", 80)
-    assert_allclose(crossfitted("sigmoid", decision, index, np.ones(12), splits), whole, atol=1e-10)
-    for model in range(7):
-        alone = fit_calibrator("sigmoid", decision[model, 4:], index[4:])
-        assert_allclose(whole[model, :4], alone.probabilities(decision[model, :4]), atol=1e-10)
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("name", NAMES)
 def test_weights_are_repeated_rows_and_scales_do_not_matter(name, classes):

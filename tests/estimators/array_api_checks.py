@@ -5,9 +5,6 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import sklearn
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_array_api_input, check_array_api_mixed_inputs
 
 from onefold import LSSVC, LSSVCCV, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVC, SparseLSSVR
@@ -53,17 +50,6 @@ def estimator_checks() -> None:
         )
 
 
-def in_a_pipeline() -> None:
-    """A pipeline of scikit-learn hands tensors on, and gets tensors back."""
-    import torch
-
-    X = torch.asarray(np.random.default_rng(0).standard_normal((40, 3)))
-    with sklearn.config_context(array_api_dispatch=True):
-        pipeline = make_pipeline(StandardScaler(), LSSVRCV(**SMALL)).fit(X, torch.sin(X[:, 0]))
-        assert torch.is_tensor(pipeline.predict(X))
-
-
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # small grids end where the scores still rise
-    in_a_pipeline()
     estimator_checks()

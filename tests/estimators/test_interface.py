@@ -21,7 +21,6 @@ from sklearn.model_selection import (
     StratifiedGroupKFold,
 )
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from onefold import (
@@ -37,10 +36,9 @@ from onefold import (
     TableRegressor,
     load,
 )
-from onefold.approximations import Auto, Circulant, ConjugateGradients, Nystroem
+from onefold.approximations import Nystroem
 from onefold.estimators.validation import seed_of
 from onefold.heldout import GapKFold
-from onefold.kernels import RBF, Linear
 
 RNG = np.random.default_rng(5)
 X = RNG.standard_normal((60, 3))
@@ -115,7 +113,7 @@ def test_names_are_kept_and_missed(estimator, y) -> None:
         model.predict(polars)
     with pytest.warns(UserWarning, match="X does not have valid feature names, but"):
         model.predict(torch.asarray(X))
-    with pytest.raises(ValueError, match="X has 2 features, but .* is expecting 3 features"):
+    with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3"):
         model.predict(torch.asarray(X[:, :2]))
     model.fit(torch.asarray(X), y)
     assert not hasattr(model, "feature_names_in_")
@@ -123,17 +121,6 @@ def test_names_are_kept_and_missed(estimator, y) -> None:
         model.predict(FRAME)
     with pytest.raises(TypeError, match=rf"^{type(estimator).__name__}\.__init__.*'widht'"):
         type(estimator)(widht=1.0)
-
-
-def test_kernel_objects_and_functions() -> None:
-    by_name = LSSVR(gamma=0.3).fit(X, NUMBERS).predict(X)
-    for kernel in (RBF(0.3), lambda a, b: RBF(0.3)(a, b)):
-        assert_allclose(LSSVR(kernel).fit(X, NUMBERS).predict(X), by_name, rtol=1e-8)
-    searched = LSSVRCV(RBF((0.1, 0.1, 0.2)) + Linear(), gammas=[1.0, 2.0], alphas=[0.1]).fit(X, NUMBERS)
-    assert searched.expansion_.kernel == (RBF((0.1, 0.1, 0.2)) + Linear()).scaled(searched.gamma_)
-    no_width = LSSVRCV("linear", alphas=[0.1, 1.0]).fit(X, NUMBERS)
-    assert no_width.gamma_ is None
-    assert set(no_width.best_params_) == {"alpha"}
 
 
 def test_gammas_may_hold_scale_and_the_default_grid_is_that_of_the_papers() -> None:
@@ -163,10 +150,6 @@ def test_verbose_names_the_part_and_the_time_left(capsys):
     assert [line.split(",")[0] for line in lines] == [f"[LSSVRCV] {i}/4 kernels" for i in (1, 2, 3, 4)]
     assert all(line.endswith(" s left") for line in lines[:3])
     assert "left" not in lines[3]
-    LSSVRCV(metric="diagonal", metric_rows=40, verbose=1).fit(X, NUMBERS)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("[LSSVRCV] learning the metric: 1/6 kernels, best score ")
-    assert lines[-1].startswith("[LSSVRCV] all rows: ")
 
 
 def test_the_time_left_is_that_of_the_part_at_its_own_pace(tmp_path, monkeypatch):
@@ -216,12 +199,6 @@ def test_seeds_choose_the_landmarks(estimator):
         assert np.abs(fitted(kind(3)) - fitted(kind(4))).max() > 1e-6
 
 
-def test_every_random_choice_has_a_seed():
-    for approximation in (Auto(), Nystroem(3), ConjugateGradients()):
-        assert approximation.seeded(9).random_state == 9
-    assert Circulant().seeded(9).seed == 9
-
-
 def test_states_are_ints_generators_or_nothing(tmp_path):
     assert seed_of(None) is None
     assert seed_of(np.int64(4)) == 4
@@ -266,17 +243,6 @@ def test_what_the_user_says_comes_first_and_what_nobody_asked_for_is_refused(rou
     for name, values in (("sample_weight", WEIGHTS), ("groups", GROUPS)):
         with pytest.raises(UnsetMetadataPassedError, match=name):
             make_pipeline(LSSVRCV(**GRID)).fit(X, NUMBERS, **{name: values})
-
-
-@EACH
-def test_groups_and_weights_through_a_pipeline(kind, y, routing) -> None:
-    inner = kind(**GRID, cv=GroupKFold(3)).set_fit_request(sample_weight=True)
-    scaler = StandardScaler().set_fit_request(sample_weight=False)
-    routed = make_pipeline(scaler, inner).fit(X, y, sample_weight=WEIGHTS, groups=GROUPS)
-    rows = StandardScaler().fit_transform(X)
-    direct = kind(**GRID, cv=GroupKFold(3)).fit(rows, y, sample_weight=WEIGHTS, groups=GROUPS)
-    assert routed[-1].best_score_ == direct.best_score_
-    assert_array_equal(routed.predict(X), direct.predict(rows))
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

@@ -103,51 +103,27 @@ def test_sparse_rows_and_a_grid_among_the_members() -> None:
     folds = mixed([FoldModels.each([grid, other])], [[0.5], [2.0]], np.zeros((2, 1)), [1, 0])
     expected = np.stack([0.5 * other.predict(far), 2.0 * grid.predict(far)], axis=1)
     assert_allclose(folds.predict(far), expected, rtol=0, atol=1e-12)
+    nothing = mixed([FoldModels.each([grid, other])], np.zeros((2, 1)), [[1.0], [2.0]], [1, 0])
+    assert_allclose(nothing.predict(far), np.tile([[1.0], [2.0]], (10, 1, 1)))
 
 
-def test_what_it_tells_of_itself() -> None:
-    held, given = blend(), Expansion(Precomputed(), None, np.ones((4, 1)), np.zeros(1))
-    assert (held.n_targets, held.n_features, held.n_centres) == (2, D, 3 * M)
-    assert (given.n_targets, given.n_features, given.n_centres) == (1, None, 4)
-    assert held.parts == tuple(zip(WEIGHTS.tolist(), held.members))
+def test_what_they_accept_and_whether_they_are_finite() -> None:
     assert blend((RBF(0.4), Linear()), WEIGHTS[:2]).accepts_sparse
     assert not blend((RBF(0.4), Laplacian(0.4)), WEIGHTS[:2]).accepts_sparse
-    assert held.finite
-    broken = member(KERNELS[0])
-    broken.coef[3, 1] = np.inf
-    assert not Blend((member(KERNELS[1]), broken), [0.5, 0.5], INTERCEPT).finite
-    assert not blend(intercept=np.array([0.0, np.nan])).finite
-    assert repr(held).startswith("Blend(0.6 × RBF(gamma=0.4, metric=")
-    assert repr(FoldModels.each(held.members)).endswith("…, folds=3, terms=3, targets=2)")
+    held, broken = blend(), blend(intercept=np.array([0.0, np.nan]))
+    assert (held.finite, broken.finite) == (True, False)
+    broken.members[0].coef[3, 1] = np.inf
+    assert not Blend(broken.members, WEIGHTS, INTERCEPT).finite
+    assert not FoldModels.each(broken.members).finite
 
 
 # -- fold models: columns of few expansions, and mixtures of them ------------------------------------
-X, NEW = RNG.standard_normal((20, 3)), RNG.standard_normal((6, 3))
+X = RNG.standard_normal((20, 3))
 
 
 def columns(kernel, folds, targets, rows=X):
     coef = RNG.standard_normal((len(rows), folds * targets))
     return Expansion(kernel, rows, coef, RNG.standard_normal(folds * targets))
-
-
-def test_mixtures_are_the_weighted_sums():
-    members = [
-        FoldModels.of(columns(RBF(0.3), 4, 2), 4),
-        FoldModels.each([columns(Laplacian(0.2), 1, 2) for _ in range(4)]).plus(np.array([3.0, 1.0])),
-    ]
-    weights = RNG.uniform(size=(4, 2))
-    weights[1] = 0.0
-    weights[2, 0] = 0.0
-    intercept = RNG.standard_normal((4, 2))
-    each = [member.predict(NEW) for member in members]
-    for source in (np.arange(4), np.zeros(4, dtype=int), [3, 1, 1, 0]):
-        found = mixed(members, weights, intercept, source).predict(NEW)
-        expected = intercept[None] + sum(
-            weights[None, :, g, None] * values[:, source] for g, values in enumerate(each)
-        )
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
-    nothing = mixed(members, np.zeros((4, 2)), intercept, np.arange(4))
-    np.testing.assert_allclose(nothing.predict(NEW), np.repeat(intercept[None], 6, axis=0))
 
 
 PAIR, ONE = member(RBF(1.0)), (columns(RBF(1.0), 2, 1),)

@@ -185,29 +185,16 @@ def test_scratch_memory_does_not_grow() -> None:
     assert used(4000, 50, 10, 20, lambda e, X: outer_gradients(e, X, diagonal=False)) < 8 * 2**20
 
 
-EYE = np.eye(3)
-OWN = Expansion(CallableKernel(lambda a, b: a @ b.T), EYE, np.ones((3, 1)), np.zeros(1))
-GIVEN = Expansion(Precomputed(), None, np.ones((3, 1)), np.zeros(1))
-
-
-@pytest.mark.parametrize(
-    ("act", "words"),
-    [
-        (lambda: OWN.gradient(EYE), "has no derivative here"),
-        (lambda: GIVEN.gradient(EYE), "precomputed kernel knows no features"),
-        (
-            lambda: outer_gradients(expansion_of(RBF(0.2)), X[:0], diagonal=True),
-            "row of positive weight",
-        ),
-        (
-            lambda: outer_gradients(expansion_of(RBF(0.2)), X, 0 * V, diagonal=True),
-            "row of positive weight",
-        ),
-    ],
-)
-def test_what_has_no_derivative_says_so(act, words) -> None:
-    with pytest.raises(ValueError, match=words):
-        act()
+def test_what_has_no_derivative_says_so() -> None:
+    own = Expansion(CallableKernel(lambda a, b: a @ b.T), np.eye(3), np.ones((3, 1)), np.zeros(1))
+    with pytest.raises(ValueError, match="has no derivative here"):
+        own.gradient(np.eye(3))
+    given_matrix = Expansion(Precomputed(), None, np.ones((3, 1)), np.zeros(1))
+    with pytest.raises(ValueError, match="precomputed kernel knows no features"):
+        given_matrix.gradient(np.eye(3))
+    for rows, weight in ((X[:0], None), (X, np.zeros(40))):
+        with pytest.raises(ValueError, match="row of positive weight"):
+            outer_gradients(expansion_of(RBF(0.2)), rows, weight, diagonal=True)
 
 
 @pytest.mark.parametrize("weight", [None, V], ids=["plain", "weighted"])
