@@ -254,9 +254,11 @@ def test_krylov_vectors_find_the_largest_eigenvalue(scale):
     assert largest_eigenvalue(np.zeros_like, start) == 0.0
 
 
-def test_bound_holds_for_the_model_it_speaks_of(regression):
+@TRAININGS
+def test_bound_holds_for_the_model_it_speaks_of(regression, force_training, training):
     """Without an intercept, so that "the same b" is exact."""
     X, Y = regression
+    force_training(training)
     exact = KernelRidge(gamma=GAMMA, alpha=0.5).fit(X, Y)
     low = KernelRidge(gamma=GAMMA, alpha=0.5, approximation=_settings(X[:C])).fit(X, Y)
     norm = np.linalg.norm(rbf(X, X, GAMMA) - _low_rank(X, X[:C]), 2)
