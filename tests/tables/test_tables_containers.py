@@ -249,8 +249,6 @@ def test_an_index_that_pandas_wrote_is_no_feature(name, tmp_path):
         assert model.feature_names_in_.tolist() == ["x"]
         assert "as the index of a pandas frame" in model.notes_[0]
         np.testing.assert_array_equal(model.predict(used), model.predict(table))
-    with pytest.raises(TableError, match=r"is the index of the pandas frame .* after reset_index"):
-        TableRegressor(**QUICK).fit(tmp_path / "t.parquet", name or "__index_level_0__")
 
 
 # Types of pandas' own, and what is no table

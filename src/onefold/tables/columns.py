@@ -141,8 +141,6 @@ def _not_a_number(name: str, value: str, row: int, form: NumberFormat) -> TableE
         return TableError(
             f"{found}, which is not written like {form.example}", ["write it that way", *mark]
         )
-    if is_moment(value):
-        return TableError(found, ["convert its dates to numbers", "leave the column out"])
     return TableError(found, ["fix it", "leave it empty if it is missing", Remedy("na_values", [value])])
 
 
@@ -170,6 +168,17 @@ def trimmed(text: pa.ChunkedArray) -> pa.ChunkedArray:
     """Text without blanks around it, null where nothing is left."""
     text = pc.utf8_trim_whitespace(text)
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+
+
+def without_words(column: pa.ChunkedArray, words: tuple[str, ...]) -> pa.ChunkedArray:
+    """A column with null where a text, but for blanks around it, is one of the words."""
+    text = decoded(column)
+    if not pa.types.is_string(text.type):
+        return column
+    absent = pc.is_in(pc.utf8_trim_whitespace(text), value_set=pa.array(words, pa.string()))
+    if not pc.any(absent, min_count=0).as_py():
+        return column
+    return pc.if_else(absent, pa.scalar(None, pa.string()), text)
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -254,15 +263,6 @@ def refuse_decorated_numbers(categories: tuple[str, ...], name: str) -> None:
                 Remedy("categorical", [name], "if they are codes"),
             ],
         )
-
-
-def too_large(name: str, value: object, row: int) -> TableError:
-    """The error about a whole number that float64 can't hold."""
-    return TableError(
-        f"column '{name}' has {value} in data row {row}, too large for a number with all its digits, "
-        "like an identifier",
-        [Remedy("drop", [name]), Remedy("categorical", [name]), Remedy("id_column", name)],
-    )
 
 
 def not_dates(name: str, value: str, row: int) -> TableError:

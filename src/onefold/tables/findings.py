@@ -37,7 +37,8 @@ def column_notes(
     rows: TableRows, features: Collection[str], others: Collection[str], left_out: Collection[str]
 ) -> tuple[str, ...]:
     """What to tell about the columns of a table: `features`, `others` in use, and those `left_out`."""
-    notes = [rows.notes[name] for name in (*features, *others) if name in rows.notes]
+    told = {} if rows.types is None else rows.types.notes
+    notes = [told[name] for name in (*features, *others) if name in told]
     if left_out:
         notes.append(f"left out, as row numbers or empty columns without a name: {listing(left_out)}")
     for name in features:
@@ -75,22 +76,17 @@ def copies_note(columns: Sequence[Column]) -> str | None:
 
 
 def _identifies(rows: TableRows, name: str) -> str | None:
-    column = rows.columns.column(name)
+    column = rows.column(name)
     text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    known = text or pa.types.is_integer(column.type)
+    known = text or (pa.types.is_integer(column.type) and pc.min(column).as_py() >= 0)
     if not known or len(column) < _FEWEST or column.null_count:
         return None
     distinct = pc.count_distinct(column).as_py()
-    if text:  # words, or numbers in a block of a table of text
-        whole = pc.all(pc.match_substring_regex(column, r"^\s*[0-9]+\s*$")).as_py()
-    else:
-        whole = pc.min(column).as_py() >= 0
-    if distinct == len(column):
-        if whole:
-            return "has a different whole number in every row"
-        if text and not is_number(column[0].as_py()) and not is_moment(column[0].as_py()):
-            return "has a different text in every row"
-    if whole and _ID_NAME.fullmatch(name) and 2 * distinct > len(column):
+    if distinct == len(column) and not text:
+        return "has a different whole number in every row"
+    if distinct == len(column) and not is_number(column[0].as_py()) and not is_moment(column[0].as_py()):
+        return "has a different text in every row"
+    if not text and _ID_NAME.fullmatch(name) and 2 * distinct > len(column):
         return "has many different whole numbers"
     return None
 

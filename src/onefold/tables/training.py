@@ -288,8 +288,15 @@ def _known(
     weight = rows.weights(sample_weight) if isinstance(sample_weight, str) else sample_weight
     weight = check_weights(weight, len(rows))
     if groups is not None:
-        groups = rows.groups(groups) if isinstance(groups, str) else as_groups(groups, len(rows))
+        groups = groups_of(rows, groups)
     return values, weight, groups, target
+
+
+def groups_of(rows: TableRows, groups: Any) -> np.ndarray:
+    """The groups of rows, an array or the name of a column, as numbers of them."""
+    if not isinstance(groups, str):
+        return as_groups(groups, len(rows))
+    return as_groups(rows.column(groups, "groups column"), len(rows), f"'{groups}'")
 
 
 def _check_numbers(model: Any, values: Any, target: Target | None) -> None:
@@ -338,8 +345,7 @@ def learn_from_disk(
     if first is None:
         raise TableError(f"{source.path.name} has no rows")
     columns = pa.concat_tables([rows.columns for rows in kept], promote_options="permissive")
-    texts = [rows.written for rows in kept if rows.written is not None]
-    return replace(kept[0], columns=columns, written=pa.concat_tables(texts) if texts else None), first
+    return replace(kept[0], columns=columns), first
 
 
 def written(preparation: Preparation, blocks: Iterable[TableRows], n: int, path: Path) -> Any:
