@@ -99,6 +99,7 @@ def test_the_same_dates_in_many_ways_of_writing_them(texts):
         (["3/4/2024", "5/6/2024"], "such as '3/4/2024' in data row 1, could have day or month first"),
         (["31/1/2024", "1/31/2024"], "not understood, the first being"),
         (["2024-01-01", "2024-01-02", "soon"], "not understood, the first being 'soon' in data row 3"),
+        ([*map(str, days("2024-01-01", 3000, 0.01)), "soon"], "'soon' in data row 3001"),
         (["2024-02-30", "2024-01-02"], "not understood, the first being '2024-02-30' in data row 1"),
         (["1.2.24", "2.2.24"], "not understood"),
         (["10:30", "10:60"], "not understood, the first being '10:60'|'10:30'"),

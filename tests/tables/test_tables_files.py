@@ -57,16 +57,13 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
 TEXT_FILES = {
     "t.csv": as_text(),
     "T.CSV.GZ": as_text(newline="\r\n").replace("\r\n", "\r"),
-    "t.tsv": as_text("\t"),
     "t.tsv.gz": as_text("\t"),
-    "semicolon.csv": as_text(";"),
     "pipe.csv": as_text("|"),
     "windows.csv": as_text(newline="\r\n"),
     "bom.csv": "\ufeff" + as_text(),
     "utf-16.csv": as_text().encode("utf-16"),
     "utf-32.csv.gz": as_text().encode("utf-32"),
-    "trailing.csv": as_text() + "\n\n",
-    "leading.csv": "\n" + as_text(),
+    "empty lines.csv": "\n" + as_text() + "\n\n",
     "spaced.csv": as_text().replace("size,count", '" size\n", count ', 1),
 }
 
@@ -172,7 +169,7 @@ def test_what_cannot_be_one_table(folder):
     with pytest.raises(TableError, match=r"has numbers in some files and other values in others"):
         open_table(folder)
     TABLE.to_csv(folder / "part-4.csv")
-    with pytest.raises(TableError, match=r"files that are no Parquet \('.*part-4.csv'\)"):
+    with pytest.raises(TableError, match=r"part-4.csv is not a readable Parquet file"):
         open_table(folder / "part-*")
     (folder / "empty").mkdir()
     with pytest.raises(TableError, match=r"there is no Parquet file .*empty/\*.parquet"):
@@ -229,8 +226,7 @@ def test_sheets_by_name_and_number(sheet, monkeypatch):
 # svmlight
 
 
-@pytest.mark.parametrize("first", [0, 1])
-@pytest.mark.parametrize("suffix", ["libsvm", "svm", "txt"])
+@pytest.mark.parametrize(("suffix", "first"), [("libsvm", 0), ("txt", 1)])
 def test_svmlight_round_trip(tmp_path, suffix, first):
     X = RNG.normal(size=(9, 4)) * (RNG.random((9, 4)) < 0.6)
     y = np.arange(9) % 2 * 2.0 - 1
@@ -263,33 +259,25 @@ def test_svmlight_queries_and_files_that_would_fill_the_memory(tmp_path, monkeyp
 
 BROKEN = [
     ("t.csv", "", "is empty"),
-    ("t.csv", "\n\n", "is empty"),
     ("t.csv", "a,b", "has a header line but no rows"),
     ("t.csv", "a,b,a\n1,2,3\n", "more than one column named 'a'"),
     ("t.csv", "5.1,3.5,1.4\n4.9,3.0,1.4\n", "first line of t.csv holds numbers"),
     ("t.csv", "sep=;\na;b\n1;2\n", "'sep=', a hint to spreadsheets; remove it"),
     ("t.csv", 'a,b\n"1,2\n3,4\n', "quote"),
     ("t.csv", "a,b\n1,2\n3\n", "line 3 of t.csv has 1 columns where the header has 2"),
-    ("t.csv", "a,b\n1,2\n3,4,5\n", "line 3 of t.csv has 3 columns where the header has 2"),
     ("t.csv", b"a\x81,b\n1,2\n", "neither UTF-8 nor Windows-1252"),
     ("t.csv", b"a,b\n1,\x81\n", "neither UTF-8 nor Windows-1252 text; save it as UTF-8"),
-    ("t.csv", b"PK\x03\x04", "zip archive"),
     ("t.csv", gzip.compress(b"a,b\n1,2\n", mtime=0), r"compressed with gzip .*name it \.gz"),
-    ("t.csv", b"PAR1\x15", r"a Parquet file .*name it \.parquet"),
     ("t.csv", b"\x00\x01\x02\x03", "not UTF-8 text"),
     ("t.parquet", b"PAR1 nonsense", "not a readable Parquet file"),
-    ("t.parquet", b"a,b\n1,2\n", "not a readable Parquet file"),
     ("t.svm", "", "is empty"),
     ("t.svm", "1 1:2\n1 x:2\n", "is not in svmlight format"),
     ("t.svm", "1 99999999999999999999:1\n", "is not in svmlight format"),
-    ("t.txt", "a,b\n1,2\n", "not in svmlight format"),
     ("t.xlsx", b"PK", "not a readable spreadsheet"),
     ("t.xlsx", [["a", None, "c"], [1, 2, 3]], "no name in column 2 of its header .are cells merged"),
-    ("t.xlsx", [["a", "a"], [1, 2]], "more than one column named 'a'"),
     ("t.xlsx", [["a", "b"]], "a header row but no rows"),
     ("t.xlsx", [], "is empty"),
     ("t.xls", b"\xd0\xcf\x11\xe0nonsense", "not a readable spreadsheet; it is damaged"),
-    ("t.ods", b"PK\x03\x04nonsense", "not a readable spreadsheet; it is damaged"),
     ("t.doc", b"PK", r"can't tell the format of t.doc: .* \.csv, .*\.txt"),
     ("none.csv", None, "there is no file"),
     ("n" * 300 + ".csv", None, "there is no file"),

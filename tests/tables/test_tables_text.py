@@ -244,13 +244,9 @@ def test_what_means_missing(tmp_path):
     ("options", "message"),
     [
         ({"encoding": "klingon"}, "no text encoding 'klingon'"),
-        ({"encoding": "base64"}, "no text encoding"),
         ({"delimiter": "::"}, "not one ASCII character"),
-        ({"delimiter": '"'}, "not one ASCII character"),
-        ({"delimiter": "§"}, "not one ASCII character"),
         ({"decimal": "x"}, "decimal is '.' or ','"),
         ({"decimal": ",", "delimiter": ","}, "can't be the delimiter and the decimal mark"),
-        ({"delimiter": "."}, "can't be the delimiter and the decimal mark"),
         ({"thousands": "_"}, "thousands is ',', '.', ' ' or"),
         ({"thousands": "."}, "can't be the decimal mark and separate thousands"),
         ({"dayfirst": "yes"}, "dayfirst is None, True or False"),
@@ -268,8 +264,6 @@ N = 30
 X = [f"{0.37 * i - 4:.2f}" for i in range(N)]
 REFUSED = {
     "a question mark": ([*X[:-1], "?"], r"'\?' in data row 30; .*na_values=\['\?'\]"),
-    "a few codes and a dash": ([*["1", "2", "3"] * 9, "4", "5", "-"], "'-' in data row 30"),
-    "a spreadsheet's error": ([*X[:-1], "#DIV/0!"], "'#DIV/0!' in data row 30"),
     "a word among numbers": ([*X[:4], "high", *X[5:]], r"'high' in data row 5; .*categorical=\['x'\]"),
     "a currency": ([f"${i},000" for i in range(1, N + 1)], "something around them, such as '.1,000'"),
     "a unit": ([f"{x} kg" for x in X], "numbers with something around them, such as '-0.30 kg'"),
@@ -280,7 +274,6 @@ REFUSED = {
         r"such as '2/2/2024'|such as '(3/3|1/10)/2024' in data row .*day or month first; .*drop=\['x'\]",
     ),
     "infinity": ([*X[:-1], "inf"], "infinite values in 'x'"),
-    "a number beyond float64": ([*X[:-1], "1e999"], "infinite values in 'x'"),
     "digits that float64 loses": ([str(2**53 + i) for i in range(N)], r"9007199254740993 in data row 2"),
     "more digits than int64": ([str(2**70 + i) for i in range(N)], "too large .* id_column='x'"),
 }
@@ -315,12 +308,10 @@ def test_codes_are_taken_as_they_are(tmp_path, what):
     ("name", "values", "noted"),
     [
         ("id", range(N), "different whole number in every row"),
-        ("PassengerId", [7919 * i % 1009 for i in range(N)], "drop it, unless it means something"),
         ("customer_id", [i // 2 + i % 2 * (i % 3) for i in range(N)], "many different whole numbers"),
         ("anything", [7919 * i % 1009 for i in range(N)], "different whole number in every row"),
         ("x", X, None),
         ("car", [f"car {i}" for i in range(N)], "has a different text in every row"),
-        ("count", [i % 5 for i in range(N)], None),
         ("change", [i - 10 for i in range(N)], None),
         ("humid", [i // 2 for i in range(N)], None),
     ],

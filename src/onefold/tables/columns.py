@@ -56,15 +56,6 @@ MANY_CATEGORIES = 50  # in fewer rows than twice as many they tell rows apart
 _FEW_CATEGORIES = 20
 _FEW_NUMBERS = 3
 _DECORATED = re.compile(r"[^\w.,+-]{0,2} *[-+]?[0-9][0-9.,]* *(?P<after>[^0-9]{0,8})")  # 5 kg, <0.1, $12
-# Words that stand where a number is not known.
-_MEANS_MISSING = frozenset(
-    {
-        *("?", "??", "-", "--", "---", ".", "..", "*", "x", "#", "none", "missing", "unknown", "unk"),
-        *("undefined", "not available", "na", "n.a.", "nil", "void", "#div/0!", "#value!", "#ref!"),
-        *("#name?", "#num!", "#null!", "#error!"),
-    }
-)
-
 _LOOKED_AT = 1000  # values of a block that show what a column mostly is
 _DAY_SECONDS = 86_400.0
 
@@ -229,7 +220,6 @@ def refuse_mangled_numbers(first: Mapping[str, int], name: str) -> None:
     """
     numbers = [value for value in first if is_number(value)]
     words = [value for value in first if not is_number(value)]
-    missing = len(numbers) > len(words) and all(word.strip().lower() in _MEANS_MISSING for word in words)
     fractions = len(numbers) >= _FEW_NUMBERS and any("." in value or "," in value for value in numbers)
     many = len(first) > _FEW_CATEGORIES
     if len(numbers) < _FEW_NUMBERS or 2 * len(numbers) < len(first):
@@ -240,7 +230,7 @@ def refuse_mangled_numbers(first: Mapping[str, int], name: str) -> None:
             f"column '{name}' holds numbers as text, the first being '{min(numbers)}'",
             ["store them as numbers with a decimal point", codes],
         )
-    if not words or not (missing or fractions or many):
+    if not words or not (fractions or many):
         return
     value = min(words, key=lambda word: first[word])
     raise TableError(

@@ -245,9 +245,7 @@ class TextLearner:
         self._most = MOST_CATEGORIES if min_frequency is None else _MOST_COUNTED
         self._unlisted = 0  # different texts of each block, once there are too many to keep
         self._orders = {} if codes else {order: DateLearner(name, order) for order in ORDERS}
-        self._dates, self._others = 0, 0
-        self._odd: tuple[str, int] | None = None  # the first that is no date
-        self._differs: tuple[str, int] | None = None  # the first whose day and month could be either
+        self._odd: tuple[str, int] | None = None  # the first that no order of day and month reads
 
     def add(self, column: pa.ChunkedArray, rows: TableRows) -> int:
         """Take the column of a block of rows; returns how many have no value."""
@@ -264,16 +262,28 @@ class TextLearner:
                 continue
             self._counts[value] = self._counts.get(value, 0) + count
             self._first.setdefault(value, rows.start + place + 1)
-        if not self.codes:
-            if rows.reading.dayfirst is not None:
-                self._orders.pop("mdy" if rows.reading.dayfirst else "dmy", None)
-            self._add_dates(trimmed(text), values, rows.start)
+        if rows.reading.dayfirst is not None:
+            self._orders.pop("mdy" if rows.reading.dayfirst else "dmy", None)
+        places = []
+        for order, learner in list(self._orders.items()) if values else []:
+            seconds, zone, odd = text_seconds(trimmed(text), order)
+            if odd is None and (not learner.moments.n or zone == learner.zone):
+                learner.zone = zone
+                learner.add_values(seconds)
+            else:
+                del self._orders[order]
+                places.append(odd or 0)
+        if places and not self._orders:
+            # The first that is no date at all says more than one of another order.
+            none = (i for i, one in enumerate(text.to_pylist()) if one and not is_moment(one))
+            place = next(none, max(places))
+            self._odd = text[place].as_py(), rows.start + place + 1
         return int(counted[-1])
 
     def identifies(self, rows: int) -> bool:
         """Whether the texts tell rows apart: too many for categories, and more than half of the rows."""
         different = len(self._counts) + self._unlisted
-        if self._orders or self._dates > self._others or different <= MANY_CATEGORIES:
+        if self._orders or different <= MANY_CATEGORIES or self._mostly_dates():
             return False
         try:
             self._refuse_numbers()
@@ -287,7 +297,7 @@ class TextLearner:
             return None
         if self._orders:
             return self._date_column(missing, rows)
-        if self._dates > self._others and self._odd is not None:
+        if self._odd is not None and self._mostly_dates():
             raise not_dates(self.name, *self._odd)
         categories = tuple(sorted(self._counts))
         if not self.codes and are_booleans(categories):
@@ -319,38 +329,17 @@ class TextLearner:
         refuse_mangled_numbers(self._first, self.name)
         refuse_decorated_numbers(tuple(sorted(self._counts)), self.name)
 
-    def _add_dates(self, text: pa.ChunkedArray, values: list[str], start: int) -> None:
-        if self._others > 100 + self._dates:
-            return
-        dates, others = tell_apart(values)
-        self._dates, self._others = self._dates + dates, self._others + others
-        if not self._orders or not dates + others:
-            return
-        found: dict[str, np.ndarray] = {}
-        for order, learner in list(self._orders.items()):
-            seconds, zone, odd = text_seconds(text, order)
-            if odd is None and (not learner.moments.n or zone == learner.zone):
-                learner.zone, found[order] = zone, seconds
-                learner.add_values(seconds)
-                continue
-            del self._orders[order]
-            if not self._orders:
-                # The first value that is no date at all says more than one of another order.
-                others_at = (
-                    i for i, v in enumerate(text.to_pylist()) if v is not None and not is_moment(v)
-                )
-                place = next(others_at, odd or 0)
-                self._odd = text[place].as_py(), start + place + 1
-        if self._differs is None and "dmy" in found and "mdy" in found:
-            either = np.flatnonzero(found["dmy"] != found["mdy"])
-            either = either[~np.isnan(found["dmy"][either])]
-            if len(either):
-                self._differs = text[int(either[0])].as_py(), start + int(either[0]) + 1
+    def _mostly_dates(self) -> bool:
+        dates, others = tell_apart(self._counts)
+        return dates > others
 
     def _date_column(self, missing: int, rows: int) -> Column | None:
         unsettled = "dmy" in self._orders and "mdy" in self._orders
-        if unsettled and self._differs is not None:
-            value, row = self._differs
+        texts = trimmed(pa.chunked_array([list(self._first)], pa.string()))
+        either = [text_seconds(texts, order)[0] for order in ("dmy", "mdy")] if unsettled else []
+        if unsettled and (differ := np.flatnonzero(either[0] != either[1])).size:
+            value = list(self._first)[differ[0]]
+            row = self._first[value]
             raise TableError(
                 f"dates in '{self.name}', such as '{value}' in data row {row}, could have day or month "
                 "first",

@@ -180,12 +180,6 @@ def _parquet_files(path: Path) -> list[Path]:
     found = sorted(one for one in glob.glob(pattern) if os.path.isfile(one))
     if not found:
         raise TableError(f"there is no Parquet file {shown}")
-    other = [one for one in found if not one.lower().endswith(".parquet")]
-    if other:
-        raise TableError(
-            f"{path} stands for files that are no Parquet ({listing(other[:3])}), and only those are "
-            "joined to one table: use a pattern that ends in *.parquet"
-        )
     return [Path(one) for one in found]
 
 

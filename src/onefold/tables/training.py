@@ -21,7 +21,7 @@ import pyarrow as pa
 from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 
-from onefold.estimators.validation import check_length, check_squares, check_weights
+from onefold.estimators.validation import check_length, check_weights
 from onefold.facts.criteria import WHOLE
 from onefold.kernels import Kernel, resolve_kernel
 from onefold.machine.files import replacing
@@ -308,17 +308,6 @@ def _check_numbers(model: Any, values: Any, target: Target | None) -> None:
             f"target_transform='log' is for positive targets, and {name} has {np.min(values[row]):g} "
             f"in data row {row + 1}; leave it out, or add a constant to the target"
         )
-    if target is None:  # of arrays the estimator says so
-        return
-    halves = values / 2
-    spread = float((halves - halves.min()).max())
-    try:
-        check_squares(np.array([spread]))
-    except ValueError as error:
-        raise TableError(
-            f"the values of {name} differ by {2 * spread:.2g} at most, whose square is beyond floating "
-            "point; multiply the column by a constant, to values near 1"
-        ) from error
 
 
 # Tables on disk
