@@ -159,6 +159,7 @@ WORDS = [str(v) for v in range(60)]
         ({"hp": [*WORDS[:3], "?", *WORDS[3:]] * 3}, {}, r"'hp' holds numbers but.*'\?' in data row 4"),
         ({"hp": [f"{v},5" for v in range(30)] * 3}, {}, r"holds numbers as text, .*decimal point"),
         ({"unnamed_1": [1, 1, 2], "a": [1, 2, 2]}, {}, r"column 1 has no name.*drop=\['unnamed_1'\]"),
+        ({"unnamed_1": [0.5, 1.5], "a": [1, 2]}, {}, "column 1 has no name"),
         ({"a": pa.array([], pa.float64())}, {}, "no rows"),
         ({"y": [1, 2]}, {"exclude": ["y"]}, "no column left"),
         ({"a": [1, 2]}, {"missing": "fill"}, "missing is 'error' or 'impute', not 'fill'"),
