@@ -34,7 +34,6 @@ FRAME = pa.table(
         "size": RNG.normal(size=N),
         "count": RNG.integers(0, 9, N),
         "colour": [["red", 'a, "b";\t|', "line\nbreak"][i % 3] for i in range(N)],
-        "ok": [i % 2 == 0 for i in range(N)],
         "y": RNG.normal(size=N),
     }
 )
@@ -243,11 +242,8 @@ def test_svmlight_round_trip(tmp_path, suffix, first):
     assert [(b.start, len(b)) for b in blocks] == [(0, 4), (4, 4), (8, 1)]
 
 
-def test_svmlight_queries_and_files_that_would_fill_the_memory(tmp_path, monkeypatch):
-    source = open_table(write(tmp_path, "q.svm", "# comment\n1 qid:3 1:2\n0 qid:4 2:1\n"))
-    assert source.names == ("target", "qid", "x1", "x2")
-    assert source.read().columns["qid"].to_pylist() == [3, 4]
-    path = write(tmp_path, "wide.svm", "1 1:2\n0 2000000:1\n")
+def test_svmlight_files_that_would_fill_the_memory(tmp_path, monkeypatch):
+    path = write(tmp_path, "wide.svm", "# comment\n1 1:2\n0 2000000:1\n")
     assert open_table(path).names == ("target", "x1", "x2000000")
     monkeypatch.setattr("onefold.tables.source.available_memory", lambda: 100)
     with pytest.raises(TableError, match="load_svmlight_file and fit LSSVCCV"):

@@ -264,7 +264,7 @@ class TextLearner:
             self._first.setdefault(value, rows.start + place + 1)
         if rows.reading.dayfirst is not None:
             self._orders.pop("mdy" if rows.reading.dayfirst else "dmy", None)
-        places = []
+        failed: list[int] = []
         for order, learner in list(self._orders.items()) if values else []:
             seconds, zone, odd = text_seconds(trimmed(text), order)
             if odd is None and (not learner.moments.n or zone == learner.zone):
@@ -272,11 +272,11 @@ class TextLearner:
                 learner.add_values(seconds)
             else:
                 del self._orders[order]
-                places.append(odd or 0)
-        if places and not self._orders:
+                failed.append(odd or 0)
+        if failed and not self._orders:
             # The first that is no date at all says more than one of another order.
             none = (i for i, one in enumerate(text.to_pylist()) if one and not is_moment(one))
-            place = next(none, max(places))
+            place = next(none, max(failed))
             self._odd = text[place].as_py(), rows.start + place + 1
         return int(counted[-1])
 

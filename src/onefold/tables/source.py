@@ -277,7 +277,7 @@ def _text(value: Any) -> str:
 
 
 class SvmlightSource(TableSource):
-    """The columns ``target``, ``qid`` where given, and ``x1``, ``x2``, … for features ever nonzero.
+    """The columns ``target`` and ``x1``, ``x2``, … for features ever nonzero.
 
     What a line leaves out is 0, also for features that no line of this file has.
     """
@@ -289,21 +289,15 @@ class SvmlightSource(TableSource):
         from sklearn.datasets import load_svmlight_file  # slow to import
 
         self.path = path
-        with path.open("rb") as file:
-            lines = (line.split(b"#", 1)[0].split() for line in file)
-            first = next((line for line in lines if line), None)
-        if first is None:
-            raise TableError(f"{path.name} is empty; a table needs rows")
-        queries = any(word.startswith(b"qid:") for word in first)
         try:
-            X, self._labels, *self._queries = load_svmlight_file(
-                str(path), zero_based=True, query_id=queries
-            )
+            X, self._labels = load_svmlight_file(str(path), zero_based=True)
         except (ValueError, OverflowError, IndexError) as error:
             raise TableError(
                 f"{path.name} is not in svmlight format (lines of 'label number:value …'); "
                 "a table with a header line should be named .csv or .tsv"
             ) from error
+        if not len(self._labels):
+            raise TableError(f"{path.name} is empty; a table needs rows")
         used = np.flatnonzero(X.getnnz(axis=0))
         free, filled = available_memory(), 8 * X.shape[0] * len(used)
         if free is not None and filled > _SHARE * free:
@@ -311,8 +305,7 @@ class SvmlightSource(TableSource):
                 f"{path.name} would take {filled / 2**30:.1f} GiB as a table; read it with "
                 "sklearn.datasets.load_svmlight_file and fit LSSVCCV or LSSVRCV to the sparse matrix"
             )
-        own = ("target", "qid") if queries else ("target",)
-        self.names, self._features = (*own, *(f"x{number}" for number in used)), X.tocsc()
+        self.names, self._features = ("target", *(f"x{number}" for number in used)), X.tocsc()
 
     def bytes_in_memory(self) -> int:
         """Of the filled table, which is known to fit."""
@@ -329,7 +322,7 @@ class SvmlightSource(TableSource):
         X, labels = self._features, self._labels
         if (labels == np.round(labels)).all() and np.abs(labels).max() < 2.0**53:
             labels = labels.astype(np.int64)  # written +1, -1
-        columns = dict(zip(("target", "qid"), (labels, *self._queries)))
+        columns = {"target": labels}
         for name in names:
             if name not in columns:
                 number = int(name.removeprefix("x"))

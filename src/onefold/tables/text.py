@@ -1,6 +1,6 @@
 """Tables of text: delimited files, plain or gzipped, and what their columns and those of sheets hold.
 
-Columns of text become columns of numbers or booleans where all of their values are. Numbers are read as
+Columns of text become columns of numbers where all of their values are. Numbers are read as
 the `Reading` says. A column that would hold numbers if they were written in another way is refused, with
 the option that says so: 3,033 is three thousand here and three point something there.
 """
@@ -98,8 +98,6 @@ class TextTypes:
         text = trimmed(text)
         if pa.types.is_floating(kind):
             return parse(text, form)[0]
-        if pa.types.is_boolean(kind):
-            return pc.cast(pc.utf8_lower(text), kind)
         return pc.cast(pc.replace_substring_regex(text, r"^\+", ""), kind)
 
 
@@ -108,7 +106,7 @@ class _Evidence:
 
     def __init__(self, name: str, declared: NumberFormat) -> None:
         self._name, self._declared = name, declared
-        self._empty = self._whole = self._boolean = True
+        self._empty = self._whole = True
         self._digits = 0
         self.fitting = list(FORMATS)
         self._odd: tuple[str, int] | None = None  # the first that is no plain number, and its row
@@ -120,13 +118,7 @@ class _Evidence:
         self._empty = False
         self._digits = max(self._digits, pc.max(pc.utf8_length(text)).as_py())
         self._whole = self._whole and _all(pc.match_substring_regex(text, _WHOLE))
-        if self._whole:
-            self._boolean = False
-            return
-        if self._boolean:
-            words = pa.array(["true", "false", None])
-            self._boolean = _all(pc.is_in(pc.utf8_lower(text), value_set=words))
-        if not self.fitting:
+        if self._whole or not self.fitting:
             return
         try:
             plain = pc.cast(text, pa.float64()) is not None
@@ -154,8 +146,6 @@ class _Evidence:
         for form in (self._declared, PLAIN):
             if form in self.fitting:
                 return pa.float64(), form
-        if self._boolean:
-            return pa.bool_(), PLAIN
         if not self.fitting or self._odd is None:
             return None, PLAIN
         value, row = self._odd
