@@ -30,7 +30,6 @@ from onefold.tables.columns import (
     as_numbers,
     as_text,
     inexact_as_number,
-    is_moment,
     kind_of,
     not_dates,
     phases,
@@ -274,10 +273,7 @@ class TextLearner:
                 del self._orders[order]
                 failed.append(odd or 0)
         if failed and not self._orders:
-            # The first that is no date at all says more than one of another order.
-            none = (i for i, one in enumerate(text.to_pylist()) if one and not is_moment(one))
-            place = next(none, max(failed))
-            self._odd = text[place].as_py(), rows.start + place + 1
+            self._odd = text[max(failed)].as_py(), rows.start + max(failed) + 1
         return int(counted[-1])
 
     def identifies(self, rows: int) -> bool:
