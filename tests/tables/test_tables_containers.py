@@ -25,7 +25,15 @@ from sheets import write_xlsx
 
 import onefold
 from onefold import TableClassifier, TableRegressor
-from onefold.tables import BooleanColumn, CategoryColumn, DateColumn, NumberColumn, Reading, TableError
+from onefold.tables import (
+    BooleanColumn,
+    CategoryColumn,
+    DateColumn,
+    NumberColumn,
+    Reading,
+    TableError,
+    open_table,
+)
 
 # What training rows had is neither missing nor unknown when the same rows are used.
 pytestmark = pytest.mark.filterwarnings(
@@ -213,6 +221,7 @@ def test_labels_and_categories_that_elsewhere_mean_missing(fit, tmp_path):
     for i in range(2):
         pa.parquet.write_table(table.slice(12 * i, 12), tmp_path / "parts" / f"{i}.parquet")
     used = [contained(table, use, tmp_path) for use in CONTAINERS]
+    used += [open_table(tmp_path / "t.csv", Reading(delimiter=","))]  # with options of its own
     for use in (*used, tmp_path / "parts", tmp_path / "parts" / "*.parquet"):
         assert model.predict(use).tolist() == words
         assert model.score(use, "label") == 1.0

@@ -21,7 +21,7 @@ import pyarrow as pa
 from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 
-from onefold.estimators.validation import check_length, check_weights
+from onefold.estimators.validation import check_length, check_squares, check_weights
 from onefold.facts.criteria import WHOLE
 from onefold.kernels import Kernel, resolve_kernel
 from onefold.machine.files import replacing
@@ -308,6 +308,8 @@ def _check_numbers(model: Any, values: Any, target: Target | None) -> None:
             f"target_transform='log' is for positive targets, and {name} has {np.min(values[row]):g} "
             f"in data row {row + 1}; leave it out, or add a constant to the target"
         )
+    if target is not None:  # of arrays the estimator says so
+        check_squares(values / 2 - values.min() / 2)
 
 
 # Tables on disk
