@@ -94,7 +94,7 @@ def _of_table(model: TableModel, table: Any, y: Any) -> Given:
         y = read_target(rows, named, model.task, getattr(model, "classes_", None))
     wanted = [*model.preparation_.columns, *model.preparation_.constant]
     ident = model.id_column_
-    names = rows.raw(ident).to_pylist() if ident in rows.names else None
+    names = rows.columns[ident].to_pylist() if ident in rows.names else None
     target = named if isinstance(named, str) else model.target_ or _text(getattr(y, "name", None))
     return Given(model.matrix(rows), columns_of(rows, wanted), _targets(y), target, names, len(wanted))
 
@@ -187,7 +187,7 @@ def columns_of(X: Any, names: Sequence[str] | None = None) -> list[Column]:
 
 
 def _of_rows(rows: TableRows, name: str) -> Column:
-    column = rows.columns.column(name)
+    column = rows.column(name)
     kind = kind_of(column)
     if kind in ("numeric", "empty"):
         return _of_array(name, rows.numbers(name))
