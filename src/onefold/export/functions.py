@@ -48,16 +48,10 @@ def check_function(f: FittedFunction) -> None:
 
 
 def _check_kernel(kernel: Kernel) -> None:
-    if isinstance(kernel, kernels.Precomputed):
-        raise ValueError(
-            "a machine fitted to a precomputed kernel matrix knows no rows to compare with; fit it with "
-            "rows and a kernel to export it."
-        )
     if type(kernel) not in _KERNELS:  # one derived from a kernel of ours may have another formula
-        code = isinstance(kernel, kernels.CallableKernel)
         raise ValueError(
-            f"{'a Python function' if code else type(kernel).__name__} cannot be written to ONNX; fit "
-            "with a kernel of onefold.kernels itself, a sum or a product of them."
+            f"a {type(kernel).__name__} kernel cannot be written to ONNX; fit to rows with a kernel of "
+            "onefold.kernels itself, a sum or a product of them."
         )
     if isinstance(kernel, kernels.Sum | kernels.Product):
         _check_kernel(kernel.left)

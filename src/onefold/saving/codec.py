@@ -203,15 +203,7 @@ class Encoder:
         self._met: dict[Any, str] = {}  # the names of large arrays
 
     def encode(self, value: Any, name: str, depth: int = 0) -> Node:
-        """The node of `value`, which errors call `name` and which lies inside `depth` others.
-
-        Raises
-        ------
-        CannotSave
-            If the value, or something inside it, has no place in a model file.
-        BadContent
-            If the parts of a registered object do not fit together: the file could not be loaded.
-        """
+        """The node of `value`, which errors call `name` and which lies inside `depth` others."""
         if depth > _MAX_DEPTH:
             raise CannotSave(
                 f"cannot save {name}: it is nested more than {_MAX_DEPTH} levels deep or contains "
@@ -320,19 +312,13 @@ def _defaults(cls: type) -> Parts:
 
 def _why_not(value: Any) -> str:
     kind = type(value).__name__
-    if isinstance(value, np.ndarray):
-        return (
-            f"arrays of dtype {value.dtype} have no place in a model file; convert it to a numeric, "
-            "bool or string array"
-        )
-    if is_sparse(value):
-        return "among sparse formats only two-dimensional CSR is supported; convert it with .tocsr()"
     if callable(value):
         return (
             f"a {kind} is Python code, which a model file does not hold; use one of the built-in "
             "choices, or for a kernel compute the matrix yourself and pass kernel='precomputed'"
         )
-    return f"a {kind} has no place in a model file; use numbers, strings or arrays"
+    of = f" of dtype {value.dtype}" if isinstance(value, np.ndarray) else ""
+    return f"a {kind}{of} has no place in a model file; use numbers, strings, arrays or CSR matrices"
 
 
 class Decoder:
