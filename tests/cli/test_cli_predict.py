@@ -144,15 +144,6 @@ def test_ids_named_as_columns_of_predictions_are_refused_at_once(tuned, refused,
         assert words in refused(*command)
 
 
-def test_unknown_categories_warn_once(tuned, capsys):
-    tuned.assign(colour="mauve").to_csv("new.csv", index=False)
-    assert main(["predict", MODEL, "new.csv", "--batch-rows", "7"]) == 0
-    err = capsys.readouterr().err
-    assert err.startswith("onefold: warning: ")
-    assert err.endswith(": 60 in 'colour'\n")
-    assert err.count("\n") == 1
-
-
 def test_a_failure_in_a_late_block_leaves_no_file(tuned, capsys, refused):
     broken = tuned.astype({"length": object})
     broken.loc[55, "length"] = "oops"

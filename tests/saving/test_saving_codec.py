@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 
 import numpy as np
@@ -278,23 +277,3 @@ def test_leftover_arrays_and_deep_nodes_are_refused():
         deep = [deep]
     with pytest.raises(BadContent, match="nested"):
         decoder.decode(deep)
-
-
-KEYS = [
-    "$array", "$text", "$objects", "shape", "$masked", "mask", "fill_value", "$csr", "data", "indices",
-    "indptr", "$scalar", "value", "$float", "$tuple", "$dict", "$object", "fields", "params", "$dropped",
-]  # fmt: skip
-
-
-@given(
-    st.recursive(
-        st.none() | st.integers() | st.floats() | st.text(max_size=3) | st.just("a0"),
-        lambda inner: (
-            st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4)
-        ),
-        max_leaves=8,
-    )
-)
-def test_any_node_gives_a_value_or_bad_content(node):
-    with contextlib.suppress(BadContent):
-        Decoder({"a0": CODES}).decode(node)

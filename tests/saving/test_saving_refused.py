@@ -45,17 +45,15 @@ STEP = np.array([0.0, 1.0])
 # Good fields of a class, and values of one of them that are not.
 FIELDS = {
     "Expansion": (EXPANSION, {
-        "coef": [np.ones((4, 1)), np.ones(3), ONES * np.nan, ONES * 1.7e308, ONES.astype(int),
-                 ONES.astype(str), np.full((3, 1), None), None, 1.0],
+        "coef": [np.ones((4, 1)), np.ones(3), ONES * np.nan, ONES * 1.7e308, ONES.astype(int), None],
         "intercept": [np.array([np.inf]), np.zeros(2), 0.0],
-        "centres": [np.array([[1.0, np.nan]] * 3), np.ones((3, 4)), np.ones((3, 2, 1)), np.ones((3, 0)),
-                    None, "rows", sparse.csr_array(np.full((3, 2), np.nan))],
+        "centres": [np.ones((3, 4)), np.ones((3, 2, 1)), np.ones((3, 0)), None, "rows",
+                    sparse.csr_array(np.full((3, 2), np.nan))],
         "kernel": [Precomputed(), "rbf", None, RBF(1.0, metric=np.ones(3))],
     }),
     "Blend": (BLEND, {
-        "weights": [np.array([1.0, -2.0]), np.array([1.0, np.nan]), np.array([1.0, 1e305]), np.ones(3),
-                    np.array(["1", "2"]), None],
-        "intercept": [np.array([np.nan]), np.array([1e305]), np.zeros(2), np.zeros(1, dtype=int), 0.0],
+        "weights": [np.array([1.0, -2.0]), np.array([1.0, np.nan]), np.array([1.0, 1e305]), np.ones(3)],
+        "intercept": [np.array([np.nan]), np.array([1e305]), np.zeros(2), np.zeros(1, dtype=int)],
         "members": [(), 2, (MEMBER, None), (MEMBER, Blend((MEMBER,), [1.0], np.ones(1))),
                     (MEMBER, WIDER), (MEMBER, replace(MEMBER, centres=np.ones((3, 4))))],
         "colour": [1],
@@ -63,8 +61,7 @@ FIELDS = {
     "FoldModels": (FOLDS, {
         "terms": [(), ("term",), 3],
         "folds": [(), (np.array([0, 2]),), (np.array([0, 0]),), (STEP,), (np.arange(3),), None],
-        "intercept": [np.zeros(2), np.full((2, 1), np.nan), np.full((2, 1), 1e308), np.empty((0, 1)),
-                      "0"],
+        "intercept": [np.zeros(2), np.full((2, 1), np.nan), np.full((2, 1), 1e308), np.empty((0, 1))],
     }),
     "Temperature": ({"slope": 1.0}, {"slope": [-1.0, np.nan, "2"]}),
     "Sigmoid": (
@@ -78,9 +75,8 @@ FIELDS = {
     "RBF": ({"gamma": 1.0}, {"gamma": [-1.0, np.nan, "wide", [[1.0]], (), None]}),
     "Laplacian": ({"gamma": 1.0, "metric": np.ones(2)}, {"metric": [np.eye(2)]}),
     "Metric": ({"values": np.eye(2)}, {"values": [
-        np.ones((2, 3)), np.ones((2, 2, 2)), np.empty(0), np.zeros((2, 2)), np.float64(1.0), "full",
-        np.array([1.0, np.nan]), np.array([1.0, -1.0]), np.full((2, 2), 1e200), np.array(["a", "b"]),
-        [[1.0], [1.0, 2.0]], RBF(1.0),
+        np.ones((2, 3)), np.ones((2, 2, 2)), np.empty(0), np.zeros((2, 2)), np.array([1.0, np.nan]),
+        np.array([1.0, -1.0]), np.full((2, 2), 1e200), np.array(["a", "b"]), RBF(1.0),
     ]}),
     "Halving": ({"factor": 2}, {"factor": [0.5, "x"]}),
     "KFold": ({"n_splits": 3}, {"n_splits": [1, "x"], "shuffle": [3], "colour": [1]}),

@@ -54,13 +54,10 @@ def model_file(path: Path) -> Path:
 
 @contextmanager
 def staged_results(directory: Path) -> Iterator[Path]:
-    """A place for a model and its search, which move to `directory` when the block ends without error.
-
-    The directory is made at once, so that an impossible one is noticed before any work; it is
-    taken away again if it was made for nothing.
-    """
+    """A place for a model and its search, which move to `directory` when the block ends without error."""
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is a file, not a directory; choose another --out")
+    # Made at once, so that an impossible directory is noticed before any work.
     made = [place for place in (directory, *directory.parents) if not place.exists()]
     stage = directory / f"{_STAGE}{os.getpid()}"
     try:
@@ -109,10 +106,7 @@ def write_results(model: TableModel, stage: Path) -> None:
 
 
 def write_page(model: TableModel, table: Any, directory: Path, **options: Any) -> str | None:
-    """Write the report, once the model is safe; returns why there is none, if there is none.
-
-    `table` is None where its rows do not fit into memory; `options` go to :func:`onefold.report.gather`.
-    """
+    """Write the report, once the model is safe; returns why there is none, if there is none."""
     path = directory / REPORT_NAME
     try:
         path.unlink(missing_ok=True)

@@ -59,10 +59,7 @@ def _check_kernel(kernel: Kernel) -> None:
 
 
 def decision_values(graph: Graph, f: FittedFunction, rows: Node) -> Node:
-    """f at every row, float64 (rows, targets), of a function whose arrays are NumPy's.
-
-    O(rows · m · d) time; ONNX Runtime holds some rows × m arrays of float64 at once.
-    """
+    """f at every row, float64 (rows, targets), of a function whose arrays are NumPy's."""
     values, *others = (_part(graph, part, weight, rows) for weight, part in f.parts)
     for term in others:
         values = graph.node("Add", values, term)
@@ -186,11 +183,9 @@ def _moved(
 
 
 def _squared_distances(graph: Graph, U: Node, Z: Any, sign: float, *, smooth: bool) -> Node:
-    """Sign · ‖u − z‖², never of the wrong sign.
-
-    Where the profile is `smooth` at 0 and norms are small, the plain product will do.
-    """
+    """Sign · ‖u − z‖², never of the wrong sign."""
     largest = float(squared_norms(Z).max(initial=0.0))
+    # Where the profile is smooth at 0 and norms are small, the plain product will do.
     if smooth and largest <= HARMLESS_NORM:
         values = _products(graph, U, Z, sign)
     else:

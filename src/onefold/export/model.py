@@ -261,12 +261,9 @@ def _sigmoid(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> N
 
 
 def _isotonic(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> Node:
-    """Straight lines between the corners x_i of every column, constant beyond them.
-
-    The last corner x_i ≤ f is found by halving: log₂(corners) steps, no rows × corners array. The
-    corners of all columns are in one table, each column's filled up to a power of two with corners that
-    are never reached.
-    """
+    """Straight lines between the corners x_i of every column, constant beyond them."""
+    # The last corner x_i ≤ f is found by halving, so that no array is rows × corners. Each column is
+    # filled up to a power of two with corners that are never reached.
     steps = max(1, *((len(x) - 1).bit_length() for x in calibrator.inputs))
     shape = len(calibrator.inputs), 2**steps
     x, p, slope = np.full(shape, np.inf), np.zeros(shape), np.zeros(shape)

@@ -65,10 +65,7 @@ def name_of(value: object) -> str | None:
 
 
 def check(value: Any) -> None:
-    """Raise BadContent unless the instance of a class in files can be used.
-
-    Asked before writing and after reading.
-    """
+    """Raise BadContent unless the instance of a class in files can be used; asked before writing too."""
     name = type(value).__name__
     try:
         if name in _CHECKS:

@@ -209,11 +209,7 @@ def _size(function: FittedFunction) -> float:
 
 
 def _answers(model: Any, rows: Any) -> tuple[int, dict[str, Any]]:
-    """Bytes of a number in the rows, and what the model says of them, by `_KEYS`.
-
-    Values are f(x) or decision values, (rows, targets). Predictions are those of a model of tables,
-    which may have another unit than f; they, probabilities and bounds are None where there are none.
-    """
+    """Bytes of a number in the rows, and what the model says of them, by `_KEYS`; None where nothing."""
     machine, of_tables = getattr(model, "estimator_", model), hasattr(model, "preparation_")
     labels: Any = None
     predictions = probabilities = bounds = None
@@ -224,7 +220,7 @@ def _answers(model: Any, rows: Any) -> tuple[int, dict[str, Any]]:
             values = _host(getattr(machine, "decision_function", machine.predict)(matrix))
             if isinstance(machine, BaseEstimator):
                 labels = _host(machine.predict(matrix))
-                if of_tables and not hasattr(machine, "classes_"):
+                if of_tables and not hasattr(machine, "classes_"):  # may have another unit than f
                     predictions = _host(model.on_matrix("predict", matrix))
                 if getattr(machine, "calibrator_", None) is not None:
                     probabilities = _host(machine.predict_proba(matrix))
