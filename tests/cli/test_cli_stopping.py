@@ -266,7 +266,7 @@ def test_where_journals_and_stages_lie(tmp_path, monkeypatch):
         ".": str(tmp_path.with_name(f"{tmp_path.name}.journal")),
     }.items():
         assert journal_of(Path(directory)) == Path(journal)
-    with pytest.raises(ValueError, match="no place"):
+    with pytest.raises(ValueError, match="empty name"):
         journal_of(Path("/"))
     done = subprocess.Popen(["true"])
     done.wait()

@@ -29,11 +29,6 @@ y = np.sin(X[:, 0]) + X[:, 1] + CODES[:, 0]
 LABELS = np.array(["a", "b", "c"])[np.digitize(y, [0.0, 1.5])]
 
 
-def plain(kind, **parameters):
-    """A classifier without probabilities."""
-    return kind(**parameters, calibration=None)
-
-
 def test_whole_numbers_and_several_inputs():
     whole = rng.integers(-5, 5, (60, 2))
     model = LSSVR(alpha=0.1).fit(whole, whole[:, 0])
@@ -47,7 +42,7 @@ def test_whole_numbers_and_several_inputs():
 
 
 def test_options_of_skl2onnx():
-    model = make_pipeline(StandardScaler(), plain(LSSVC)).fit(X, LABELS)
+    model = make_pipeline(StandardScaler(), LSSVC(calibration=None)).fit(X, LABELS)
     own = {"zipmap": False, "decision": True}
     for options in (None, {"zipmap": False}, {id(model[-1]): own}, {"zipmap": True}):
         found = run(skl2onnx.to_onnx(model, X[:1], options=options), X)

@@ -54,7 +54,7 @@ def model_file(path: Path) -> Path:
 
 @contextmanager
 def staged_results(directory: Path) -> Iterator[Path]:
-    """A place for a model and its search, which move to `directory` when the block ends without error."""
+    """A place for a model and its search, which move to `directory` if the block ends without error."""
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is a file, not a directory; choose another --out")
     # Made at once, so that an impossible directory is noticed before any work.
@@ -123,10 +123,6 @@ def write_page(model: TableModel, table: Any, directory: Path, **options: Any) -
 def journal_of(directory: Path) -> Path:
     """The journal of the results in a directory: next to it, as it is written before they are."""
     named = directory if directory.name not in ("", "..") else Path(os.path.abspath(directory))
-    if not named.name:
-        raise ValueError(
-            f"--resume keeps a journal next to the results, and {directory} has no place for it"
-        )
     return named.with_name(f"{named.name}.journal")
 
 
