@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from onnx_runs import EPS, KERNELS, names_of, rounding_share, run, wide_values
 
 from onefold import LSSVR
-from onefold.expansions import Expansion
+from onefold.expansions import Blend, Expansion
 from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 
 rng = np.random.default_rng(0)
@@ -107,3 +107,12 @@ def test_any_shape(n, m, d, targets, kind, seed):
     found = run(as_machine(expansion, d).to_onnx(dtype="float64"), rows)["variable"]
     assert found.shape == (n, targets)
     assert np.allclose(found, expansion.predict(rows), rtol=1e-9, atol=1e-9)
+
+
+def test_a_blend_is_the_weighted_sum_of_its_members():
+    b = rng.standard_normal(2)
+    members = tuple(Expansion(k, X, rng.standard_normal((40, 2)), b) for k in KERNELS)
+    weights = rng.uniform(0.1, 2.0, len(members))
+    blend = Blend(members, weights, np.array([0.5, -3.0]))
+    found = run(as_machine(blend, 3).to_onnx(dtype="float64"), ROWS)["variable"]
+    assert np.allclose(found, blend.predict(ROWS), rtol=1e-11, atol=1e-9)
