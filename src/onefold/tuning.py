@@ -234,10 +234,7 @@ def _held_out(
 def _measures_on(
     model: TableModel, training: Training, blocks: Iterable[Any], weight_column: str | None
 ) -> dict[str, Any]:
-    """How good a model is on rows that it has not seen, next to simple models of the rows it has.
-
-    Rows count with the weights in `weight_column`, if their table has it.
-    """
+    """How good a model is on rows that it has not seen, next to simple models of the rows it has."""
     known, name = getattr(model, "classes_", None), str(model.target_)
     targets, matrices, counts = [], [], []
     for block in blocks:
