@@ -48,7 +48,6 @@ def refuses_flat(estimator, rows, y):
 
 SEARCHES = {
     "grid": (LSSVRCV(**SMALL), Y),
-    "classes": (LSSVCCV(**SMALL), np.digitize(Y, [-0.3, 0.3])),
     "landmarks": (LSSVRCV(**SMALL, approximation=Nystroem(40)), Y),
     "several targets": (KernelRidgeCV(**SMALL), np.column_stack([Y, X[:, 2]])),
     "kernels": (LSSVRCV(["rbf", "linear"], **SMALL, blend=True), Y),
@@ -57,13 +56,9 @@ SEARCHES = {
     "metric, reserved folds": (LSSVCCV(**METRIC, metric_rows=50), Y > 0),
     "metric, landmarks": (LSSVRCV(**METRIC, metric_rows=50, approximation=Nystroem(40)), Y),
     "halving": (LSSVRCV(**HALF), Y),
-    "halving, landmarks": (LSSVRCV(**HALF, approximation=Nystroem(50)), Y),
-    "leave one out": (LSSVRCV(**SMALL, cv="loo"), Y),
-    "several criteria": (LSSVRCV(**SMALL, criterion=["mse", "press", "r2"]), Y),
+    "several criteria": (LSSVRCV(**SMALL, cv="loo", criterion=["mse", "press", "r2"]), Y),
     "no score for some": (LSSVRCV(**FLAT, criterion=refuses_flat), Y),
     "no splits": (LSSVRCV(**SMALL, criterion="evidence"), Y),
-    "no width": (LSSVRCV("linear", alphas=[0.1, 1.0]), Y),
-    "circulant": (LSSVRCV(**SMALL, approximation=Circulant(), refit="same"), Y),
     "unsolvable cells": (LSSVRCV(**NARROW, approximation=Circulant(spacing=1.0, order="given")), Y),
 }
 
@@ -202,10 +197,6 @@ def absolute(y, predicted):
     return -float(np.abs(y - predicted).mean())
 
 
-def largest(y, predicted):
-    return -float(np.abs(y - predicted).max())
-
-
 def with_factor(factor, estimator, X, y):
     return factor * absolute(y, estimator.predict(X))
 
@@ -221,27 +212,20 @@ def wider(A, B):
 class Error:
     """A scorer with a setting."""
 
-    def __init__(self, factor):
-        self.factor = factor
-
     def __call__(self, estimator, X, y):
-        return with_factor(self.factor, estimator, X, y)
+        return with_factor(1.0, estimator, X, y)
 
 
-LOSS = make_scorer(largest, greater_is_better=False)
+SCORE, LOSS = make_scorer(absolute), make_scorer(absolute, greater_is_better=False)
 OTHERS = [
-    ({}, {"kernel": "laplacian"}, "kernel"),
     ({}, {"kernel": RBF(2.0)}, "kernel"),
     ({"kernel": gaussian, "gammas": None}, {"kernel": wider, "gammas": None}, "kernel"),
-    ({}, {"cv": 4}, "splits"),
     ({}, {"cv": KFold(5, shuffle=True, random_state=1)}, "splits"),
-    ({}, {"criterion": "mape"}, "criterion"),
     ({}, {"criterion": ["mse", "press"]}, "criterion"),
-    ({"criterion": make_scorer(absolute)}, {"criterion": make_scorer(largest)}, "criterion"),
-    ({"criterion": make_scorer(largest)}, {"criterion": LOSS}, "criterion"),
+    ({"criterion": SCORE}, {"criterion": make_scorer(mean_absolute_error)}, "criterion"),
+    ({"criterion": SCORE}, {"criterion": LOSS}, "criterion"),
     ({"criterion": partial(with_factor, 1.0)}, {"criterion": partial(with_factor, 2.0)}, "criterion"),
     ({}, {"criterion": "gcv"}, "criterion, splits"),
-    ({}, {"approximation": Nystroem(30)}, "approximation"),
     ({"approximation": Nystroem(5)}, {"approximation": "auto"}, "approximation"),
     ({}, {"random_state": 3}, "random_state"),
     ({}, {"metric": "diagonal"}, "metric"),
@@ -293,31 +277,20 @@ def test_auto_goes_on_with_what_it_had_chosen_and_models_are_saved_without_journ
     assert again.approximation_["selected_with"]["name"] == first.approximation_["selected_with"]["name"]
     same(first, again)
     again.save(tmp_path / "model")
-    back = load(tmp_path / "model")
-    assert_array_equal(back.predict(X), again.predict(X))
-    assert back.search_ == again.search_
+    same(again, load(tmp_path / "model"))
 
 
-def nested():
-    def error(estimator, X, y):
-        return absolute(y, estimator.predict(X))
+NAMELESS = [
+    ("criterion", lambda e, X, y: absolute(y, e.predict(X))),
+    ("criterion", make_scorer(lambda y, p: absolute(y, p))),
+    ("criterion", partial(lambda k, e, X, y: k, 1.0)),
+    ("criterion", Error()),
+    ("criterion", ["mse", Error().__call__]),
+    ("kernel", lambda A, B: A @ B.T),
+]
 
-    return error
 
-
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [
-        ("criterion", lambda e, X, y: absolute(y, e.predict(X))),
-        ("criterion", make_scorer(lambda y, p: absolute(y, p))),
-        ("criterion", partial(lambda k, e, X, y: k, 1.0)),
-        ("criterion", nested()),
-        ("criterion", Error(1.0)),
-        ("criterion", Error(1.0).__call__),
-        ("criterion", ["mse", nested()]),
-        ("kernel", lambda A, B: A @ B.T),
-    ],
-)
+@pytest.mark.parametrize(("setting", "value"), NAMELESS)
 def test_functions_without_a_name_are_refused_before_any_work(setting, value, tmp_path):
     given = {setting: value, "gammas": None, "checkpoint": tmp_path / "search"}
     with pytest.raises(ValueError, match=r"functions by the name.* define it with def at the top"):
@@ -343,7 +316,6 @@ def test_a_description_is_the_same_in_another_process():
         (Y[::-1], slice(2, 3), r"search is of another search; delete"),
         (Y, slice(1, None), r"two processes wrote .* delete"),
     ],
-    ids=["all of another", "an evaluation", "begun twice"],
 )
 def test_records_of_another_search_are_not_taken(y, lines, words, tmp_path):
     """Of the same grid, on other targets or again, whose evaluations have the same keys."""
@@ -364,13 +336,10 @@ def test_the_checksum_tells_columns_of_zeros_and_ones_apart():
     def checksum(rows):
         return rows_checksum(rows_of(rows, np.zeros((2, 1)), None, None), d)
 
-    seen = {checksum(csr_array((2, d)))}
-    for value in (1.0, 2.0, 3.0, -1.0):
-        for column in columns:
-            rows = csr_array(([value], ([0], [column])), shape=(2, d))
-            seen.add(checksum(rows))
-            assert checksum(rows.toarray()) in seen
-    assert len(seen) == 1 + 4 * len(columns)
+    tables = [csr_array(([v], ([0], [column])), shape=(2, d)) for v in (1.0, -3.0) for column in columns]
+    seen = {checksum(rows) for rows in tables}
+    assert seen == {checksum(rows.toarray()) for rows in tables}
+    assert len(seen | {checksum(csr_array((2, d)))}) == 1 + len(tables)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -426,7 +395,7 @@ def test_a_time_budget_that_is_enough_changes_nothing_and_what_is_none_is_refuse
         warnings.simplefilter("error", SearchStoppedWarning)
         model = LSSVCCV(time_budget=1e6).fit(X, Y > 0)
     assert model.search_ == {"method": "grid", "stopped": None, "untried": []}
-    for budget in (0, -1.0, "1", True, float("nan")):
+    for budget in (0, "1", True, float("nan")):
         with pytest.raises(ValueError, match="time_budget must be a number of seconds greater than 0"):
             LSSVRCV(time_budget=budget).fit(X, Y)
 
