@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import KFold
 
-from benchmarks.honesty import draw, losses_of_constant, one_draw, seen_metric
-from onefold import LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
+from benchmarks.honesty import one_draw
+from onefold import LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import ConjugateGradients, Nystroem
 from onefold.kernels import RBF
 from onefold.search.loop import Search
@@ -22,11 +22,7 @@ APPROXIMATIONS = [Nystroem(15, random_state=3), ConjugateGradients(tolerance=1e-
 
 @pytest.mark.parametrize(
     ("approximation", "tuned", "fixed"),
-    [
-        (APPROXIMATIONS[0], LSSVRCV, LSSVR),
-        (APPROXIMATIONS[0], KernelRidgeCV, KernelRidge),
-        (APPROXIMATIONS[1], LSSVRCV, LSSVR),
-    ],
+    [(APPROXIMATIONS[0], KernelRidgeCV, KernelRidge), (APPROXIMATIONS[1], LSSVRCV, LSSVR)],
     ids=str,
 )
 def test_leaders_are_refits_of_the_fixed_machine(approximation, tuned, fixed) -> None:
@@ -128,44 +124,23 @@ def test_the_last_fit(refit, metric, rows) -> None:
 
 # -- on noise no reported score claims what is not there; benchmarks/honesty.py has the long version --
 GRID = {"gammas": [0.1, 1.0, 10.0], "alphas": [0.01, 0.1, 1.0, 10.0, 100.0], "max_rounds": 2}
-SIZES = [(100, None), (240, 100)]
 
 
-@pytest.mark.parametrize(("n", "metric_rows"), SIZES, ids=["crossfitted", "subsample"])
-@pytest.mark.parametrize("kind", ["random numbers", "skewed numbers", "rare labels"])
+@pytest.mark.parametrize(
+    ("n", "metric_rows"), [(100, None), (240, 100)], ids=["crossfitted", "subsample"]
+)
+@pytest.mark.parametrize("kind", ["random numbers", "skewed numbers", "rare labels", "random labels"])
 def test_no_draw_is_far_from_a_constant(kind, n, metric_rows) -> None:
-    """Within one standard error of the constant's score: choice and blend, every draw."""
-    for seed in range(3):
-        found = one_draw(kind, n, metric_rows, seed, **GRID)
-        assert abs(found["choice"]) < 1
-        assert abs(found["blend"]) < 1
+    """Within one standard error of the constant's score: choice and blend, every draw.
 
-
-@pytest.mark.parametrize(("n", "metric_rows"), SIZES, ids=["crossfitted", "subsample"])
-def test_random_labels(n, metric_rows) -> None:
-    """The best of many cells is lucky; where nothing tells labels apart, it is not what is reported."""
-    found = [one_draw("random labels", n, metric_rows, seed, **GRID) for seed in range(6)]
+    Of many cells that guess random labels the best one is lucky: these by the mean of more draws.
+    """
+    if kind != "random labels":
+        for found in (one_draw(kind, n, metric_rows, seed, **GRID) for seed in range(3)):
+            assert max(abs(found["choice"]), abs(found["blend"])) < 1
+        return
+    draws = [one_draw(kind, n, metric_rows, seed, **GRID) for seed in range(6)]
     for what in ("choice, paired", "blend, paired"):
-        gains = np.array([one[what] for one in found])
+        gains = np.array([one[what] for one in draws])
         assert abs(gains.mean()) < 1
         assert gains.max() < 2.5
-
-
-@pytest.mark.parametrize("kind", ["random labels", "random numbers"])
-def test_a_metric_that_saw_its_fold_is_what_is_avoided(kind) -> None:
-    """The same rounds with one metric from all rows report a gain on noise; own metrics do not."""
-    claimed, own = [], []
-    for seed in range(3):
-        X, y = draw(kind, 120, seed, features=30)
-        labels = y.dtype.kind == "i"
-        cv = (StratifiedKFold if labels else KFold)(5, shuffle=True, random_state=seed)
-        losses = losses_of_constant(y, cv, np.ones(len(y), dtype=bool))
-        error = losses.std(ddof=1) / np.sqrt(losses.size)
-        seen = max(score for score, _ in seen_metric(X, y, 2, cv))
-        model = (LSSVCCV if labels else LSSVRCV)("rbf", metric="full", max_rounds=2, cv=cv).fit(X, y)
-        learned = [one["score"] for one in model.metric_history_ if one["round"]]
-        claimed.append((seen + losses.mean()) / error)
-        own.append((max(model.best_score_, *learned) + losses.mean()) / error)
-    assert np.mean(claimed) > 2
-    assert np.max(own) < 2
-    assert np.all(np.array(claimed) > own)

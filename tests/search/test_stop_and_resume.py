@@ -134,63 +134,27 @@ def test_a_search_that_crashed_goes_on_and_ends_the_same(name, tmp_path, monkeyp
         assert len(solves) == serves
 
 
-PROCESS = """
-import os, sys
-from tests.search.test_stop_and_resume import KILLED, LSSVRCV, X, Y
-put, records, (path, kill) = os.pwrite, [], (sys.argv[1], int(sys.argv[2]))
-
-def watched(file, line, place):
-    records.append(line)
-    if len(records) == kill:
-        put(file, line[: len(line) // 2], place)  # in the middle of a record
-        os.kill(os.getpid(), 9)
-    return put(file, line, place)
-
-os.pwrite = watched
-LSSVRCV(**KILLED, checkpoint=path).fit(X, Y)
-"""
-KILLED = METRIC | {"kernel": "rbf", "metric": "diagonal"}
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_killed_in_the_middle_of_a_record(tmp_path):
-    def run(kill):
-        call = [sys.executable, "-W", "ignore", "-c", PROCESS, str(tmp_path / "search"), str(kill)]
-        return subprocess.run(call, capture_output=True, text=True, timeout=120, cwd=ROOT)
-
-    assert [run(kill).returncode for kill in (1, 6)] == [-9, -9]
-    whole, events = LSSVRCV(**KILLED, callback=(all_of := []).append).fit(X, Y), []
-    again = LSSVRCV(**KILLED, checkpoint=tmp_path / "search", callback=events.append).fit(X, Y)
-    same(whole, again)
-    assert 0 < len(events) < len(all_of)
-
-
 LARGER = {"gammas": [0.01, *SMALL["gammas"], 9.0], "alphas": [*SMALL["alphas"], 30.0]}
 WIDER = METRIC | {"gammas": [0.05, 0.3, 1.0, 4.0]}
 
 
-@pytest.mark.parametrize(
-    ("small", "larger"),
-    [
-        (SMALL, LARGER),
-        *(  # of another path no metric is taken
-            (METRIC | {"metric_rows": rows}, WIDER | {"metric_rows": rows, "alphas": alphas})
-            for rows in (None, 50)
-            for alphas in ([1e-5, 1e-3, 0.1, 1.0], [1e-3, 0.01, 0.1])
-        ),
-    ],
-)
-def test_a_larger_grid_does_only_what_is_new(small, larger, tmp_path):
-    path, events = str(tmp_path / "search"), []
-    fitted(LSSVRCV(**small), checkpoint=path)
-    again = fitted(LSSVRCV(**larger), checkpoint=path, callback=events.append)
-    whole = fitted(LSSVRCV(**larger))
-    assert len(events) == 5 or small is not SMALL
+@pytest.mark.parametrize("rows", [None, 50])
+@pytest.mark.parametrize("alphas", [[1e-5, 1e-3, 0.1, 1.0], [1e-3, 0.01, 0.1]])
+def test_a_larger_grid_takes_no_metric_of_another_path(rows, alphas, tmp_path):
+    path, larger = str(tmp_path / "search"), WIDER | {"metric_rows": rows, "alphas": alphas}
+    fitted(LSSVRCV(**METRIC, metric_rows=rows), checkpoint=path)
+    again, whole = fitted(LSSVRCV(**larger), checkpoint=path), fitted(LSSVRCV(**larger))
     assert again.best_params_ == whole.best_params_
     assert_allclose(again.predict(X), whole.predict(X), rtol=1e-9, atol=1e-12)
-    if small is SMALL:
-        scores = [one.cv_results_["mean_test_score"] for one in (again, whole)]
-        assert_allclose(*scores, rtol=1e-10)
+
+
+def test_a_larger_grid_does_only_what_is_new(tmp_path):
+    path, events = str(tmp_path / "search"), []
+    fitted(LSSVRCV(**SMALL), checkpoint=path)
+    again = fitted(LSSVRCV(**LARGER), checkpoint=path, callback=events.append)
+    assert len(events) == 5
+    scores = [one.cv_results_["mean_test_score"] for one in (again, fitted(LSSVRCV(**LARGER)))]
+    assert_allclose(*scores, rtol=1e-10)
 
 
 def absolute(y, predicted):
