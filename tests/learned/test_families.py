@@ -121,11 +121,10 @@ ENDS = [  # kernel, round, gamma, alpha, score of cells, the first of which is c
 
 @pytest.mark.parametrize(("cells", "ends"), ENDS)
 def test_the_end_of_a_grid_is_looked_for_within_a_family(cells, ends) -> None:
-    columns = [
-        np.ma.masked_invalid(one) if k == 2 else np.array(one) for k, one in enumerate(zip(*cells))
-    ]
+    kernel, number, gamma, alpha, score = zip(*cells)
+    columns = [np.array(kernel), np.array(number), np.ma.masked_invalid(gamma), np.array(alpha)]
     names = ("param_kernel", "param_round", "param_gamma", "param_alpha", "mean_test_score")
-    assert edges(dict(zip(names, columns)), 0) == ends
+    assert edges(dict(zip(names, [*columns, np.array(score)])), 0) == ends
 
 
 def test_one_cell_of_each_track_has_no_end_to_warn_of() -> None:
