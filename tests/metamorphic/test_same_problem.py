@@ -68,9 +68,7 @@ def test_frames_and_orders(case: Case, data: Data, container: Any) -> None:
     agree(found, same, size=spread(case, data.y))
 
 
-@relation(
-    lambda case: case.kernel.sparse_rows and case.way.sparse_rows and case.way.name != "kmeans",
-)
+@relation(lambda case: case.kernel.sparse_rows and case.way.sparse_rows and case.way.name != "kmeans")
 def test_sparse_rows(case: Case, data: Data) -> None:
     """Not with k-means, which gives way to pivoting for sparse rows."""
     data = data.features(lambda A: np.where(np.abs(A) < 0.4, 0.0, A))

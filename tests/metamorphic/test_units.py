@@ -61,8 +61,7 @@ def test_a_linear_kernel_with_an_intercept_moved(case: Case, data: Data, shift: 
 
 
 @relation(
-    lambda case: case.way.name not in _COLUMNS_MATTER and case.kernel.name != "precomputed",
-    share=2,
+    lambda case: case.way.name not in _COLUMNS_MATTER and case.kernel.name != "precomputed", share=2
 )
 def test_a_feature_twice(case: Case, data: Data) -> None:
     """Every column twice doubles squared and absolute distances and inner products alike."""
