@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -141,14 +139,6 @@ def test_boolean_and_negative_row_numbers() -> None:
     splits = make_splits([(mask, ~mask), (np.arange(30), np.array([-1, -2]))], X, NUMBERS, n=N)
     assert_array_equal(splits.tests[0], np.arange(30, 40))
     assert_array_equal(splits.tests[1], [39, 38])
-
-
-def test_fewer_rows_of_a_class_than_folds() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        LSSVCCV(gammas=[1.0], cv=5).fit(X, np.array(["a"] * 37 + ["b"] * 3))
-    with pytest.raises(ValueError, match="n_splits=5"):
-        LSSVCCV(gammas=[1.0], cv=5).fit(X[:8], np.array(list("aabbaabb")))
 
 
 def test_rows_are_known_by_their_numbers():

@@ -188,17 +188,11 @@ def test_threads_and_seeds(rows) -> None:
         assert seven != zero
 
 
-@pytest.mark.parametrize("rows", [None, 30])
-def test_events_tell_of_every_candidate(rows) -> None:
+def test_events_tell_of_every_candidate() -> None:
     events = []
-    model = LSSVRCV(**ALL, metric_rows=rows, callback=events.append).fit(X, Y)
-    assert all(0 < event["done"] <= event["total"] for event in events)
-    assert events[-1]["done"] == events[-1]["total"]
+    model = LSSVRCV(**ALL, callback=events.append).fit(X, Y)
+    assert events[-1]["done"] == events[-1]["total"] == len(events) == len(model.history_)
     assert set(events[-1]["best_params"]) == {"alpha", "gamma", "kernel", "metric", "round"}
-    if rows is None:
-        best = max(event["best_score"] for event in events)
-        assert best == model.cv_results_["mean_test_score"].max()
-        assert len(events) == len(model.history_)
 
 
 def gram(A, B):

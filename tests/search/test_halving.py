@@ -285,10 +285,8 @@ def plain() -> Any:
     [
         (MIXED, 1.0, None, False),  # the grid in another order
         ({"n_jobs": 2}, 1.0, None, False),
-        ({}, 1e-12, None, False),
-        ({}, 1e12, None, False),
-        ({"alphas": 1e-12 * ALPHAS}, 1.0, 1e-12, False),
-        ({"alphas": 1e12 * ALPHAS}, 1.0, 1e12, False),
+        ({"alphas": 1e-12 * ALPHAS}, 1e12, 1e-12, False),
+        ({"alphas": 1e12 * ALPHAS}, 1e-12, 1e12, False),
         ({}, 1.0, None, True),
     ],
 )

@@ -164,9 +164,8 @@ def test_what_cannot_be_is_refused(criterion, settings, words):
 
 
 def test_a_blend_and_a_trust_check() -> None:
-    both = ["mse", "r2", "press"]
-    found = LSSVRCV("auto", gammas=[0.3, 1.0], alphas=FEW, criterion=both, blend=True).fit(X, Y)
-    alone = LSSVRCV("auto", gammas=[0.3, 1.0], alphas=FEW, blend=True).fit(X, Y)
+    given = {"kernel": "auto", "gammas": [0.3, 1.0], "alphas": FEW, "blend": True}
+    found, alone = (LSSVRCV(**given, criterion=one).fit(X, Y) for one in (["mse", "r2", "press"], "mse"))
     assert_allclose(found.predict(X), alone.predict(X), rtol=1e-8)
     settings = {"gammas": [0.5, 1.5], "alphas": [1.0, 9.0], "approximation": Circulant()}
     folds = [(np.arange(0, N, 2), np.arange(1, N, 2)), (np.arange(1, N, 2), np.arange(0, N, 2))]

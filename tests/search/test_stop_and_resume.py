@@ -209,22 +209,22 @@ def test_another_search_is_refused_before_any_work(first, second, difference, tm
 
 SWAPPED, ONE, GROUPS = X[[0, 1, 2, 4, 3, *range(5, 120)]], np.arange(120) == 5, np.arange(120) % 7
 DATA = {"X": X, "y": Y, "sample_weight": np.ones(120), "groups": GROUPS}
-CHANGES = {
-    "rows": {"X": SWAPPED},
-    "targets": {"y": np.where(ONE, np.nextafter(Y, np.inf), Y)},
-    "weights": {"sample_weight": 1.0 + ONE},
-    "splits": {"groups": np.arange(120) % 6},
-    "shape": {"X": X[:, :2]},
-}
+CHANGES = [
+    ("rows", {"X": SWAPPED}),
+    ("targets", {"y": np.where(ONE, np.nextafter(Y, np.inf), Y)}),
+    ("weights", {"sample_weight": 1.0 + ONE}),
+    ("splits", {"groups": np.arange(120) % 6}),
+    ("(rows, )?shape", {"X": X[:, :2]}),
+]
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("change", CHANGES)
-def test_other_data_are_refused(change, tmp_path):
+def test_other_data_are_refused(tmp_path):
     model = LSSVRCV(**SMALL, cv=GroupKFold(3), checkpoint=tmp_path / "search").fit(**DATA)
     model.fit(**DATA | {"X": np.asfortranarray(X), "y": list(Y)})  # the same numbers
-    with pytest.raises(ValueError, match=f"differs in (rows, )?{change}"):
-        model.fit(**DATA | CHANGES[change])
+    for name, change in CHANGES:
+        with pytest.raises(ValueError, match=f"differs in {name}"):
+            model.fit(**DATA | change)
 
 
 def test_auto_goes_on_with_what_it_had_chosen_and_models_are_saved_without_journals(

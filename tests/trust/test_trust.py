@@ -141,14 +141,12 @@ def test_regret_is_the_exact_score_at_the_other_choice() -> None:
 def test_both_methods_see_the_same_rows_and_splits() -> None:
     X, y = wave(200)
     shuffled = KFold(4, shuffle=True)  # a new order each time it is asked
-    found = onefold.trust(LSSVRCV(**GRID, cv=shuffled), X, y, size=90)
-    assert found.regret == 0.0
-    few = {"gammas": [0.5, 2.0, 8.0], "alphas": [0.01, 0.1, 1.0], "approximation": Nystroem(10)}
-    one, two, three = (
-        onefold.trust(LSSVRCV(**few, cv=cv), X, y, size=30, random_state=np.random.default_rng(3))
-        for cv in (5, 5, None)
+    assert onefold.trust(LSSVRCV(**GRID, cv=shuffled), X, y, size=90).regret == 0.0
+    chooser = LSSVRCV(**GRID, approximation=Nystroem(10))
+    one, two = (
+        onefold.trust(chooser, X, y, size=30, random_state=np.random.default_rng(3)) for _ in "ab"
     )
-    assert one == two == three
+    assert one == two
 
 
 def test_classes_keep_their_shares_and_rare_ones_stay() -> None:
