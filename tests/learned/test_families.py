@@ -106,9 +106,10 @@ def test_paired_differences(size) -> None:
 
 
 ENDS = [  # kernel, round, gamma, alpha, score of cells, the first of which is chosen
-    ([("rbf", 0, g, 1.0, -g) for g in (1, 2, 9)] + [("matern", 0, 4, 1.0, 0.0)], ["smallest gamma"]),
+    ([("rbf", 0, g, 1.0, -g) for g in (1, 2, 9)] + [("matern", 0, 2, 1.0, 0.0)], ["smallest gamma"]),
     (  # widths of later rounds have no end, but ridges do
-        [("rbf", 1, 0.5, 0.01, -0.5), ("rbf", 1, 1.0, 0.01, -1.0), ("rbf", 1, 0.5, 0.1, -0.9)]
+        [("rbf", 1, g, 0.01, -g) for g in (0.5, 1.0, 2.0)]
+        + [("rbf", 1, 0.5, 0.1, -0.9)]
         + [("rbf", 0, 1.0, a, -1.0) for a in (0.01, 0.1, 1.0)],
         ["smallest alpha"],
     ),
