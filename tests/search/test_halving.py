@@ -409,6 +409,12 @@ def test_a_climb_ends_in_a_local_optimum(seed: int, widths: int, ridges: int, wh
         assert ledger.ranks[number, top] <= ledger.ranks[best, ridge]
 
 
+def test_neighbours_are_of_the_same_family():
+    assert next_widths([{"gamma": g} for g in (4.0, 1.0, 2.0, 2.0)]) == [[2, 3], [2, 3], [0, 1], [0, 1]]
+    families = [{"kernel": "a", "gamma": 1.0}, {"kernel": "b", "gamma": 2.0}, {"kernel": "c"}]
+    assert next_widths(families) == [[], [], []]
+
+
 def halved(**more):
     return LSSVRCV(**{"search": "halving"} | more).fit(ROWS[:64], TARGETS[:64])
 
