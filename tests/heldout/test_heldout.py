@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from functools import partial
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -12,7 +9,6 @@ from scipy.sparse import csr_matrix
 from sklearn.model_selection import (
     GroupKFold,
     KFold,
-    LeaveOneGroupOut,
     LeaveOneOut,
     PredefinedSplit,
     RepeatedKFold,
@@ -20,12 +16,10 @@ from sklearn.model_selection import (
     ShuffleSplit,
     StratifiedGroupKFold,
     StratifiedKFold,
-    StratifiedShuffleSplit,
     TimeSeriesSplit,
 )
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVR, load
-from onefold.approximations import Nystroem
 from onefold.facts.data import equal_rows
 from onefold.heldout import GapKFold, make_splits, unpacked
 from onefold.rows import row_hashes
@@ -39,26 +33,17 @@ GROUPS = np.arange(N) % 8
 WEIGHTS = np.where(np.arange(N) % 6, RNG.uniform(0.1, 3.0, N), 0.0)
 
 SPLITTERS = [
-    KFold(4),
     KFold(7, shuffle=True, random_state=0),
-    StratifiedKFold(5),
     GroupKFold(4),
     StratifiedGroupKFold(3),
-    LeaveOneGroupOut(),
-    RepeatedKFold(n_splits=3, n_repeats=2, random_state=0),
     RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0),
     ShuffleSplit(4, test_size=0.2, train_size=0.3, random_state=0),
-    StratifiedShuffleSplit(3, test_size=0.25, random_state=0),
     TimeSeriesSplit(3, gap=2),
     PredefinedSplit(np.where(np.arange(N) < 30, np.arange(N) % 3, -1)),
     GapKFold(4, gap=3),
     LeaveOneOut(),
 ]
-UNSEEDED = [
-    KFold(4, shuffle=True),
-    RepeatedKFold(n_splits=3, n_repeats=2),
-    ShuffleSplit(3, test_size=0.5),
-]
+UNSEEDED = [KFold(4, shuffle=True), RepeatedKFold(n_splits=3, n_repeats=2), ShuffleSplit(3)]
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
@@ -105,26 +90,20 @@ def test_splits_of_reserved_folds_and_of_none() -> None:
     assert LSSVCCV(cv=StratifiedKFold(3), **few).fit(X, LABELS).splits_.dtype == np.int8
 
 
-def test_loo_by_name_is_leave_one_out_scored_together() -> None:
-    pooled = LSSVRCV(gammas=[0.4], alphas=[0.02], cv="loo").fit(X, NUMBERS)
-    single = LSSVRCV(gammas=[0.4], alphas=[0.02], cv=LeaveOneOut()).fit(X, NUMBERS)
-    assert_allclose(pooled.heldout_prediction_, single.heldout_prediction_)
-    assert pooled.best_score_ == pytest.approx(single.best_score_, rel=1e-12)
-    assert "split1_test_score" not in pooled.cv_results_
-    assert_allclose(pooled.cv_results_["split0_test_score"], pooled.cv_results_["mean_test_score"])
-    r2 = LSSVRCV(gammas=[0.4], alphas=[0.02], cv="loo", criterion="r2").fit(X, NUMBERS)
-    error = ((NUMBERS - pooled.heldout_prediction_) ** 2).sum()
-    assert r2.best_score_ == pytest.approx(1 - error / ((NUMBERS - NUMBERS.mean()) ** 2).sum())
+def test_loo_by_name_is_scored_together() -> None:
+    found = LSSVRCV(gammas=[0.4], alphas=[0.02], cv="loo", criterion="r2").fit(X, NUMBERS)
+    error = ((NUMBERS - found.heldout_prediction_) ** 2).sum()
+    assert found.best_score_ == pytest.approx(1 - error / ((NUMBERS - NUMBERS.mean()) ** 2).sum())
+    assert "split1_test_score" not in found.cv_results_
 
 
 def test_blocks_cover_every_row_once_with_a_gap_on_both_sides() -> None:
-    seen = np.zeros(23, dtype=int)
+    tested = []
     for train, test in GapKFold(4, gap=2).split(np.zeros((23, 1))):
-        seen[test] += 1
-        assert_allclose(np.diff(test), 1)
+        tested += test.tolist()
         assert np.abs(train[:, None] - test[None, :]).min() == 3
         assert len(train) + len(test) >= 23 - 4
-    assert (seen == 1).all()
+    assert tested == list(range(23))
 
 
 ONE_CLASS = np.array(["a"] * 39 + ["b"])
@@ -162,29 +141,6 @@ def test_boolean_and_negative_row_numbers() -> None:
     assert_array_equal(splits.tests[1], [39, 38])
 
 
-def test_fewer_rows_of_a_class_than_folds() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        LSSVCCV(gammas=[1.0], cv=5).fit(X, np.array(["a"] * 37 + ["b"] * 3))
-    with pytest.raises(ValueError, match="n_splits=5"):
-        LSSVCCV(gammas=[1.0], cv=5).fit(X[:8], np.array(list("aabbaabb")))
-
-
-def test_no_fold_of_a_long_table_is_sorted(monkeypatch) -> None:
-    """Rows are counted in a few passes: sorting their numbers took longer than the model on a device."""
-    n, rng = 20_000, np.random.default_rng(0)
-    rows = rng.standard_normal((n, 2))
-
-    def short(function, values, *args, **kwargs):
-        assert np.size(values) < n // 5, function
-        return function(values, *args, **kwargs)
-
-    for name in ("unique", "sort", "argsort", "lexsort"):
-        monkeypatch.setattr(np, name, partial(short, getattr(np, name)))
-    machine = LSSVRCV(approximation=Nystroem(20, method="uniform"), gammas=[0.3], alphas=[0.1, 1.0])
-    assert machine.fit(rows, np.sin(rows[:, 0])).conformity_scores_.shape == (n,)
-
-
 def test_rows_are_known_by_their_numbers():
     rows = RNG.integers(-1, 2, (500, 4)) / 2.0
     rows[rows == 0] *= -1  # a zero with a sign is a zero
@@ -192,8 +148,6 @@ def test_rows_are_known_by_their_numbers():
     for given in (rows, csr_matrix(rows)):
         assert len(set(zip(equal_rows(given).tolist(), expected.tolist()))) == expected.max() + 1
         assert len(np.unique(equal_rows(given))) == expected.max() + 1
-    many = RNG.integers(0, 100, (20_000, 2)).astype(float)
-    assert len(np.unique(row_hashes(many))) == len(np.unique(many, axis=0))
 
 
 @pytest.mark.parametrize("kind", [LSSVR, LSSVRCV, SparseLSSVR, LSSVC])
