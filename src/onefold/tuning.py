@@ -48,14 +48,7 @@ from onefold.tables.training import (
 
 _MOST_NUMBERS = 4_000_000  # of training rows that simple models are fitted to
 _OUTPUTS = ("prediction", "lower", "upper", "decision")
-_NO_IDS = (
-    pa.types.is_nested,
-    pa.types.is_binary,
-    pa.types.is_large_binary,
-    pa.types.is_fixed_size_binary,
-    pa.types.is_duration,
-    pa.types.is_interval,
-)
+_NO_IDS = ("nested", "binary", "large_binary", "fixed_size_binary", "duration", "interval")
 _OF_TASK: dict[str, TargetKind] = {
     "class_weight": "classification",
     "calibration": "classification",
@@ -201,7 +194,8 @@ def check_id(name: str | None, table: TableRows | TableSource) -> None:
     first = table if isinstance(table, TableRows) else next(table.batches(1, [name]), None)
     kind = pa.null() if first is None else first.columns.schema.field(name).type
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if any(is_odd(kind) for is_odd in _NO_IDS):
+    odd = any(getattr(pa.types, f"is_{one}")(kind) for one in _NO_IDS)
+    if odd or isinstance(kind, pa.BaseExtensionType):
         raise ValueError(f"the ID column '{name}' holds {kind} values, not text, numbers or dates")
 
 
