@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from onefold.approximations import resolve_approximation
@@ -47,6 +48,7 @@ from onefold.tables.training import (
 
 _MOST_NUMBERS = 4_000_000  # of training rows that simple models are fitted to
 _OUTPUTS = ("prediction", "lower", "upper", "decision")
+_NO_IDS = ("nested", "binary", "large_binary", "fixed_size_binary", "duration", "interval")
 _OF_TASK: dict[str, TargetKind] = {
     "class_weight": "classification",
     "calibration": "classification",
@@ -143,10 +145,10 @@ def tuning(
         suits = {n: value for n, value in parameters.items() if _OF_TASK.get(n, kind.task) == kind.task}
         model: TableModel = kind(**suits)
         model.check_settings()
-    check_id_name(model.id_column)
     data = opened(table, model.reading)
     columns = {"target": target, "weight": weight, "groups": groups, "id_column": model.id_column}
     check_columns(model, data, {option: name for option, name in columns.items() if name is not None})
+    check_id(model.id_column, data)
     tests: Any = [] if test is None else [opened(test, data.reading)]
     for one in tests:
         one.require(target, "target")
@@ -182,10 +184,19 @@ def tuning(
         yield Tuning(model, replace(training, target=found), found, rows, weight, tests or None)
 
 
-def check_id_name(name: str | None) -> None:
-    """Refuse an ID column that predictions have another column for."""
-    if name in _OUTPUTS or (name or "").startswith(("probability_", "decision_")):
+def check_id(name: str | None, table: TableRows | TableSource) -> None:
+    """Refuse an ID column that predictions have another column for, or that no .csv file can hold."""
+    if name is None:
+        return
+    if name in _OUTPUTS or name.startswith(("probability_", "decision_")):
         raise ValueError(f"the ID column is named '{name}', as a column of predictions is; rename it")
+    table.require(name)
+    first = table if isinstance(table, TableRows) else next(table.batches(1, [name]), None)
+    kind = pa.null() if first is None else first.columns.schema.field(name).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    odd = any(getattr(pa.types, f"is_{one}")(kind) for one in _NO_IDS)
+    if odd or isinstance(kind, pa.BaseExtensionType):
+        raise ValueError(f"the ID column '{name}' holds {kind} values, not text, numbers or dates")
 
 
 def _model_of(target: Target, parameters: dict[str, Any]) -> TableModel:

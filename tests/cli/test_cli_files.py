@@ -133,6 +133,7 @@ def test_inspect_a_tuned_model(tuned, capsys):
     facts = json.loads(capsys.readouterr().out)
     assert facts["best_params"] == load_table_model(MODEL).best_params_
     assert (facts["tuning"]["rows"], facts["centres"]) == (60, 60)
+    assert facts["seconds"] == facts["tuning"]["seconds"]  # as the result and the report have it
     length = facts["columns"]["length"]
     assert length["mean"] == pytest.approx(tuned.length.mean())
     assert length["scale"] == pytest.approx(tuned.length.std(ddof=0))

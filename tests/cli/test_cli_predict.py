@@ -144,6 +144,13 @@ def test_ids_named_as_columns_of_predictions_are_refused_at_once(tuned, refused,
         assert words in refused(*command)
 
 
+@pytest.mark.parametrize("value", [[1], {"a": 1}, b"\xff", pd.Timedelta("1h")], ids=repr)
+def test_ids_that_no_text_is_written_of_are_refused_by_name(tuned, refused, value):
+    tuned.assign(who=[value] * 60).to_parquet("new.parquet")
+    for command in (["predict", MODEL, "new.parquet"], ["tune", "new.parquet", *TUNE[2:]]):
+        assert "the ID column 'who' holds " in refused(*command)
+
+
 def test_a_failure_in_a_late_block_leaves_no_file(tuned, capsys, refused):
     broken = tuned.astype({"length": object})
     broken.loc[55, "length"] = "oops"

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from cli_arguments import ONEFOLD, SMALL, TUNE
+from cli_arguments import ONEFOLD, SMALL, TUNE, files
 
 import onefold
 from onefold.approximations import registered
@@ -46,6 +46,28 @@ def test_exit_codes_of_a_real_process(table):
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
     assert (done.stdout.splitlines()[0], done.stdout.splitlines()[-1]) == ("who,prediction", "0")
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        ("predict t-onefold t.csv >&-", 0, ""),
+        ("predict t-onefold t.csv >&- 2>&-", 0, ""),
+        ("predict t-onefold none.csv >&-", 2, "there is no file none.csv"),
+        ("predict t-onefold t.csv >/dev/full", 2, "can't use a file or the output: no space left"),
+        ("predict t-onefold t.csv --out p.csv", 2, "can't use p.csv: file too large"),
+        ("predict t-onefold t.csv --out p.parquet", 2, "can't use p.parquet: file too large"),
+        ("tune t.csv --target kind --out new", 2, "can't use new/model.onefold: file too large"),
+    ],
+)
+def test_streams_that_are_closed_and_disks_that_are_full(tuned, command, code, words):
+    limit = "ulimit -f 0; " if "--out" in command else ""  # a full disk for this process alone
+    line = f"{limit}exec {' '.join(ONEFOLD)} {command} {' '.join(SMALL) if 'tune' in command else ''}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120)
+    last = done.stderr.splitlines()[-1] if code else done.stderr
+    assert (done.returncode, done.stdout) == (code, "")
+    assert last.startswith(f"onefold: error: {words}" if code else words)
+    assert files() == ["t-onefold", "t.csv"]
 
 
 def test_help_waits_for_no_library():
@@ -146,8 +168,16 @@ def test_remedies_are_options_of_the_running_command(refused, monkeypatch, remed
     ("error", "code", "words"),
     [
         (FileNotFoundError(2, "No such file or directory", "x.csv"), 2, "there is no file x.csv"),
-        (OSError(28, "No space left on device"), 2, "can't use a file: no space left on device; "),
-        (OSError("odd"), 2, "can't use a file: odd; check path, permissions and free space"),
+        (
+            OSError(28, "No space left on device"),
+            2,
+            "can't use a file or the output: no space left ",
+        ),
+        (
+            OSError("odd"),
+            2,
+            "can't use a file or the output: odd; check path, permissions and free space",
+        ),
         (MemoryError("Unable to allocate 9 TiB"), 1, "not enough memory (Unable to allocate 9 TiB)"),
     ],
 )

@@ -138,6 +138,7 @@ def test_refused_tables(tmp_path, monkeypatch, refused, text):
         (["tune", "t.csv", "--target", "knid"], "has no column 'knid'; did you mean 'kind'?"),
         ([*TUNE, "--weight", "mas"], "weight: t.csv has no column 'mas'; did you mean 'mass'?"),
         ([*TUNE, "--cv", "loo", "--ordered"], "need a number of folds; use --cv 5"),
+        ([*TUNE, "--simple", "--blend"], "a blend can't be had, as a simple search takes one kernel"),
         ([*TUNE, "--gap", "3"], "a gap needs ordered rows; use --ordered"),
         ([*TUNE, "--test", "t.csv", "--holdout", "0.2"], "give one of them"),
         ([*TUNE, "--task", "regression"], "correct it, or use --task classification"),

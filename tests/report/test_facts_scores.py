@@ -101,6 +101,7 @@ def test_the_area_is_the_mean_over_the_folds():
 @pytest.mark.parametrize(
     ("y", "right", "name", "low", "high"),
     [
+        (np.ones(60, int), np.ones(60), "accuracy", 0.9398, 1.0),  # whose weights sum to more than 1
         (np.ones(50, int), np.ones(50), "accuracy", 0.9287, 1.0),  # fifty rows do not prove perfection
         # Wilson's of 95 in 95 and of 0 in 5, each for half.
         (np.repeat([0, 1], [95, 5]), np.repeat([1, 0], [95, 5]), "balanced_accuracy", 0.4805, 0.7172),
@@ -110,6 +111,7 @@ def test_intervals_of_shares_stay_where_values_can_be(y, right, name, low, high)
     rows, one = measured(name, y, np.where(right > 0, y, 1 - y))
     found = interval(name, one, rows.weight)
     assert (found["low"], found["high"]) == pytest.approx((low, high), abs=1e-3)
+    assert found["value"] <= 1
 
 
 def test_intervals_of_balanced_accuracy_go_with_its_error():

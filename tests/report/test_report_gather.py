@@ -320,11 +320,12 @@ def test_pipelines_in_pipelines():
     assert found["repeat"][0].startswith("model = Pipeline(")
 
 
-@pytest.mark.parametrize("scale", [1e-12, 1e5])
-def test_any_scale(scale):
+@pytest.mark.parametrize(("unit", "scale"), [(1.0, 1e-12), (1.0, 1e5), (1e100, 1.0)])
+def test_any_scale(unit, scale):
     X, y, _ = numbers(60)
-    X, y = np.float32(X), y * scale
-    report = LSSVRCV(**FEW).fit(X, y).report(X=X, y=y)
+    X, y = np.float32(X) if unit == 1 else unit * X, y * scale
+    gammas = np.divide(FEW["gammas"], unit**2)
+    report = LSSVRCV(gammas=gammas, alphas=FEW["alphas"]).fit(X, y).report(X=X, y=y)
     assert 0.3 < checked(report)["scores"]["model"]["measures"]["r2"]["value"] < 1
     assert "criterion: RMSE" in report.text()
     assert "-0.000" not in report.text()

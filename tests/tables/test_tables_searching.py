@@ -56,7 +56,7 @@ def test_the_default_gives_way_with_a_note(options, kernel, words):
     [
         (
             {"simple": True, "kernel": ["rbf", "linear"]},
-            "several kernels can't be had, as simple=True searches one",
+            "several kernels can't be had, as a simple search takes one",
         ),
         ({"simple": True, "metric": "full"}, "a full metric can't be had"),
         ({"cv": "loo", "blend": True}, "a blend can't be had, as leave-one-out .*; leave one"),

@@ -34,6 +34,9 @@ _MODULES = {"plan": "tune", "report": "inspect"}  # other commands have their ow
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     options: dict[str, list[str]] = {}
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:  # closed by whoever started this, as >&- does
+            setattr(sys, stream, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     try:
         with warnings.catch_warnings(), orderly_stopping():
             warnings.showwarning = _each_once()
@@ -54,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except FileNotFoundError as error:
         return _fail(f"there is no file {error.filename}", 2)
     except OSError as error:
-        what, file = error.strerror or str(error), error.filename or "a file"
+        what = os.strerror(error.errno) if error.errno else str(error)
+        file = error.filename or "a file or the output"
         return _fail(f"can't use {file}: {what.lower()}; check path, permissions and free space", 2)
     except (ValueError, ImportError) as error:
         spelled = getattr(error, "spelled", None)

@@ -27,7 +27,8 @@ def run_inspect(arguments: argparse.Namespace) -> None:
     facts |= {name: header[name] for name in ("onefold_version", "format_version")}
     estimator = getattr(model, "estimator_", model)
     try:
-        facts |= ran_facts(estimator) | {
+        tuned = getattr(model, "report_", None) or {}
+        facts |= ran_facts(estimator, tuned.get("seconds")) | {
             "centres": estimator.expansion_.n_centres,
             "features": int(estimator.n_features_in_),
             "classes": np.asarray(getattr(estimator, "classes_", [])).tolist() or None,

@@ -91,15 +91,27 @@ def replaced_file(path: Path) -> Iterator[Path]:
     """A temporary name next to `path`, renamed to it when the block ends without error."""
     if not path.parent.is_dir():
         raise ValueError(f"there is no directory {path.parent} to write {path.name} in")
-    with replacing(path) as temporary:
+    with _naming(path), replacing(path) as temporary:
         yield temporary
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Errors of the disk name what was to be written, where they name no file."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
 
 
 def write_results(model: TableModel, stage: Path) -> None:
     """Write the model, and ``cv_results_`` with one line per candidate, to `stage`."""
-    model.save(stage / MODEL_NAME)
     results = {name: values for name, values in model.cv_results_.items() if name != "params"}
-    with (stage / SEARCH_NAME).open("w", newline="", encoding="utf-8") as file:
+    with _naming(stage.parent / MODEL_NAME):
+        model.save(stage / MODEL_NAME)
+    path = stage / SEARCH_NAME
+    with _naming(stage.parent / SEARCH_NAME), path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")  # an empty cell where there is no such value
         writer.writerow(results)
         writer.writerows(zip(*(np.ma.asarray(values).tolist() for values in results.values())))

@@ -21,7 +21,7 @@ from onefold.facts.words import json_text, percent, readable, thousandths
 from onefold.rows import row_hashes
 from onefold.tables import TableModel, TableRows, TableSource, load_table_model
 from onefold.tables.target import missing_targets, read_target
-from onefold.tuning import check_id_name
+from onefold.tuning import check_id
 
 _METHODS = {
     "decision": ("decision_function", "classification"),
@@ -80,7 +80,7 @@ def _predicted(
         lacks = f"{source.path.name} has no ID column '{id_column}'"
         print(f"onefold: {lacks}; predictions come without it", file=sys.stderr)
         id_column = None
-    check_id_name(id_column)
+    check_id(id_column, source)
     extra = tuple(name for name in (id_column, model.target_ if score is not None else None) if name)
     for rows, X in model.matrix_blocks(source, asked.batch_rows, extra):
         predicted = model.on_matrix("predict", X)

@@ -205,7 +205,8 @@ def _left_open(x: np.ndarray, y: np.ndarray, numbers: bool, groups: bool) -> flo
     # Two intervals for each class are too few to learn rows by heart.
     leaves = None if groups else _LEAVES if numbers else 2 * (int(y.max()) + 1)
     kind: Any = DecisionTreeRegressor if numbers else DecisionTreeClassifier
-    tree, column = kind(max_leaf_nodes=leaves, random_state=0), x[:, None]
+    order = np.unique(x, return_inverse=True)[1]  # all that a tree needs, at any scale
+    tree, column = kind(max_leaf_nodes=leaves, random_state=0), order[:, None]
     loss = constant = 0.0
     for half in (0, 1):
         seen, unseen = slice(half, None, 2), slice(1 - half, None, 2)
@@ -224,8 +225,7 @@ def _left_open(x: np.ndarray, y: np.ndarray, numbers: bool, groups: bool) -> flo
     if not numbers:
         whole = float(np.sum(tree.fit(column, y).predict(column) != y)) / constant
         return whole if whole <= UNEXPLAINED else left
-    ranks = np.unique(x, return_inverse=True)[1], np.unique(y, return_inverse=True)[1]
-    whole = 1.0 - _correlation(*ranks) ** 2
+    whole = 1.0 - _correlation(order, np.unique(y, return_inverse=True)[1]) ** 2
     return whole if whole <= UNEXPLAINED else min(left, 1.0 - _correlation(x, y) ** 2)
 
 

@@ -200,8 +200,8 @@ def interval(name: str, measured: Measured, weight: np.ndarray) -> dict[str, flo
     wide = float(student.ppf(0.975, max(rows - 1.0, 1.0))) * error
     low, high = measured.span or (measured.value - wide, measured.value + wide)
     low = low if name == "r2" else max(low, 0.0)
-    high = high if name in ERRORS else min(high, 1.0)
-    return {"value": measured.value, "error": error, "low": low, "high": high}
+    value, high = (one if name in ERRORS else min(one, 1.0) for one in (measured.value, high))
+    return {"value": value, "error": error, "low": low, "high": high}
 
 
 def _mean(values: np.ndarray, weight: np.ndarray) -> Measured:

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from onefold.facts.criteria import criterion_of
@@ -304,6 +304,7 @@ def simple_models(
     columns = len(classes) if classes is not None else (1 if y.ndim == 1 else y.shape[1])
     most = max(_FEWEST_ROWS, _MOST_NUMBERS // (X.shape[1] * columns * len(splits)))
     totals, times = {name: np.zeros((len(y), columns)) for name in kinds}, np.zeros((len(y), 1))
+    X = MaxAbsScaler().fit_transform(X)  # trees have float32, and nothing else depends on the unit
     random, drawn = np.random.default_rng(0), None
     for train, test in splits:
         if weight is not None:

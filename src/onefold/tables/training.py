@@ -437,7 +437,7 @@ def _without_metric(model: Any, named: list[Any], why: str, on_disk: bool) -> Se
 def _obstacle(model: Any, on_disk: bool) -> str | None:
     """Why nothing can be learned from, or blended by, held-out predictions of folds."""
     if model.simple:
-        return "simple=True searches one kernel as it is"
+        return "a simple search takes one kernel as it is"
     if on_disk:
         return "the rows of this table stay on disk"
     if model.approximation in _OF_ONE_KERNEL:
