@@ -1,7 +1,7 @@
 r"""From decision values to probabilities, by calibrators fitted to held-out rows.
 
-*Log-odds.* Least squares make f an estimate of 2p − 1, so that (1 + f)/2 is nearly a probability, and its
-log-odds z tell 0.99 from 0.999 where f itself does not. Two numbers for all classes:
+*Log-odds.* Least squares make f an estimate of 2p − 1, so that (1 + f)/2 is nearly a probability, and
+its log-odds z tell 0.99 from 0.999 where f itself does not. Two numbers for all classes:
 
     p ∝ exp(β f + δ z),    z = log(c / (1 − c)),  c = (1 + f)/2 held within 0.01 and 0.99
     β, δ ≥ 0 = argmin Σ_i v_i log(1 + Σ_{j ≠ y_i} exp(β d_ij + δ e_ij)) + λ/2 (β² + δ²)
@@ -282,7 +282,7 @@ def _log_softmax(x: Any) -> Any:
 
 
 def _two_slopes(d: Any, v: Any) -> Any:
-    """The minimum (models, 2) over β ≥ e⁻¹⁰ and δ ≥ 0 for differences (models, 2, rows, other classes)."""
+    """The minimum (models, 2) over β ≥ e⁻¹⁰, δ ≥ 0 for differences (models, 2, rows, other classes)."""
 
     def loss(t: Any) -> tuple[Any, Any]:
         p, losses = _shares(np.einsum("ma,maij->mij", t, d))

@@ -214,9 +214,9 @@ def heldout_importances(
 ) -> HostArray | None:
     """The rise of the squared error where features are permuted, in shares of the sum of all rises.
 
-    Of held-out rows, split after split until there are enough, by what was chosen, fitted to rows outside
-    the split. `groups` of features, the indicators of one column say, are permuted together and share
-    their rise. None where it would take longer than a few fits.
+    Of held-out rows, split after split until there are enough, by what was chosen, fitted to rows
+    outside the split. `groups` of features, the indicators of one column say, are permuted together and
+    share their rise. None where it would take longer than a few fits.
     """
     scoring, splits, problem = found.scoring, found.scoring.held_out, found.scoring.problem
     d, weights = problem.shape[1], np.ones(1) if final.blend is None else final.blend.weights

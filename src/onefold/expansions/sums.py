@@ -18,7 +18,6 @@ import numpy as np
 from onefold.expansions.grid import GridExpansion
 from onefold.expansions.kernel import Expansion, FittedFunction
 from onefold.linalg import Array, host_array, like, like_index, namespace, scattered
-from onefold.rows import to_host
 
 Member: TypeAlias = Expansion | GridExpansion
 

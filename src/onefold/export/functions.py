@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.expansions import Blend, FittedFunction, GridExpansion
+from onefold.expansions import FittedFunction, GridExpansion
 from onefold.expansions.grid import Lattice
 from onefold.export.graph import Graph, Node, need
 from onefold.export.kernels import check_kernel, kernel_matrix
@@ -37,10 +37,7 @@ def decision_values(graph: Graph, f: FittedFunction, rows: Node) -> Node:
     values, *others = (_part(graph, part, weight, rows) for weight, part in f.parts)
     for term in others:
         values = graph.node("Add", values, term)
-    intercept = sum(weight * part.intercept for weight, part in f.parts)
-    if isinstance(f, Blend):
-        intercept = intercept + f.intercept
-    return graph.node("Add", values, graph.constant(intercept[None, :]))
+    return graph.node("Add", values, graph.constant(f.intercept[None, :]))
 
 
 def _part(graph: Graph, part: Any, weight: float, rows: Node) -> Node:

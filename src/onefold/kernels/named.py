@@ -243,8 +243,7 @@ class PowerExponential(Radial):
         exponent = distances ** (self.power / 2)
         values = in_place("exp", -exponent)
         values *= self.power * exponent / distances
-        values = xp.where(nothing, 0.0, values)
-        return values
+        return xp.where(nothing, 0.0, values)
 
 
 @dataclass(frozen=True, repr=False)

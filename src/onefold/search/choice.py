@@ -26,9 +26,9 @@ would learn a drift between ordered folds and carry it on; on shuffled rows they
 (docs/studies/choice.md). With E the residuals h_g(x_i) − y_i, column by column, min ‖E w‖² on these w is
 the direction of min over w ≥ 0 of ‖E w‖² + (1 − Σ_g w_g)², as for w = s u with Σ u = 1 the best s leaves
 q/(1 + q) of q = ‖E u‖². Its own held-out predictions are cross-fitted too: those of a fold are made with
-the weights that the other folds' rows give, so that they are literal. Where every tested row is in one fold,
-there are no others, and no blend. It is used where, with these predictions, the loss above is lower than
-the chosen group's alone, and the criterion is not worse by more than one standard error of the
+the weights that the other folds' rows give, so that they are literal. Where every tested row is in one
+fold, there are no others, and no blend. It is used where, with these predictions, the loss above is
+lower than the chosen group's alone, and the criterion is not worse by more than one standard error of the
 difference, paired over rows for counts of errors (with the weights v, the classes' included), over
 splits for all other criteria. A classifier's must beat a constant, too.
 """

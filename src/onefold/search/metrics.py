@@ -28,7 +28,7 @@ from onefold.approximations import Model, Problem, Run, Workload
 from onefold.expansions import Expansion, FoldModels, outer_gradients
 from onefold.heldout import drawn
 from onefold.kernels import RBF, Kernel, listed
-from onefold.linalg import Array, host_array, is_sparse, like, namespace, take_rows
+from onefold.linalg import Array, is_sparse, like, namespace, take_rows
 from onefold.machine.threads import check_stop, map_in_order
 
 KINDS = {"diagonal": ["diagonal"], "full": ["full"], "auto": ["diagonal", "full"]}
