@@ -28,8 +28,8 @@ the direction of min over w ≥ 0 of ‖E w‖² + (1 − Σ_g w_g)², as for w 
 q/(1 + q) of q = ‖E u‖². Its own held-out predictions are cross-fitted too: those of a fold are made with
 the weights that the other folds' rows give, so that they are literal. Where every tested row is in one
 fold, there are no others, and no blend. It is used where, with these predictions, the loss above is
-lower than the chosen group's alone, and the criterion is not worse by more than one standard error of the
-difference, paired over rows for counts of errors (with the weights v, the classes' included), over
+lower than the chosen group's alone, and the criterion is not worse by more than one standard error of
+the difference, paired over rows for counts of errors (with the weights v, the classes' included), over
 splits for all other criteria. A classifier's must beat a constant, too.
 """
 
