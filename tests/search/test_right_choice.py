@@ -17,7 +17,7 @@ def rare(n, share=0.06, seed=0):
     return (X - X.mean(0)) / X.std(0), y
 
 
-@pytest.mark.filterwarnings("ignore:y_pred contains classes")
+@pytest.mark.filterwarnings("ignore:y_pred contains classes", "ignore:A single label")
 @pytest.mark.parametrize("cv", [5, StratifiedKFold(3, shuffle=True, random_state=1), KFold(40)])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_balanced_accuracy_is_scikit_learns(cv, classes):

@@ -235,7 +235,7 @@ def heldout_importances(
             kernels = one.candidate.part_kernels  # learned without each part, where there are any
             model = run.model(kernels[number] if kernels else one.candidate.kernel)
             members.append(own.restore(model.expansion(own.ridge(one.alpha))))
-        X, Y = host_array(take_rows(problem.X, rows)), scoring.targets[rows]
+        X, Y = host_array(take_rows(problem.X, rows)), problem.targets[rows]
         v, order = scoring.training_weights[rows], generator.permutation(rows.size)
 
         def loss(X: Any, members: Any = members, v: Any = v, Y: Any = Y) -> float:
