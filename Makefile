@@ -3,13 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test explore lint bench peers build clean
+.PHONY: demo test readme explore lint bench peers build clean
 
 demo: $(VENV)/core
 	$(BIN)/onefold demo
 
 test: lint
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+# README.md from top to bottom in an environment of its own; nothing is run where nothing can be installed (77).
+readme: $(VENV)/bin/python
+	$(BIN)/python -m tests.tools.readme || test $$? -eq 77
 
 # New examples for the property tests; what they find becomes a plain test.
 explore: $(VENV)/dev

@@ -7,16 +7,16 @@ one that is scored: it is not fitted again on all rows.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit
+from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
+from onefold.approximations import resolve_approximation
 from onefold.facts.scores import flat_scores, score_facts, simple_models
 from onefold.tables import (
     TableClassifier,
@@ -29,21 +29,23 @@ from onefold.tables import (
     learn_target,
 )
 from onefold.tables.errors import Remedy
-from onefold.tables.matrix import BLOCK, learn_from_disk, masked
 from onefold.tables.source import opened
 from onefold.tables.target import TargetKind, missing_targets, read_target, refuse_missing_targets
 from onefold.tables.training import (
+    BLOCK,
     Training,
     check_columns,
     in_memory,
+    learn_from_disk,
     left_out_note,
+    masked,
     training_of,
     with_target,
     with_target_on_disk,
 )
 
-Blocks = Callable[[], Iterable[Any]]
 _MOST_NUMBERS = 4_000_000  # of training rows that simple models are fitted to
+_OUTPUTS = ("prediction", "lower", "upper", "decision")
 _OF_TASK: dict[str, TargetKind] = {
     "class_weight": "classification",
     "calibration": "classification",
@@ -83,14 +85,14 @@ class Tuning:
     target: Target
     rows: TableRows | None  # that it is fitted on; None where they stay on disk
     weight: str | None
-    test: Blocks | None
+    test: Iterable[Any] | None  # tables, or blocks of one
 
     def run(self, callback: Any = None) -> TableModel:
         """Fit the model, and score it on rows that it has not seen, if there are any."""
         model = self.model.set_params(callback=callback).fit_prepared(self.training)
         model.set_params(callback=None, checkpoint=None)  # they have done their work
         if self.test is not None:
-            model.report_["test"] = measures_on(model, self.training, self.test(), self.weight)
+            model.report_["test"] = _measures_on(model, self.training, self.test, self.weight)
         return model
 
 
@@ -126,9 +128,6 @@ def tuning(
     **parameters
         Those of `TableClassifier` or `TableRegressor`; of one for the other task refused.
     """
-    for option, name in {"target": target, "weight": weight, "groups": groups}.items():
-        if name is not None and not isinstance(name, str):
-            raise ValueError(f"columns go by their names; use {option}={str(name)!r}")
     if task not in (None, "classification", "regression"):
         raise ValueError(f"task must be None or 'classification' or 'regression'; got {task!r}")
     if parameters.get("class_weight") not in (None, "balanced"):
@@ -139,61 +138,73 @@ def tuning(
         raise ValueError(
             "holdout and a table to test on both keep rows away from tuning; give one of them"
         )
-    given = {name: value for name, value in parameters.items() if name not in _OF_TASK}
-    model: TableModel = TableRegressor(**given)
-    model.check_settings()
+    for kind in (TableClassifier, TableRegressor):
+        suits = {n: value for n, value in parameters.items() if _OF_TASK.get(n, kind.task) == kind.task}
+        model: TableModel = kind(**suits)
+        model.check_settings()
+    check_id_name(model.id_column)
     data = opened(table, model.reading)
-    asked = {"target": target, "weight": weight, "groups": groups, "id_column": model.id_column}
-    check_columns(model, data, {option: name for option, name in asked.items() if name is not None})
-    test = None if test is None else _with_target(test, target, data.reading)
-    data = in_memory(data)
-    known: np.ndarray | None = None  # the rows on disk that have a target
+    columns = {"target": target, "weight": weight, "groups": groups, "id_column": model.id_column}
+    check_columns(model, data, {option: name for option, name in columns.items() if name is not None})
+    tests: Any = [] if test is None else [opened(test, data.reading)]
+    for one in tests:
+        one.require(target, "target")
+    data, known = in_memory(data), None
     if isinstance(data, TableSource):
-        needed = [target, *([groups] if groups is not None and holdout is not None else [])]
         known = with_target_on_disk(model, data, target)
-        beside, _ = learn_from_disk(data, needed, mask=known)
+        others = [target, *([groups] if groups is not None and holdout is not None else [])]
+        beside, _ = learn_from_disk(data, others, mask=known)
     else:
         data, *_ = with_target(model, data, target)
         beside = data
     found = learn_target(beside, target, task)
-    for name in [name for name in parameters if _OF_TASK.get(name, found.task) != found.task]:
-        if parameters[name] is not None:
-            holds = "numbers" if found.task == "regression" else "classes"
+    model = _model_of(found, parameters)
+    keep = None
+    if holdout is not None:
+        held = _held_out(beside, found, groups, holdout, model)
+        if isinstance(data, TableRows):
+            tests, data = [data.take(held)], data.take(np.setdiff1d(np.arange(len(data)), held))
+        else:
+            keep = np.ones(len(beside) if known is None else len(known), dtype=bool)
+            keep[held if known is None else np.flatnonzero(known)[held]] = False
+    with training_of(model, data, target, weight, groups, keep, scratch) as training:
+        if training.search.metric is None and not resolve_approximation(model.approximation).selects:
             raise TableError(
-                f"the parameter {name} is for {_OF_TASK[name]}, and '{target}' holds {holds}",
+                f"the approximation {model.approximation!r} fits one model and chooses none",
+                [Remedy("approximation", "nystroem"), Remedy("approximation", "auto")],
+            )
+        if test is not None:
+            _check_test(tests[0], target, model, training)
+        if keep is not None and isinstance(data, TableSource):
+            tests = masked(data.typed_batches(BLOCK), ~keep)
+        rows = data if isinstance(data, TableRows) else None
+        yield Tuning(model, replace(training, target=found), found, rows, weight, tests or None)
+
+
+def check_id_name(name: str | None) -> None:
+    """Refuse an ID column that predictions have another column for."""
+    if name in _OUTPUTS or (name or "").startswith(("probability_", "decision_")):
+        raise ValueError(f"the ID column is named '{name}', as a column of predictions is; rename it")
+
+
+def _model_of(target: Target, parameters: dict[str, Any]) -> TableModel:
+    """The estimator of a task, without parameters of the other one, which may be None."""
+    others = [name for name in parameters if _OF_TASK.get(name, target.task) != target.task]
+    for name in others:
+        if parameters[name] is not None:
+            holds = "numbers" if target.task == "regression" else "classes"
+            raise TableError(
+                f"the parameter {name} is for {_OF_TASK[name]}, and '{target.name}' holds {holds}",
                 ["leave it out", Remedy("task", _OF_TASK[name])],
             )
-        del parameters[name]
-    model = (TableClassifier if found.task == "classification" else TableRegressor)(**parameters)
-    held = None if holdout is None else _held_out(beside, found, groups, holdout, model)
-    if held is not None and known is not None:
-        of_known, held = held, np.zeros(len(known), dtype=bool)
-        held[known] = of_known
-    scored: Blocks | None = None if test is None else lambda: [test]
-    if held is not None:
-        scored = partial(_blocks, data, held)
-    keep, rows = (None if held is None else ~held), None
-    if isinstance(data, TableRows):
-        data = rows = data if keep is None else data.take(np.flatnonzero(keep))
-        keep = None
-    with training_of(model, data, target, weight, groups, keep, scratch) as training:
-        if test is not None:
-            _check_test(test, target, model, training)
-        yield Tuning(model, replace(training, target=found), found, rows, weight, scored)
+    given = {name: value for name, value in parameters.items() if name not in others}
+    return (TableClassifier if target.task == "classification" else TableRegressor)(**given)
 
 
-def _with_target(test: Any, target: str, reading: Any) -> TableSource | TableRows:
-    """The table to test on, which must have the target column."""
-    table = opened(test, reading)
-    table.require(target, "target")
-    return table
-
-
-def _check_test(
-    test: TableSource | TableRows, target: str, model: TableModel, training: Training
-) -> None:
+def _check_test(table: Any, target: str, model: TableModel, training: Training) -> None:
     """Refuse a table to test on that lacks columns or targets, before the search rather than after."""
-    table = opened(test, training.reading) if isinstance(test, TableSource) else test
+    if isinstance(table, TableSource):
+        table = opened(table, training.reading)
     if isinstance(table, TableRows) or not table.absent_is_zero:
         training.preparation.check_columns(table.names)
     if not model.drop_missing_target:
@@ -202,47 +213,29 @@ def _check_test(
             refuse_missing_targets(rows, target)
 
 
-def _blocks(data: TableRows | TableSource, held: np.ndarray) -> Iterable[TableRows]:
-    if isinstance(data, TableSource):
-        return masked(data.typed_batches(BLOCK), held)
-    return [data.take(np.flatnonzero(held))]
-
-
-def _held_out(rows: TableRows, target: Any, groups: str | None, share: float, model: Any) -> np.ndarray:
+def _held_out(
+    rows: TableRows, target: Target, groups: str | None, share: float, model: TableModel
+) -> np.ndarray:
     """Which rows are held out: the last of ordered rows, whole groups, or random ones of each class."""
-    n = len(rows)
-    if n < 2:
-        raise TableError("a share of the rows can't be held back from a table of one row")
-    count = min(max(1, round(share * n)), n - 1)
-    mask, nothing = np.zeros(n, dtype=bool), np.zeros((n, 1))
-    seed = model.random_state
-    if model.ordered:
-        mask[n - count :] = True
-        return mask
-    split: Any = ShuffleSplit(1, test_size=count, random_state=seed)
-    labels = known = None
+    n, seed, labels = len(rows), model.random_state, None
     if groups is not None:
-        split, known = GroupShuffleSplit(1, test_size=share, random_state=seed), rows.groups(groups)
-    elif target.task == "classification":
+        split = GroupShuffleSplit(1, test_size=share, random_state=seed)
+        return np.sort(next(split.split(np.zeros((n, 1)), groups=rows.groups(groups)))[1])
+    count = min(max(1, round(share * n)), n - 1)
+    if target.task == "classification" and not model.ordered:
         classes, counts = np.unique(target.values, return_counts=True)
         if counts.min() >= 2 and len(classes) <= count <= n - len(classes):
-            split, labels = StratifiedShuffleSplit(1, test_size=count, random_state=seed), target.values
-    mask[next(split.split(nothing, labels, known))[1]] = True
-    return mask
+            labels = target.values
+    shuffled = {"shuffle": not model.ordered, "stratify": labels, "random_state": seed}
+    return np.sort(train_test_split(np.arange(n), test_size=count, **shuffled)[1])
 
 
-def measures_on(
-    model: TableModel, training: Training, blocks: Iterable[Any], weight_column: str | None = None
+def _measures_on(
+    model: TableModel, training: Training, blocks: Iterable[Any], weight_column: str | None
 ) -> dict[str, Any]:
     """How good a model is on rows that it has not seen, next to simple models of the rows it has.
 
     Rows count with the weights in `weight_column`, if their table has it.
-
-    Returns
-    -------
-    dict
-        ``rows``, the measures by their names with those of the ``baseline_…``, ``standard_errors``,
-        ``recall``; ``scores`` as in ``report_``.
     """
     known, name = getattr(model, "classes_", None), str(model.target_)
     targets, matrices, counts = [], [], []
@@ -259,44 +252,28 @@ def measures_on(
     if not sum(map(np.sum, counts)):
         of = "" if weight_column is None else f" with a weight in '{weight_column}'"
         raise TableError(f"there are no rows{of} to test on")
-    y, new, count = np.concatenate(targets), np.concatenate(matrices), np.concatenate(counts)
     seen = np.arange(len(training.y))
     if training.X.size > _MOST_NUMBERS:  # simple models are fitted to some of many rows
         size = max(2, _MOST_NUMBERS // training.X.shape[1])
         seen = np.sort(np.random.default_rng(0).choice(seen, min(size, len(seen)), replace=False))
+    X, y, old = np.concatenate(matrices), np.concatenate(targets), training.y[seen]
     if known is None:
-        classes, values = None, model.on_matrix("predict", new).reshape(len(y), -1)
+        classes, values = None, model.on_matrix("predict", X).reshape(len(y), -1)
     else:
-        decisions = np.asarray(model.estimator_.decision_function(new)).reshape(len(y), -1)
+        decisions = np.asarray(model.estimator_.decision_function(X)).reshape(len(y), -1)
         both = np.column_stack([-decisions, decisions]) if decisions.shape[1] == 1 else decisions
         if y.dtype.kind != known.dtype.kind:  # with labels of another type, which stay text
-            known, y = known.astype(np.str_), y.astype(np.str_)
-            training = replace(training, y=training.y.astype(np.str_))
+            known, y, old = (labels.astype(np.str_) for labels in (known, y, old))
         classes = np.unique(np.concatenate([known, y]))
         # Labels that the model does not know are the ones that it predicts least.
         values = np.full((len(y), len(classes)), both.min() - 1.0)
         values[:, np.searchsorted(classes, known)] = both
-    scores = _next_to_simple(training, seen, new, y, values, count, classes)
-    return flat_scores(scores) | {"scores": scores}
-
-
-def _next_to_simple(
-    training: Training,
-    seen: np.ndarray,
-    new: np.ndarray,
-    y: np.ndarray,
-    values: np.ndarray,
-    count: np.ndarray,
-    classes: np.ndarray | None,
-) -> dict[str, Any]:
-    """The scores of `values` for new rows, next to simple models that are fitted to the rows `seen`."""
-    X, every = np.concatenate([training.X[seen], new]), np.concatenate([training.y[seen], y])
-    fitted, tested = np.arange(len(seen)), np.arange(len(seen), len(X))
     weight = np.ones(len(seen)) if training.sample_weight is None else training.sample_weight[seen]
-    simple = simple_models(
-        X, every, [(fitted, tested)], classes=classes, weight=np.concatenate([weight, count])
-    )
-    rows = [tested - len(seen)]
-    simple = [replace(one, values=one.values[tested]) for one in simple]
-    found = score_facts(y, values, rows, simple, classes=classes, weight=count)
-    return found | {"how": "predictions of rows that tuning never saw", "untested": 0}
+    weight, y = np.concatenate([weight, *counts]), np.concatenate([old, y])
+    fitted, tested = np.split(np.arange(len(y)), [len(seen)])
+    every = np.concatenate([training.X[seen], X])
+    simple = simple_models(every, y, [(fitted, tested)], classes=classes, weight=weight)
+    values = np.concatenate([np.full((len(seen), values.shape[1]), np.nan), values])
+    scores = score_facts(y, values, [tested], simple, classes=classes, weight=weight)
+    scores |= {"how": "predictions of rows that tuning never saw", "untested": 0}
+    return flat_scores(scores) | {"scores": scores}

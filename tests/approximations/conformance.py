@@ -64,15 +64,12 @@ class Conformance:
     def searching(self) -> Workload:
         return Workload(alphas=ALPHAS.size, folds=5, parts=self.parts())
 
-    def test_it_is_found_by_its_name_and_fits(self) -> None:
+    def test_it_is_found_by_its_name_and_says_what_takes_place(self) -> None:
         X, y = self.rows(), self.targets()[:, 0]
         fitted = LSSVR(gamma=GAMMA, alpha=10.0, approximation=self.name).fit(X, y)
-        assert fitted.predict(X).shape == (N,)
         assert np.isfinite(fitted.predict(X)).all()
         assert fitted.approximation_["name"]
         assert type(self.approximation()).name == self.name
-
-    def test_a_run_says_what_takes_place(self) -> None:
         run = self.run(Workload())
         assert run.at_once >= 1
         assert type(run.approximation).name in registered()
@@ -134,9 +131,8 @@ class Conformance:
         if not self.approximation().selects:
             return
         X, y = self.rows(), self.targets()[:, 0]
-        found = LSSVRCV(gammas=[0.3, 1.0], alphas=ALPHAS, approximation=self.approximation(), cv=3).fit(
-            X, y
-        )
+        settings = {"gammas": [0.3, 1.0], "alphas": ALPHAS, "cv": 3}
+        found = LSSVRCV(approximation=self.approximation(), **settings).fit(X, y)
         assert {"selected_with", "fitted_with", "intervals"} == set(found.approximation_)
         found.save(tmp_path / "model.onefold")
         loaded = load(tmp_path / "model.onefold")
@@ -153,14 +149,12 @@ class Conformance:
         as_set = LSSVR(**settings, random_state=0).fit(X, y).predict(X)
         np.testing.assert_array_equal(plain, as_set)
 
-    def test_it_has_a_plan(self) -> None:
+    def test_it_has_a_plan_on_the_command_line_too(self, tmp_path: Any, capsys: Any) -> None:
         found = plan(LSSVRCV(approximation=self.approximation()), (N, 1))
         assert found.fits
         assert found.reason in str(found)
-
-    def test_the_command_line_takes_its_name(self, tmp_path: Any, capsys: Any) -> None:
         table = tmp_path / "t.csv"
-        lines = [f"{x},{y}" for x, y in zip(self.rows()[:, 0], self.targets()[:, 0])]
-        table.write_text("x,y\n" + "\n".join(lines) + "\n")
+        rows = np.hstack([self.rows(), self.targets()[:, :1]])
+        np.savetxt(table, rows, "%.17g", ",", header="x,y", comments="")
         assert main(["plan", str(table), "--target", "y", "--json", "--approximation", self.name]) == 0
         assert json.loads(capsys.readouterr().out)["rows"] == N

@@ -13,7 +13,6 @@ import onefold.approximations.nystroem as coordinates_module
 import onefold.approximations.nystroem_models as models_module
 from onefold import LSSVR
 from onefold.approximations import Nystroem, Problem, Workload
-from onefold.basis import Whitening
 from onefold.kernels import RBF
 
 pytestmark = pytest.mark.skipif(
@@ -31,23 +30,23 @@ def _data(n, d, seed=0, dtype=float):
     return X, np.sin(X).sum(axis=1, dtype=float)[:, None] + 0.1 * rng.standard_normal((n, 1))
 
 
-def _model(X, Y, Z, gamma, *, root=None, intercept=True):
+def _model(X, Y, approximation, gamma, *, root=None, intercept=True):
     problem = Problem(X, Y, root, intercept)
-    return Nystroem(Z).start(problem, [RBF(gamma)], Workload(folds=5)).model(RBF(gamma))
+    return approximation.start(problem, [RBF(gamma)], Workload(folds=5)).model(RBF(gamma))
 
 
-def _check(X, Y, Z, gamma, alpha, parts, *, tolerance, root=None, intercept=True, rows=()):
+def _check(X, Y, approximation, gamma, alpha, parts, *, tolerance, root=None, intercept=True, rows=()):
     """Fit, folds, squared errors and leave-one-out of some rows: refits in extended precision."""
     n, spread = len(X), np.abs(Y - Y.mean(axis=0)).max()
-    literal, everything = LongDouble(X, Z, gamma), np.arange(n)
+    model = _model(X, Y, approximation, gamma, root=root, intercept=intercept)
+    assert model.report["training"] == "factors"
+    literal, everything = LongDouble(X, model.design.landmarks, gamma), np.arange(n)
 
     def without(part):
         rest = np.setdiff1d(everything, part)
         s = None if root is None else root[rest]
         return literal.predict(part, literal.fit(rest, Y[rest], alpha, intercept=intercept, root=s))
 
-    model = _model(X, Y, Z, gamma, root=root, intercept=intercept)
-    assert model.report["training"] == "factors"
     fit = literal.predict(everything, literal.fit(everything, Y, alpha, intercept=intercept, root=root))
     np.testing.assert_allclose(model.expansion(alpha).predict(X), fit, atol=tolerance * spread)
     found = model.heldout(parts, [alpha])
@@ -60,39 +59,47 @@ def _check(X, Y, Z, gamma, alpha, parts, *, tolerance, root=None, intercept=True
     alone = model.leave_one_out([alpha])[0]
     for i in rows:
         np.testing.assert_allclose(alone[[i]], without([i]), atol=tolerance * spread)
+    return model
 
 
 def _folds(n, count=4):
     return [test for _, test in KFold(count).split(np.zeros(n))]
 
 
+ROOTS = [10.0 ** RNG.uniform(-8, 0, 60), np.where(RNG.random(60) < 0.3, 1.0, 1e-8)]
+CORNERS = [  # rows, features, seed; landmarks, gamma, alpha, tolerance, more
+    *((500, 5, seed, 100, 0.02, SMALLEST, 1e-8, {}) for seed in (0, 1)),  # a smooth kernel
+    *(  # all rows as landmarks: leverages near one
+        (40, 2, 3, 40, 1.0, alpha, 1e-6, {"intercept": intercept})
+        for alpha in (1e-12, 1e-8, SMALLEST, 1.0, 1e6)
+        for intercept in (True, False)
+    ),
+    # Rows that only their own landmark sees: left out, the intercept alone predicts them, and nothing
+    # may be divided by a tiny ridge.
+    *((60, 2, 1, 25, 1e6, alpha, 1e-10, {}) for alpha in (1e-12, 1e-8)),
+    # Weights over sixteen orders of magnitude.
+    *((60, 2, 2, 25, 1.0, a, 1e-6, {"root": r}) for a in (1e-16, 1e-12, 1e-4, 1.0) for r in ROOTS),
+]
+
+
+@pytest.mark.parametrize(("n", "d", "seed", "landmarks", "gamma", "alpha", "tolerance", "more"), CORNERS)
+def test_corners(n, d, seed, landmarks, gamma, alpha, tolerance, more):
+    X, Y = _data(n, d, seed, np.float32 if n == 500 and seed else float)
+    rows = range(n) if landmarks == n else range(0, n, 125 if n == 500 else 7)
+    folds = _folds(n, 3 if n == 500 else 4)
+    _check(X, Y, Nystroem(X[:landmarks]), gamma, alpha, folds, tolerance=tolerance, rows=rows, **more)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_small_ridge_and_smooth_kernel(seed, dtype):
-    X, Y = _data(500, 5, seed, dtype)
-    _check(X, Y, X[:100], 0.02, SMALLEST, _folds(500, 3), tolerance=1e-8, rows=range(0, 500, 125))
-
-
-@pytest.mark.parametrize("alpha", [1e-12, 1e-8, SMALLEST, 1.0, 1e6])
-@pytest.mark.parametrize("intercept", [True, False])
-def test_all_rows_as_landmarks_and_leverages_near_one(alpha, intercept):
-    X, Y = _data(40, 2, 3)
-    _check(X, Y, X, 1.0, alpha, _folds(40), tolerance=1e-6, intercept=intercept, rows=range(40))
-
-
-def test_rows_that_only_their_own_landmark_sees():
-    """Left out, such a row is predicted by the intercept: nothing may be divided by a tiny ridge."""
-    X, Y = _data(60, 2, 1)
-    for alpha in (1e-12, 1e-8):
-        _check(X, Y, X[:25], 1e6, alpha, _folds(60), tolerance=1e-10, rows=range(0, 60, 7))
-
-
-@pytest.mark.parametrize("alpha", [1e-16, 1e-12, 1e-4, 1.0])
-def test_weights_over_sixteen_orders_of_magnitude(alpha):
-    X, Y = _data(60, 2, 2)
-    rng = np.random.default_rng(0)
-    for root in (10.0 ** rng.uniform(-8, 0, 60), np.where(rng.random(60) < 0.3, 1.0, 1e-8)):
-        _check(X, Y, X[:25], 1.0, alpha, _folds(60), tolerance=1e-6, root=root, rows=range(0, 60, 7))
+@pytest.mark.parametrize("method", ["uniform", "rpcholesky"])
+def test_few_rows_lose_no_direction_to_the_squared_condition(method, dtype):
+    """A smooth kernel's folds are the literal refits down to small ridges."""
+    rows, way = X.astype(dtype), Nystroem(60, method)
+    for alpha, tolerance in ((1e-6, 1e-6), (1e-2, 1e-8)):
+        some = {"tolerance": tolerance, "rows": range(3)}
+        model = _check(rows, Y, way, 5e-4, alpha, _folds(600), **some)
+        assert model.report["cut_directions"] < 5
+        assert model.report["precision"] == "double"
 
 
 @given(
@@ -117,7 +124,7 @@ def test_any_small_problem(n, m, d, gamma, alpha, intercept, weighted, copies, s
     Y = rng.standard_normal((n, 2))
     root = rng.uniform(0.1, 1.0, n) if weighted else None
     literal, everything = LongDouble(X, Z, gamma), np.arange(n)
-    model = _model(X, Y, np.vstack([Z, Z[:3]]), gamma, root=root, intercept=intercept)
+    model = _model(X, Y, Nystroem(np.vstack([Z, Z[:3]])), gamma, root=root, intercept=intercept)
     fit = literal.predict(everything, literal.fit(everything, Y, alpha, intercept=intercept, root=root))
     # The landmark kernel is known to eps: so many digits its smallest pivot leaves.
     pivot = model.report["smallest_pivot"]
@@ -134,7 +141,7 @@ def test_any_small_problem(n, m, d, gamma, alpha, intercept, weighted, copies, s
 def test_too_many_small_residuals_are_told(monkeypatch):
     X, Y = _data(40, 2, 3)
     monkeypatch.setattr(models_module, "_REFIT_WORK", 0)
-    model = _model(X, Y, X, 1.0)
+    model = _model(X, Y, Nystroem(X), 1.0)
     assert np.isfinite(model.leave_one_out([1e-12])).all()
     assert "fewer digits" in model.report["leave_one_out"]
 
@@ -156,52 +163,12 @@ def test_rank_is_kept_as_asked(force_training, rank, training):
     np.testing.assert_allclose(fitted.predict(X), columns @ solution, atol=1e-6)
 
 
-def test_a_rank_below_rounding_is_told():
-    Z = np.repeat(np.arange(4.0), 3)[:, None]
-    found = Whitening.of(RBF(1.0)(Z, Z), 6).report
-    assert found["rank"] == 4
-    assert found["rank_asked"] == 6
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("method", ["uniform", "rpcholesky"])
-def test_few_rows_lose_no_direction_to_the_squared_condition(method, dtype):
-    """A smooth kernel's folds are the literal refits down to small ridges."""
-    rows = X.astype(dtype)
-    problem, alphas = Problem(rows, Y, None, True), [1e-6, 1e-2]
-    model = (
-        Nystroem(60, method).start(problem, [RBF(5e-4)], Workload(alphas=2, folds=5)).model(RBF(5e-4))
-    )
-    assert model.report["training"] == "factors"
-    assert model.report["cut_directions"] < 5
-    assert model.report["precision"] == "double"
-    splits = list(KFold(4).split(X))
-    tests = [test for _, test in splits]
-    got, literal = model.heldout(tests, alphas), LongDouble(rows, model.design.landmarks, 5e-4)
-    for (train, test), values in zip(splits, got):
-        for value, alpha in zip(values, alphas):
-            expected = literal.predict(test, literal.fit(train, Y[train], alpha))
-            np.testing.assert_allclose(value, expected, atol=1e-5)
-    scores = model.heldout_squared_error(tests, tests, alphas)
-    errors = [[np.mean((Y[t] - v) ** 2) for t, v in zip(tests, each)] for each in zip(*got)]
-    np.testing.assert_allclose(scores, errors, rtol=1e-8)
-    everything = np.arange(600)
-    expected = literal.predict(everything, literal.fit(everything, Y, 1e-2))
-    np.testing.assert_allclose(model.expansion(1e-2).predict(rows), expected, atol=1e-7)
-    loo = model.leave_one_out([1e-2])[0, :3]
-    for i in range(3):
-        rest = np.delete(everything, i)
-        expected = literal.predict([i], literal.fit(rest, Y[rest], 1e-2))
-        np.testing.assert_allclose(loo[[i]], expected, atol=1e-7)
-
-
 @pytest.mark.parametrize(("gamma", "training"), [(1e-3, "whitened sums"), (3.0, "sums")])
 def test_plain_sums_only_where_they_lose_nothing(monkeypatch, gamma, training):
     """Between small and large, a kernel so smooth that squares lose digits is whitened first."""
     monkeypatch.setattr("onefold.basis.ridge._WORK", 0)
     monkeypatch.setattr(coordinates_module, "_SMALL_WORK", 0)
-    problem = Problem(X, Y, None, True)
-    model = Nystroem(X[:40]).start(problem, [RBF(gamma)], Workload(folds=5)).model(RBF(gamma))
+    model = _model(X, Y, Nystroem(X[:40]), gamma)
     assert model.report["training"] == training
     literal, everything = LongDouble(X, X[:40], gamma), np.arange(600)
     for alpha in (2.0**-15, 1.0):
@@ -217,36 +184,18 @@ def large_work(monkeypatch):
 
 
 def _smooth_model(**settings):
-    problem = Problem(X, Y, None, True)
-    return Nystroem(**settings).start(problem, [RBF(1e-5)], Workload(folds=5)).model(RBF(1e-5))
+    return _model(X, Y, Nystroem(**settings), 1e-5)
 
 
 @pytest.mark.parametrize("method", ["uniform", "kmeans"])
 def test_a_smooth_kernel_keeps_few_landmarks(method, large_work):
+    """Folds of the thinned model are literal refits with the landmarks that it kept."""
     model = _smooth_model(n_components=300, method=method)
-    kept = model.design.landmarks.shape[0]
-    assert kept < 150
-    assert model.report["thinned_from"] >= 2 * kept
-    assert model.report["landmarks"] == kept == model.design.size
+    Z, splits = model.design.landmarks, list(KFold(4).split(X))
+    assert model.report["landmarks"] == len(Z) == model.design.size < 150
+    assert model.report["thinned_from"] >= 2 * len(Z)
     if method == "uniform":
-        assert all((row == X).all(axis=1).any() for row in model.design.landmarks)
-
-
-@pytest.mark.parametrize("alpha", [1e-3, 1.0])
-def test_the_thinned_model_is_the_one_of_all_landmarks(alpha, large_work):
-    thinned = LSSVR(gamma=1e-5, alpha=alpha, approximation=Nystroem(300, "uniform")).fit(X, Y)
-    Z = X[np.sort(np.random.default_rng(0).choice(600, 300, replace=False))]
-    whole = LSSVR(gamma=1e-5, alpha=alpha, approximation=Nystroem(Z)).fit(X, Y)
-    assert whole.approximation_["landmarks"] == 300
-    assert thinned.approximation_["landmarks"] < 150
-    spread = Y.std(axis=0).max()
-    np.testing.assert_allclose(thinned.predict(X), whole.predict(X), atol=2e-3 * spread)
-
-
-def test_thinned_folds_are_literal_refits(large_work):
-    model = _smooth_model(n_components=300, method="uniform")
-    Z = model.design.landmarks
-    splits = list(KFold(4).split(X))
+        assert all((row == X).all(axis=1).any() for row in Z)
     got = model.heldout([test for _, test in splits], [1.0])
     Phi, W = rbf(X, Z, 1e-5), rbf(Z, Z, 1e-5)
     for (train, test), values in zip(splits, got):
@@ -254,7 +203,20 @@ def test_thinned_folds_are_literal_refits(large_work):
         np.testing.assert_allclose(values[0], Phi[test] @ beta + b, atol=1e-4)
 
 
-def test_a_ridge_that_rounding_hides_is_told(large_work):
+def test_the_thinned_model_is_the_one_of_all_landmarks_and_what_was_ordered_is_kept(large_work):
+    Z = X[np.sort(np.random.default_rng(0).choice(600, 300, replace=False))]
+    thinned, whole = _smooth_model(n_components=300, method="uniform"), _smooth_model(n_components=Z)
+    assert thinned.report["landmarks"] < 150
+    assert whole.report["landmarks"] == 300
+    for alpha in (1e-3, 1.0):
+        found, expected = (model.expansion(alpha).predict(X) for model in (thinned, whole))
+        np.testing.assert_allclose(found, expected, atol=2e-3 * Y.std(axis=0).max())
+    for more in ({"rank": 20}, {"rank": 20, "predict": "rows"}):
+        report = _smooth_model(n_components=300, method="uniform", **more).report
+        assert (report["landmarks"], report["rank"]) == (300, 20)
+
+
+def test_a_ridge_and_leverages_that_rounding_hides_are_told(large_work):
     """Sums over many rows carry rounding errors; where alpha is smaller, the fit says so."""
     settings = {"gamma": 0.01, "approximation": Nystroem(X[:100])}
     with pytest.warns(UserWarning, match="rounding errors look like"):
@@ -263,18 +225,6 @@ def test_a_ridge_that_rounding_hides_is_told(large_work):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         LSSVR(alpha=2.0**-15, **settings).fit(X, Y)
-
-
-def test_leverages_that_rounding_hides_are_told(large_work):
-    problem = Problem(X[:60], Y[:60], None, True)
-    model = Nystroem(X[:60]).start(problem, [RBF(5.0)], Workload(folds=5)).model(RBF(5.0))
+    model = _model(X[:60], Y[:60], Nystroem(X[:60]), 5.0)
     model.leave_one_out([1e-12])
     assert "fewer digits" in model.report["leave_one_out"]
-
-
-def test_what_was_ordered_is_not_thinned(large_work):
-    for more in ({"rank": 20}, {"rank": 20, "predict": "rows"}):
-        model = _smooth_model(n_components=300, method="uniform", **more)
-        assert model.report["landmarks"] == 300
-        assert model.report["rank"] == 20
-    assert _smooth_model(n_components=X[:200]).report["landmarks"] == 200

@@ -45,14 +45,10 @@ def test_rows_of_X_reproducible_from_the_seed_and_of_its_type(method, X):
     assert sparse.rows.shape == (40, 3)
 
 
-def test_pivots_stop_when_nothing_is_left():
-    X = np.repeat(np.random.default_rng(0).standard_normal((7, 2)), 20, axis=0)
-    basis = BASES["rpcholesky"](RBF(1.0), X, 50, np.random.default_rng(0))
-    assert basis.size == 7
-    assert basis.report["unexplained_trace"] < 1e-10
-
-
-def test_pivots_leave_less_than_uniform_rows(X):
+def test_pivots_stop_when_nothing_is_left_and_leave_less_than_uniform_rows(X):
+    copies = choose("rpcholesky", np.repeat(X[:7], 20, axis=0), 50)
+    assert copies.size == 7
+    assert copies.report["unexplained_trace"] < 1e-10
     # Half of the rows in one tight cluster: uniform rows waste half of the landmarks on it.
     X = np.vstack([X, 1e-3 * X])
     pivots, uniform = (
@@ -97,22 +93,15 @@ def test_rows_of_ones_own_are_checked(X):
     assert given_rows(X[:4].astype(np.float32), X).rows.dtype == np.float64
 
 
-def test_cluster_centres_do_not_depend_on_the_precision():
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 3, (300, 4)).astype(np.float32)  # many duplicates: a tie decides easily
-    single = BASES["kmeans"](RBF(0.1), X, 40, np.random.default_rng(1))
-    double = BASES["kmeans"](RBF(0.1), X.astype(np.float64), 40, np.random.default_rng(1))
-    assert single.rows.dtype == np.float32
-    assert double.rows.dtype == np.float64
-    np.testing.assert_allclose(double.rows, single.rows, atol=1e-6)
-
-
-@pytest.mark.parametrize(("scale", "shift"), [(1.0, 1e9), (1e100, 0.0), (1e-100, 0.0)])
-def test_clusters_of_rows_of_any_size(X, scale, shift):
-    rows = scale * X + shift
-    centres = (choose("kmeans", rows, kernel=RBF(0.1)).rows - shift) / scale
-    assert np.all((X.min(axis=0) < centres) & (centres < X.max(axis=0)))
-    assert len(np.unique(centres.round(3), axis=0)) == 40
+def test_clusters_of_any_precision_and_size(X):
+    many = np.random.default_rng(0).integers(0, 3, (300, 4)).astype(np.float32)  # ties decide easily
+    single, double = (choose("kmeans", many.astype(t)).rows for t in (np.float32, np.float64))
+    assert (single.dtype, double.dtype) == (np.float32, np.float64)
+    np.testing.assert_allclose(double, single, atol=1e-6)
+    for scale, shift in ((1.0, 1e9), (1e100, 0.0), (1e-100, 0.0)):
+        centres = (choose("kmeans", scale * X + shift, kernel=RBF(0.1)).rows - shift) / scale
+        assert np.all((X.min(axis=0) < centres) & (centres < X.max(axis=0)))
+        assert len(np.unique(centres.round(3), axis=0)) == 40
 
 
 @pytest.mark.parametrize("method", ["uniform", "kmeans", "rpcholesky"])
@@ -165,15 +154,6 @@ def test_clusters_are_those_of_the_rows_in_the_metric(X, kernel, S, monkeypatch)
     np.testing.assert_allclose(rows, literal, rtol=1e-10, atol=1e-12)
 
 
-def test_clusters_in_a_metric_explain_its_kernel_and_sums_have_none(X):
-    kernel, plain = RBF(2.0, metric=TURN), choose("kmeans", X).rows
-    found = choose("kmeans", X, 25, kernel).rows
-    without = choose("kmeans", X, 25).rows
-    assert unexplained(kernel, X, found) < 0.5 * unexplained(kernel, X, without)
-    for other in (Linear(), Laplacian(3.0), RBF(1.0, metric=TURN) + Linear(), RBF(metric=TURN) * RBF()):
-        np.testing.assert_array_equal(choose("kmeans", X, kernel=other).rows, plain)
-
-
 @pytest.mark.parametrize("build", [np.asarray, np.float32, scipy.sparse.csr_array, "torch"])
 @pytest.mark.parametrize("metric", [TURN, np.array([1.0, 0.0, 2.0])], ids=["matrix", "weights"])
 def test_clusters_in_a_metric_of_any_rows(X, build, metric):
@@ -185,6 +165,8 @@ def test_clusters_in_a_metric_of_any_rows(X, build, metric):
     dense = np.asarray(found.toarray() if scipy.sparse.issparse(found) else found)
     assert 30 <= len(dense) <= 40
     assert np.all((X.min(axis=0) <= dense) & (dense <= X.max(axis=0)))
+    for other in (Linear(), Laplacian(3.0), kernel + Linear(), kernel * RBF()):  # in no metric
+        np.testing.assert_array_equal(choose("kmeans", X, kernel=other).rows, choose("kmeans", X).rows)
     near, far = (choose("kmeans", X + s, kernel=kernel).rows - s for s in (0.0, 1e6))
     assert unexplained(kernel, X, far) < 1.2 * unexplained(kernel, X, near) + 1e-3
 

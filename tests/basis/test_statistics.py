@@ -6,7 +6,7 @@ from basis_twins import rbf
 
 from onefold.basis import Design, Statistics, Whitening, collect
 from onefold.kernels import RBF, CallableKernel
-from onefold.linalg.dense import mirror
+from onefold.linalg import dense
 from onefold.rows import Groups, rows_of
 
 
@@ -24,10 +24,14 @@ def _assert_close(left, right, rtol):
     assert left.count == right.count
 
 
+@pytest.mark.parametrize("block", [None, 1, 50])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("precision", ["single", "mixed", "double"])
-def test_one_pass_matches_dense_products_group_by_group(dtype, weighted, precision):
+def test_one_pass_matches_dense_products_group_by_group(monkeypatch, dtype, weighted, precision, block):
+    if block:
+        monkeypatch.setattr("onefold.rows.base.TASK_ROWS", block)
+        monkeypatch.setattr("onefold.basis.statistics._TILE_BYTES", block * 10 * 8)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((301, 3)).astype(dtype)
     Y = rng.standard_normal((301, 2))
@@ -63,69 +67,37 @@ def test_leading_directions_summed_apart_lose_nothing(weighted):
     assert lost(apart) < 0.05 * lost(plain)
 
 
-@pytest.mark.parametrize("rows", [1, 7, 50, 301])
-def test_block_size_does_not_matter(monkeypatch, rows):
-    import sys
-
-    module = sys.modules["onefold.rows.base"]
-    tiles = sys.modules["onefold.basis.statistics"]
-    rng = np.random.default_rng(1)
-    X, Y = rng.standard_normal((301, 3)), rng.standard_normal((301, 1))
-    design, label = Design(RBF(0.3), X[:10]), rng.integers(0, 3, 301)
-    whole = collect(design, rows_of(X, Y, None), Groups(label, [], 3))
-    monkeypatch.setattr(module, "TASK_ROWS", rows)
-    monkeypatch.setattr(tiles, "_TILE_BYTES", rows * 10 * 8)
-    parts = collect(design, rows_of(X, Y, None), Groups(label, [], 3))
-    for a, b in zip(parts, whole):
-        _assert_close(a, b, 1e-13)
-
-
 def test_rank_update_without_the_blas_table(monkeypatch):
-    from onefold.linalg import dense as rank_update
-
-    monkeypatch.setattr(rank_update, "_routine", lambda name: None)
+    monkeypatch.setattr(dense, "_routine", lambda name: None)
     tile, total = np.random.default_rng(0).standard_normal((9, 5)), np.zeros((5, 5))
-    rank_update.add_gram(total, tile)
-    np.testing.assert_allclose(mirror(total), tile.T @ tile, atol=1e-13)
+    dense.add_gram(total, tile)
+    np.testing.assert_allclose(dense.mirror(total), tile.T @ tile, atol=1e-13)
 
 
-def test_whitening_cuts_what_duplicates_leave_and_keeps_the_first_k(regression):
+def test_whitening_cuts_what_duplicates_leave_and_keeps_the_first_k(regression, monkeypatch):
     X, _ = regression
-    rows = np.vstack([X[:10], X[:5]])
-    W = Design(RBF(0.2), rows).inner()
-    full = Whitening.of(W)
-    assert full.report["rank"] == 10
-    assert full.report["cut_directions"] == 5
-    np.testing.assert_allclose(full.T.T @ W @ full.T, np.eye(10), atol=1e-9)
-    assert Whitening.of(W, 4).T.shape == (15, 4)
+    for rows in (X[:10], np.vstack([X[:10], X[:5]])):
+        W = Design(RBF(0.2), rows).inner()
+        assert Whitening.of(W, 4).T.shape == (len(rows), 4)
+        for full in (Whitening.of(W), Whitening.pivoted(W)):
+            assert full.report["rank"] == 10
+            np.testing.assert_allclose(full.T.T @ W @ full.T, np.eye(10), atol=1e-9)
+    assert Whitening.of(W).report["cut_directions"] == 5
+    below = Whitening.of(W, 12).report
+    assert (below["rank"], below["rank_asked"]) == (10, 12)
+    # What the Cholesky factor leaves of W shows that it is semi-definite: no second decomposition.
+    monkeypatch.setattr(np.linalg, "eigvalsh", pytest.fail)
+    np.testing.assert_allclose(
+        Whitening.pivoted(W).T.T @ W @ Whitening.pivoted(W).T, np.eye(10), atol=1e-12
+    )
+    assert Whitening.pivoted(np.zeros((3, 3))).T.shape == (3, 0)
 
 
 @pytest.mark.parametrize("way", [Whitening.of, Whitening.pivoted])
-@pytest.mark.parametrize(
-    "W",
-    [
-        [[1.0, 0.0], [0.0, -0.5]],
-        [[1.0, 2.0], [2.0, 1.0]],
-        [[0.0, 1.0], [1.0, 1.0]],
-        [[1.0, 0.0], [0.0, -1e-3]],
-    ],
-    ids=["diagonal", "large off the diagonal", "zero on it", "slightly"],
-)
-def test_indefinite_landmark_kernel_is_refused(way, W):
+@pytest.mark.parametrize(("a", "b", "c"), [(1, 0, -0.5), (1, 2, 1), (0, 1, 1), (1, 0, -1e-3)])
+def test_indefinite_landmark_kernel_is_refused(way, a, b, c):
     with pytest.raises(ValueError, match="not positive semi-definite"):
-        way(np.asarray(W))
-
-
-def test_pivots_need_no_second_decomposition(regression, monkeypatch):
-    """What the Cholesky factor leaves of W shows that it is semi-definite."""
-    X, _ = regression
-    monkeypatch.setattr(np.linalg, "eigvalsh", pytest.fail)
-    for rows in (X[:10], np.vstack([X[:10], X[:5]])):
-        W = Design(RBF(0.2), rows).inner()
-        found = Whitening.pivoted(W)
-        assert found.report["rank"] == 10
-        np.testing.assert_allclose(found.T.T @ W @ found.T, np.eye(10), atol=1e-12)
-    assert Whitening.pivoted(np.zeros((3, 3))).T.shape == (3, 0)
+        way(np.array([[a, b], [b, c]], dtype=float))
 
 
 RNG = np.random.default_rng(0)
@@ -136,17 +108,16 @@ Y = np.column_stack([np.sin(X[:, 0]) + X[:, 1], X[:, 2] ** 2]) + 3.0
 @pytest.mark.parametrize("precision", ["single", "double"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_silent_rows_change_nothing(precision, weighted):
-    rows = X.astype(np.float32)
-    root = np.sqrt(RNG.uniform(0.2, 3, 600)) if weighted else None
-    gamma, m = 40.0, 30
-    got = collect(Design(RBF(gamma), rows[:m], precision), rows_of(rows, Y, root))[0]
+    rows, gamma, m = X.astype(np.float32), 40.0, 30
+    root = np.sqrt(RNG.uniform(0.2, 3, 600)) if weighted else np.ones(600)
+    got = collect(Design(RBF(gamma), rows[:m], precision), rows_of(rows, Y, root if weighted else None))[
+        0
+    ]
     Phi = rbf(rows.astype(float), rows[:m].astype(float), gamma)
     assert np.mean(Phi.max(axis=1) < 2.0**-30) > 0.5  # most rows are silent
-    Phi = Phi if root is None else root[:, None] * Phi
-    tolerance = 1e-6 if precision == "single" else 1e-14
+    tolerance, Phi = 1e-6 if precision == "single" else 1e-14, root[:, None] * Phi
     np.testing.assert_allclose(got.gram, Phi.T @ Phi, atol=tolerance)
-    weighted_Y = Y if root is None else root[:, None] * Y
-    np.testing.assert_allclose(got.cross, Phi.T @ weighted_Y, atol=10 * tolerance)
+    np.testing.assert_allclose(got.cross, Phi.T @ (root[:, None] * Y), atol=10 * tolerance)
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e12])

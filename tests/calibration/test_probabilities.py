@@ -1,14 +1,15 @@
-"""Probabilities of the classifiers: what CalibratedClassifierCV has by refitting, and awkward data."""
+"""Probabilities of the classifiers, and their scorers as criteria: what refitting has; awkward data."""
 
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
-from sklearn.metrics import log_loss
+from sklearn.metrics import get_scorer, log_loss, make_scorer
 from sklearn.model_selection import (
     LeaveOneOut,
     RepeatedStratifiedKFold,
@@ -25,6 +26,7 @@ RNG = np.random.default_rng(0)
 NAMES = list(CALIBRATIONS)
 CELL = {"gamma": 0.05, "alpha": 0.1}
 GRID = {"gammas": [0.05], "alphas": [0.1]}
+FOUR = {"gammas": [0.02, 0.2], "alphas": [0.01, 1.0]}
 FOLDS = StratifiedKFold(4, shuffle=True, random_state=1)
 
 
@@ -40,10 +42,11 @@ def table(classes=2, n=160, seed=0):
 def test_calibrated_classifier_without_refits(name, classes, weighted):
     X, y = table(classes)
     weight = RNG.uniform(0.2, 3, len(y)) if weighted else None
-    balanced = {"class_weight": "balanced"} if weighted and classes == 2 else {}
     ours = LSSVCCV(**GRID, cv=FOLDS, calibration=name)
     refits = CalibratedClassifierCV(LSSVC(**CELL), cv=FOLDS, ensemble=False, method=name)
-    if balanced:  # counted in all rows here, in each training part there: so by its numbers
+    if (
+        weighted and classes == 2
+    ):  # balanced: counted in all rows here, in each training part there: so by its numbers
         counts = len(y) / (2 * np.bincount(y))
         ours.set_params(class_weight=dict(enumerate(counts)))
         refits.set_params(estimator__class_weight=dict(enumerate(counts)))
@@ -74,11 +77,9 @@ def test_given_hyper_parameters_calibrate_on_leave_one_out(name, classes):
 
 
 def test_many_rows_calibrate_on_some_of_them():
-    X, y = table(3, n=1500)
-    y = np.where(y == 2, 2, y % 2)
+    X, y = table(3, n=1300)
     found = [LSSVC(**CELL, random_state=seed).fit(X, y) for seed in (0, 0, 1)]
-    told = found[0].approximation_["calibrated_with"]
-    assert told.startswith("predictions of 100")
+    assert found[0].approximation_["calibrated_with"].startswith("predictions of 100")
     assert found[0].calibrator_ == found[1].calibrator_ != found[2].calibrator_
     assert found[0].calibrator_.slope == pytest.approx(found[2].calibrator_.slope, rel=0.1)
     assert_array_equal(found[0].predict(X), LSSVC(**CELL, calibration=None).fit(X, y).predict(X))
@@ -114,15 +115,34 @@ def test_a_temperature_never_changes_the_label():
             assert_array_equal(likeliest, found.predict(asked))
 
 
-def test_held_out_probabilities_are_calibrated_by_the_other_folds():
+@pytest.mark.parametrize(
+    ("settings", "name", "weighted"),
+    [
+        (GRID, "sigmoid", True),
+        (
+            {"kernel": "auto", "gammas": [0.3, 3.0], "alphas": [0.01, 1.0], "blend": True},
+            "temperature",
+            False,
+        ),
+    ],
+    ids=["one kernel", "blend"],
+)
+def test_held_out_probabilities_are_calibrated_by_the_other_folds(settings, name, weighted):
     X, y = table(3)
-    weight = RNG.uniform(0.5, 2, len(y))
-    found = LSSVCCV(**GRID, cv=FOLDS, calibration="sigmoid").fit(X, y, weight)
+    weight = RNG.uniform(0.5, 2, len(y)) if weighted else np.ones(len(y))
+    found = LSSVCCV(**settings, cv=FOLDS, calibration=name, criterion="neg_log_loss").fit(X, y, weight)
+    scores = []
     for _, test in FOLDS.split(X, y):
         rest = np.setdiff1d(np.arange(len(y)), test)
-        other = fit_calibrator("sigmoid", found.heldout_prediction_[rest], y[rest], weight[rest])
+        other = fit_calibrator(name, found.heldout_prediction_[rest], y[rest], weight[rest])
         expected = other.probabilities(found.heldout_prediction_[test])
-        assert_allclose(found.heldout_proba_[test], expected, atol=1e-10)
+        assert_allclose(found.heldout_proba_[test], expected, atol=1e-8)
+        scores.append(-log_loss(y[test], expected, sample_weight=weight[test]))
+    score = found.blend_score_ if "blend" in settings else found.best_score_
+    assert score == pytest.approx(np.mean(scores), rel=1e-6)
+    final = fit_calibrator(name, found.heldout_prediction_, y, weight)
+    decision = found.decision_function(X)
+    assert_allclose(found.predict_proba(X), final.probabilities(decision), atol=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -154,31 +174,26 @@ def test_any_splitter(cv, untested, name):
 
 
 def test_none_and_what_it_takes_away():
+    """As do fits without held-out predictions, which go on."""
     X, y = table()
-    for estimator in (LSSVC(**CELL), LSSVCCV(**GRID), SparseLSSVC(**GRID, n_centres=10)):
-        assert hasattr(estimator, "predict_proba")
-        found = estimator.set_params(calibration=None).fit(X, y)
+    machines = [
+        (LSSVC(**CELL, calibration=None), "calibration=None"),
+        (LSSVCCV(**GRID, calibration=None), "calibration=None"),
+        (SparseLSSVC(**GRID, n_centres=10, calibration=None), "calibration=None"),
+        (LSSVC(**CELL, approximation="cg"), "CalibratedClassifierCV"),
+    ]
+    for machine, words in machines:
+        found = machine.fit(X, y)
         assert found.calibrator_ is None
         assert not hasattr(found, "predict_proba")
         assert not hasattr(found, "predict_log_proba")
         with pytest.raises(AttributeError) as caught:
             found.predict_proba(X)
-        assert "calibration=None" in str(caught.value.__cause__)
+        assert words in str(caught.value.__cause__)
+        assert hasattr(clone(machine).set_params(calibration="sigmoid"), "predict_proba")
         with pytest.raises(ValueError, match='calibration must be "temperature"'):
-            estimator.set_params(calibration="platt").fit(X, y)
-    assert LSSVCCV(**GRID, calibration=None).fit(X, y).heldout_proba_ is None
+            machine.set_params(calibration="platt").fit(X, y)
     assert not hasattr(LSSVR().fit(X, y), "predict_proba")
-
-
-def test_fits_without_held_out_predictions_go_on():
-    X, y = table()
-    iterated = LSSVC(**CELL, approximation="cg").fit(X, y)
-    assert iterated.calibrator_ is None
-    assert not hasattr(iterated, "predict_proba")
-    with pytest.raises(AttributeError) as caught:
-        iterated.predict_proba(X)
-    assert "CalibratedClassifierCV" in str(caught.value.__cause__)
-    assert "nothing" in iterated.approximation_["calibrated_with"]
 
 
 AWKWARD = {
@@ -218,29 +233,22 @@ def test_awkward_tables(case, name):
 def test_rows_of_dask_are_predicted_lazily():
     dask_array = pytest.importorskip("dask.array")
     dataframe = pytest.importorskip("dask.dataframe")
-    import pandas
-
     X, y = table(3)
-    found = LSSVCCV(**GRID).fit(X, y)
-    lazy = found.predict_proba(dask_array.from_array(X, chunks=(50, 6)))
-    assert lazy.shape == (160, 3)
-    assert_allclose(lazy.compute(), found.predict_proba(X))
-    frame = dataframe.from_pandas(pandas.DataFrame(X), npartitions=3)
+    rows, found = dask_array.from_array(X, chunks=(50, 6)), LSSVCCV(**GRID).fit(X, y)
+    assert found.predict_proba(rows).shape == (160, 3)
+    assert_allclose(found.predict_proba(rows).compute(), found.predict_proba(X))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of feature names that the fit did not have
-        logs = found.predict_log_proba(frame)
+        logs = found.predict_log_proba(dataframe.from_pandas(pd.DataFrame(X), npartitions=3))
         assert list(logs.columns) == [0, 1, 2]
         assert_allclose(logs.compute().to_numpy(), found.predict_log_proba(X))
-    by_dask = LSSVC(**CELL, approximation=Nystroem(20)).fit(dask_array.from_array(X, chunks=(50, 6)), y)
+    by_dask = LSSVC(**CELL, approximation=Nystroem(20)).fit(rows, y)
     assert by_dask.calibrator_ is None
     assert not hasattr(by_dask, "predict_proba")
 
 
-def test_a_blend_criteria_without_splits_and_a_class_that_a_fold_has_not():
+def test_criteria_without_splits_an_objective_and_a_class_that_a_fold_has_not():
     X, y = table(3)
-    found = LSSVCCV(kernel="auto", blend=True, gammas=[0.3, 3], alphas=[0.01, 0.1]).fit(X, y)
-    assert found.calibrator_ == fit_calibrator("temperature", found.heldout_prediction_, y)
-    assert log_loss(y, found.heldout_proba_) < np.log(3)
     for criterion in ("press", "gcv", "evidence"):
         chosen = LSSVCCV(**GRID, criterion=criterion).fit(X, y)
         assert chosen.heldout_proba_ is None
@@ -248,26 +256,150 @@ def test_a_blend_criteria_without_splits_and_a_class_that_a_fold_has_not():
     best = LSSVCCV().objective(X, y)
     best(gamma=0.05, alpha=0.1)
     assert best.fit().calibrator_.slope == pytest.approx(LSSVCCV(**GRID).fit(X, y).calibrator_.slope)
-    order = np.argsort(y, kind="stable")
-    cv = [(np.setdiff1d(np.arange(160), part), part) for part in np.array_split(np.arange(160), 5)]
+    order, every = np.argsort(y, kind="stable"), np.arange(160)
+    cv = [(np.setdiff1d(every, part), part) for part in np.array_split(every, 5)]
     for name in NAMES:
         sorted_rows = LSSVCCV(**GRID, cv=cv, calibration=name).fit(X[order], y[order])
         assert_allclose(sorted_rows.heldout_proba_.sum(axis=1), 1.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", [LSSVC, LSSVCCV, SparseLSSVC])
-def test_labels_of_any_kind_and_library_and_the_columns_in_their_order(kind):
+def test_columns_in_the_order_of_the_labels_and_in_the_library_of_the_rows(kind):
     torch, (X, y) = pytest.importorskip("torch"), table(3)
-    grid = CELL if kind is LSSVC else GRID
-    plain = kind(**grid).fit(X, y)
-    for names in (["b", "c", "a"], [2.0, -1.0, 0.0], np.array(["zz", "a", "mm"], dtype=object)):
-        names = np.asarray(names)
-        found = kind(**grid).fit(X, names[y])
-        assert_array_equal(found.classes_, np.unique(names))
-        order = np.argsort(names)
-        assert_allclose(found.predict_proba(X), plain.predict_proba(X)[:, order], atol=1e-6)
-        assert_allclose(np.exp(found.predict_log_proba(X)), found.predict_proba(X), atol=1e-14)
+    grid, names = CELL if kind is LSSVC else GRID, np.array(["zz", "a", "mm"], dtype=object)
+    plain, named = kind(**grid).fit(X, y), kind(**grid).fit(X, names[y])
+    expected = plain.predict_proba(X)
+    assert_allclose(named.predict_proba(X), expected[:, np.argsort(names)], atol=1e-6)
+    assert_allclose(np.exp(plain.predict_log_proba(X)), expected, atol=1e-14)
     values = kind(**grid).fit(torch.asarray(X), torch.asarray(y)).predict_proba(torch.asarray(X))
     assert isinstance(values, torch.Tensor)
     assert values.dtype == torch.float64
-    assert_allclose(values.numpy(), plain.predict_proba(X), atol=1e-6)
+    assert_allclose(values.numpy(), expected, atol=1e-6)
+
+
+# -- scorers of probabilities as criteria: each split's calibrated by the other splits ---------------
+
+
+def literal_scores(X, y, cv, params, criterion, name, weight):
+    """Refit without each split, calibrate it by the test rows of the others, ask the metric."""
+    splits, decisions, scores, scorer = list(cv.split(X, y)), [], [], get_scorer(criterion)
+    for train, test in splits:
+        model = LSSVC(**params, calibration=None).fit(X[train], y[train], weight[train])
+        decisions.append(model.decision_function(X[test]).reshape(len(test), -1))
+    for number, (_, test) in enumerate(splits):
+        rows = np.concatenate([t for i, (_, t) in enumerate(splits) if i != number])
+        values = np.concatenate([d for i, d in enumerate(decisions) if i != number])
+        other = ~np.isin(rows, test)
+        calibrator = fit_calibrator(name, values[other], y[rows[other]], weight[rows[other]])
+        found = calibrator.probabilities(decisions[number])
+        found = found[:, 1] if found.shape[1] == 2 else found
+        metric = scorer._score_func(y[test], found, sample_weight=weight[test], **scorer._kwargs)
+        scores.append(scorer._sign * metric)
+    return scores
+
+
+@pytest.mark.parametrize("cv", ["loo", ShuffleSplit(1, test_size=0.5, random_state=0)])
+def test_rows_in_one_split_are_calibrated_in_fifths(cv):
+    X, y = table()
+    found = LSSVCCV(gammas=[0.1], alphas=[0.1], cv=cv, criterion="neg_log_loss").fit(X, y)
+    decision = found.heldout_prediction_
+    test = np.arange(len(y)) if isinstance(cv, str) else next(iter(cv.split(X)))[1]
+    values = np.empty((len(test), 2))
+    for part in range(5):
+        others = np.delete(test, np.arange(part, len(test), 5))
+        calibrator = fit_calibrator("temperature", decision[others][:, None], y[others])
+        values[part::5] = calibrator.probabilities(decision[test[part::5]][:, None])
+    assert found.best_score_ == pytest.approx(-log_loss(y[test], values), rel=1e-9)
+    assert_allclose(found.heldout_proba_[test], values, atol=1e-10)
+
+
+def test_single_rows_and_too_few_of_them():
+    X, y = table()
+    # Of two classes a scorer is given the second one's column.
+    right = make_scorer(
+        lambda y, p: float(np.mean(np.where(y, p, 1 - p))), response_method="predict_proba"
+    )
+    alone, pooled = (
+        LSSVCCV(**FOUR, cv=cv, criterion=right).fit(X, y).best_score_ for cv in (LeaveOneOut(), "loo")
+    )
+    assert alone == pytest.approx(pooled)
+    with pytest.raises(ValueError, match="there is one only"):
+        LSSVCCV(**FOUR, cv=[(np.arange(119), [119])], criterion="neg_log_loss").fit(X, y)
+
+
+def test_the_journal_minds_the_calibration_only_where_scores_do(tmp_path):
+    X, y = table()
+
+    def calls(criterion, calibration, name):
+        told = []
+        path = tmp_path / name
+        search = LSSVCCV(**FOUR, criterion=criterion, calibration=calibration, checkpoint=path)
+        search.set_params(callback=told.append).fit(X, y)
+        return len(told)
+
+    assert calls("error", "temperature", "a") == 2
+    assert calls("error", "sigmoid", "a") == 0
+    assert calls("neg_log_loss", "temperature", "b") == 2
+    assert calls("neg_log_loss", "temperature", "b") == 0
+    with pytest.raises(ValueError, match="calibration"):
+        calls("neg_log_loss", "sigmoid", "b")
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        LSSVCCV(**FOUR, approximation="nystroem"),
+        LSSVCCV(**FOUR, metric="diagonal", max_rounds=1),
+        LSSVCCV(**FOUR, metric="diagonal", max_rounds=1, metric_rows=60),
+        LSSVCCV(search="halving", gammas=4.0 ** np.arange(-4, 1), alphas=4.0 ** np.arange(-4, 2)),
+        SparseLSSVC(gammas=[0.1], alphas=[0.1]),
+    ],
+)
+def test_every_search_takes_them(machine):
+    found = machine.set_params(criterion="neg_log_loss").fit(*table())
+    assert -np.log(2) < found.best_score_ < 0
+    cell = LSSVCCV(criterion="neg_log_loss", gammas=[0.1], alphas=[0.3]).fit(*table())
+    objective = LSSVCCV(criterion="neg_log_loss").objective(*table())
+    assert objective(gamma=0.1, alpha=0.3) == pytest.approx(cell.best_score_)
+
+
+REPEATED = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
+SCORERS = ["neg_log_loss", "neg_brier_score", "d2_brier_score", "roc_auc_ovr", "d2_log_loss_score"]
+
+
+@pytest.mark.parametrize(
+    ("classes", "criterion", "cv"),
+    [
+        *((2, name, FOLDS) for name in SCORERS[:2]),
+        *((3, name, FOLDS) for name in SCORERS),
+        (3, "neg_log_loss", REPEATED),  # rows that several splits test
+    ],
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_literal_scores(classes, criterion, cv, name):
+    X, y = table(classes)
+    weight = RNG.uniform(0.5, 2, len(y)) if name == "sigmoid" else np.ones(len(y))
+    found = LSSVCCV(**FOUR, cv=cv, criterion=criterion, calibration=name).fit(X, y, weight).cv_results_
+    for cell, params in enumerate(found["params"]):
+        ours = [found[f"split{i}_test_score"][cell] for i in range(cv.get_n_splits())]
+        assert_allclose(ours, literal_scores(X, y, cv, params, criterion, name, weight), rtol=1e-6)
+
+
+def test_what_else_scores_may_come_from():
+    """Decision values, a list, a function of the user's, no calibration at all."""
+    X, y = table(3)
+
+    def scores(criterion, calibration="temperature", rows=X, labels=y):
+        model = LSSVCCV(**FOUR, cv=FOLDS, criterion=criterion, calibration=calibration)
+        return model.fit(rows, labels).cv_results_
+
+    def own(estimator, rows, truth):
+        return -log_loss(truth, estimator.predict_proba(rows))
+
+    alone, key = scores("neg_log_loss")["mean_test_score"], "mean_test_score"
+    assert_allclose(scores(["error", "neg_log_loss", "roc_auc_ovr"])["mean_test_neg_log_loss"], alone)
+    assert_allclose(scores(own)[key], alone)
+    assert_allclose(scores("neg_log_loss", None)[key], alone, rtol=0)
+    assert not np.allclose(scores("neg_log_loss", "sigmoid")[key], alone)
+    two = [scores("roc_auc", name, *table())[key] for name in ("isotonic", None)]
+    assert_allclose(*two, rtol=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from cli_arguments import SMALL, TUNE
 
 from onefold.cli import main
 
@@ -43,6 +44,14 @@ def table(tmp_path, monkeypatch) -> pd.DataFrame:
     frame = two_classes()
     frame.to_csv("t.csv", index=False)
     return frame
+
+
+@pytest.fixture
+def tuned(table, capsys) -> pd.DataFrame:
+    """The same with a model of it."""
+    assert main([*TUNE, *SMALL, "--quiet"]) == 0
+    capsys.readouterr()
+    return table
 
 
 @pytest.fixture

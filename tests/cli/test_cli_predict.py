@@ -10,16 +10,8 @@ import pandas as pd
 import pytest
 from cli_arguments import MODEL, NUMBERS, SMALL, TUNE, files
 
-import onefold
 from onefold.cli import main
 from onefold.tables import load_table_model
-
-
-@pytest.fixture
-def tuned(table, capsys) -> pd.DataFrame:
-    assert main([*TUNE, *SMALL, "--quiet"]) == 0
-    capsys.readouterr()
-    return table
 
 
 def predicted(frame: pd.DataFrame) -> list[str]:
@@ -76,7 +68,7 @@ def test_decision_values_and_probabilities(table, capsys, refused, classes):
     np.testing.assert_allclose(shares, model.predict_proba(table), rtol=1e-12)
     capsys.readouterr()
     line = refused("predict", MODEL, "t.csv", "--interval", "0.9")
-    assert "--interval is for regression with intervals, and this model predicts classes: use" in line
+    assert "--interval is for regression with intervals, and this model predicts classes" in line
 
 
 def test_bounds_and_what_is_for_classifiers(table, capsys, refused):
@@ -89,47 +81,80 @@ def test_bounds_and_what_is_for_classifiers(table, capsys, refused):
     capsys.readouterr()
     for option in ("--proba", "--decision"):
         assert f"{option} is for classification" in refused("predict", MODEL, "t.csv", option)
-    onefold.LSSVR().fit(table[["length"]].to_numpy(), table.amount).save("bare.onefold")
-    assert "not tuned on a table" in refused("predict", "bare.onefold", "t.csv")
+    for option, name in (("--calibration", "classes"), ("--intervals", "numbers")):
+        command = TUNE if name == "classes" else NUMBERS
+        assert main([*command, *SMALL, option, "none", "--quiet", "--force"]) == 0
+        capsys.readouterr()
+        asked = ["--proba"] if name == "classes" else ["--interval", "0.9"]
+        assert f"this model predicts {name} without it" in refused("predict", MODEL, "t.csv", *asked)
 
 
 @pytest.mark.parametrize("command", [TUNE, NUMBERS], ids=["classes", "numbers"])
-def test_scores_of_all_blocks(table, capsys, command):
-    assert main([*command, *SMALL, "--quiet"]) == 0
-    y, model = table[command[3]], load_table_model(MODEL)
-    table.assign(length=table.length + 0.01).to_csv("new.csv", index=False)
-    for path in ("t.csv", "new.csv"):
-        capsys.readouterr()
-        assert main(["predict", MODEL, path, "--score", "--batch-rows", "7"]) == 0
-        err, f = capsys.readouterr().err, model.predict(path)
-        if command is TUNE:
-            assert f"accuracy {np.mean(f == y):.2%} on 60 rows" in err
-        else:
-            mse = np.mean((f - y) ** 2)
-            assert f"{1 - mse / y.var(ddof=0):.3f}" in err
-            assert f"RMSE {np.sqrt(mse):.4g} on 60 rows" in err
-        assert ("flatters the score" in err) == (path == "t.csv")
+def test_scores_of_all_blocks(table, capsys, refused, command):
+    """Of the rows that have a target; whether the model was fitted on them is known by their hashes."""
+    for more in ([], ["--approximation", "nystroem"]):  # whose centres are no rows
+        assert main([*command, *SMALL, *more, "--quiet", "--force"]) == 0
+        model, target = load_table_model(MODEL), command[3]
+        table.assign(length=table.length + 0.01).to_csv("new.csv", index=False)
+        table.assign(**{target: table[target].where(table.index % 5 > 0)}).to_csv(
+            "some.csv", index=False
+        )
+        for path, known in {"t.csv": 60, "new.csv": 0, "some.csv": 48}.items():
+            rows = pd.read_csv(path).dropna()
+            y, f = rows[target], model.predict(rows)
+            capsys.readouterr()
+            assert main(["predict", MODEL, path, "--score", "--batch-rows", "7"]) == 0
+            err = capsys.readouterr().err
+            others = " (12 others have no target)" if path == "some.csv" else ""
+            fitted = f"; {known} of them the model was fitted on, which flatters the score"
+            assert err.endswith(f"on {len(y)} rows{others}{fitted if known else ''}\n")
+            if command is TUNE:
+                assert f"accuracy {np.mean(f == y):.2%} " in err
+            else:
+                mse = np.mean((f - y) ** 2)
+                assert f"R² {1 - mse / y.var(ddof=0):.3f}, RMSE {np.sqrt(mse):.4g} " in err
+    assert main(["predict", MODEL, "some.csv", "--score", "--json"]) == 0
+    score = json.loads(capsys.readouterr().out)["score"]
+    assert (score["rows"], score["rows_without_target"], score["training_rows"]) == (48, 12, 48)
+    table.assign(**{target: None}).to_csv("none.csv", index=False)
+    assert main(["predict", MODEL, "none.csv", "--score", "--out", "p.csv"]) == 2
+    assert f"no row has a value of '{target}' to compare with" in capsys.readouterr().err
 
 
 def test_ids(tuned, capsys, refused):
-    tuned.drop(columns="kind").assign(who=[f"{i:05d}" for i in range(60)]).to_csv("new.csv", index=False)
+    names = [f"{i:03}" for i in range(56)] + ["NA", "", " 7 ", "1.50"]
+    tuned.drop(columns="kind").assign(who=names).to_csv("new.csv", index=False)
     assert main(["predict", MODEL, "new.csv"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].startswith("00000,")  # as written
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert [line.split(",")[0] for line in lines] == names  # as written
     assert main(["predict", MODEL, "t.csv", "--id", "site"]) == 0
-    assert capsys.readouterr().out.startswith("site,prediction\n")
+    assert capsys.readouterr().out.startswith("site,prediction\n0,")
     tuned.drop(columns="who").to_csv("new.csv", index=False)
     assert main(["predict", MODEL, "new.csv"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("prediction\n")
     assert "new.csv has no ID column 'who'; predictions come without it" in err
-    tuned.assign(who=[None, True, False] * 20).to_parquet("new.parquet")
-    assert main(["predict", MODEL, "new.parquet"]) == 0
-    ids = {line.split(",")[0] for line in capsys.readouterr().out.splitlines()[1:]}
-    assert ids == {"", "true", "false"}
-    for name in ("prediction", "lower", "upper", "decision", "probability_inner"):
-        tuned.assign(**{name: range(60)}).to_csv("new.csv", index=False)
-        line = refused("predict", MODEL, "new.csv", "--id", name)
-        assert f"the ID column is named '{name}', as an output column is; rename it" in line
+    days = pd.date_range("2024-01-01", periods=60).date
+    for ids, first in (([None, True, False] * 20, ["", "true", "false"]), (days, ["2024-01-01"])):
+        tuned.assign(who=ids).to_parquet("new.parquet")
+        assert main(["predict", MODEL, "new.parquet"]) == 0
+        lines = capsys.readouterr().out.splitlines()[1:]
+        assert [line.split(",")[0] for line in lines[: len(first)]] == first
+        assert main(["predict", MODEL, "new.parquet", "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)["predictions"]["who"]
+        assert found[: len(first)] == [name or None for name in first]
+
+
+@pytest.mark.parametrize("name", ["prediction", "lower", "upper", "decision", "probability_inner"])
+def test_ids_named_as_columns_of_predictions_are_refused_at_once(tuned, refused, name):
+    tuned.assign(**{name: range(60)}).to_csv("new.csv", index=False)
+    for command in (
+        ["predict", MODEL, "new.csv", "--id", name],
+        ["tune", "new.csv", *TUNE[2:-1], name],
+        ["plan", "new.csv", *TUNE[2:-1], name],
+    ):
+        words = f"the ID column is named '{name}', as a column of predictions is; rename it"
+        assert words in refused(*command)
 
 
 def test_unknown_categories_warn_once(tuned, capsys):
@@ -158,12 +183,9 @@ def test_refused(tuned, refused):
     assert "p.csv exists; use --force" in refused("predict", MODEL, "t.csv", "--out", "p.csv")
     assert "written as .csv or .parquet" in refused("predict", MODEL, "t.csv", "--out", "p.txt")
     assert "no directory no" in refused("predict", MODEL, "t.csv", "--out", "no/p.csv")
-    assert "model" in refused("predict", "t.csv", "t.csv")
     assert "did you mean 'site'?" in refused("predict", MODEL, "t.csv", "--id", "sight")
     tuned.drop(columns="kind").to_csv("new.csv", index=False)
     assert "no column 'kind'" in refused("predict", MODEL, "new.csv", "--score")
-    tuned.assign(kind=[None, *tuned.kind[1:]]).to_csv("new.csv", index=False)
-    assert "missing values in 'kind'" in refused("predict", MODEL, "new.csv", "--score")
     tuned.head(0).to_csv("new.csv", index=False)
     assert "new.csv has no rows" in refused("predict", MODEL, "new.csv")
     tuned.rename(columns={"length": "lenght"}).to_csv("new.csv", index=False)

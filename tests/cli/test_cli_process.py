@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import io
-import os
 import re
-import signal
 import subprocess
 import sys
 import warnings
@@ -20,8 +18,8 @@ from cli_arguments import ONEFOLD, SMALL, TUNE
 
 import onefold
 from onefold.approximations import registered
-from onefold.cli import entry, main, options, output
-from onefold.cli.progress import Progress
+from onefold.cli import entry, main, options
+from onefold.cli.terminal import Progress, command_line
 from onefold.search.strategies import STRATEGIES
 from onefold.tables import TableClassifier, TableError, TableRegressor
 from onefold.tables.errors import Remedy
@@ -35,6 +33,7 @@ def run(*argv: str) -> subprocess.CompletedProcess[str]:
 def test_exit_codes_of_a_real_process(table):
     done = run(*TUNE, *SMALL)
     assert (done.returncode, "Best of 9" in done.stdout) == (0, True), done.stderr
+    assert done.stdout.endswith("-m onefold predict t-onefold/model.onefold NEW_TABLE\n")
     refused = run(*TUNE, *SMALL)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.startswith("onefold: error: t-onefold/model.onefold exists")
@@ -91,12 +90,13 @@ def test_options_are_parameters(capsys):
         ),
         (["inspect", "m", "--id", "y"], "unrecognized arguments: --id y (see onefold inspect --help)"),
         (["tune", "-", "--target", "y"], "standard input is not read; write the table to a file first"),
-        ([*TUNE, "--cv", "1"], "'1' is neither 'loo' nor a number of folds"),
-        ([*TUNE, "--gammas", "1,-2"], "'-2' is not a positive number"),
-        ([*TUNE, "--jobs", "0"], "'0' is no number of threads"),
-        ([*TUNE, "--seed", "-1"], "'-1' is no seed"),
-        ([*TUNE, "--seed", "4294967296"], "'4294967296' is no seed"),
-        ([*TUNE, "--gap", "-1"], "'-1' is not a whole number from 0"),
+        ([*TUNE, "--cv", "1"], "cv must be a number of folds, at least 2, or 'loo'; got 1"),
+        ([*TUNE, "--cv", "few"], "'few' is no number of folds, nor 'loo'"),
+        ([*TUNE, "--gammas", "1,-2"], "'1,-2' is no grid of positive numbers"),
+        ([*TUNE, "--jobs", "0"], "n_jobs=0 has no meaning"),
+        ([*TUNE, "--seed", "-1"], "eed must be between 0 and 2**32 - 1"),
+        ([*TUNE, "--gap", "-1", "--ordered"], "gap must not be negative; got -1"),
+        ([*TUNE, "--min-frequency", "many"], "'many' is no number of rows"),
         ([*TUNE, "--class-weight", "none"], "invalid choice: 'none'"),
         ([*TUNE, "--out", ""], "--out: the name is empty"),
         ([*TUNE, "--holdout", "1.5"], "no share between 0 and 1"),
@@ -139,7 +139,9 @@ def test_remedies_are_options_of_the_running_command(refused, monkeypatch, remed
     def refuse(arguments):
         raise TableError("'kg weight=5' is odd", remedies)
 
-    monkeypatch.setattr(entry, "import_module", lambda name: SimpleNamespace(run=refuse))
+    monkeypatch.setattr(
+        entry, "import_module", lambda name: SimpleNamespace(run_tune=refuse, run_inspect=refuse)
+    )
     assert refused(*TUNE) == f"onefold: error: 'kg weight=5' is {words}"
     assert refused("inspect", "m.onefold") == "onefold: error: 'kg weight=5' is odd"
 
@@ -148,17 +150,9 @@ def test_remedies_are_options_of_the_running_command(refused, monkeypatch, remed
     ("error", "code", "words"),
     [
         (FileNotFoundError(2, "No such file or directory", "x.csv"), 2, "there is no file x.csv"),
-        (
-            PermissionError(13, "Permission denied", "x.csv"),
-            2,
-            "can't use x.csv: permission denied; check",
-        ),
-        (
-            OSError(28, "No space left on device"),
-            2,
-            "can't use a file: no space left on device; free some",
-        ),
-        (OSError("odd"), 2, "odd"),
+        (PermissionError(13, "Permission denied", "x.csv"), 2, "can't use x.csv: permission denied; "),
+        (OSError(28, "No space left on device"), 2, "can't use a file: no space left on device; "),
+        (OSError("odd"), 2, "can't use a file: odd; check path, permissions and free space"),
         (MemoryError("Unable to allocate 9 TiB"), 1, "not enough memory (Unable to allocate 9 TiB)"),
     ],
 )
@@ -179,46 +173,9 @@ def test_warnings_are_one_line_each_and_none_twice(monkeypatch, capsys):
             warnings.warn(text, stacklevel=1)
             warnings.warn_explicit(text, UserWarning, f"{text}.py", 1)
 
-    monkeypatch.setattr(entry, "import_module", lambda name: SimpleNamespace(run=run))
+    monkeypatch.setattr(entry, "import_module", lambda name: SimpleNamespace(run_demo=run))
     assert main(["demo"]) == 0
     assert capsys.readouterr().err == "onefold: warning: first line\nonefold: warning: second\n"
-
-
-def test_a_second_interruption_does_not_disturb_the_first(tmp_path):
-    """The word comes while the main thread is busy, and tidying up runs to its end."""
-    script = """
-import sys, time
-from pathlib import Path
-from types import SimpleNamespace
-from onefold.cli import entry
-
-def run(arguments):
-    try:
-        print("begun", flush=True)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            sum(range(1000))
-    finally:
-        print("tidying", flush=True)
-        time.sleep(1.0)
-        Path("tidied").touch()
-
-entry.import_module = lambda name: SimpleNamespace(run=run)
-sys.exit(entry.main(["demo"]))
-"""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    command = [sys.executable, "-c", script]
-    process = subprocess.Popen(command, cwd=tmp_path, text=True, start_new_session=True, **pipes)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "begun\n"
-    process.send_signal(signal.SIGINT)
-    assert process.stdout.readline() == "tidying\n"
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert err.startswith("onefold: stopping …\nonefold: still stopping")
-    assert "Traceback" not in err
-    assert (tmp_path / "tidied").exists()
 
 
 class Terminal(io.StringIO):
@@ -226,83 +183,61 @@ class Terminal(io.StringIO):
         return True
 
 
+EVENT = {"done": 1, "total": 4, "best_score": -0.5, "part": "grid", "left": 6.0, "best_params": {}}
+ROUND = {"kernel": "laplacian", "metric": "diagonal", "round": 3}
+
+
 def test_progress_on_a_terminal_is_redrawn_and_wiped(monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     stream = Terminal()
-    with Progress(stream, lambda score: f"{score:.1f}!") as progress:
-        progress({"done": 1, "total": 4, "best_score": 0.5, "part": "grid", "left": 6.0})
-        progress({"done": 4, "total": 4, "best_score": 0.7, "part": "grid", "left": 0.0})
+    with Progress(stream, "error") as progress:
+        progress(EVENT)
+        progress(EVENT | {"done": 4, "best_score": -0.25, "left": 0.0})
     first, last, wiped = stream.getvalue().split("\r")[1:4]
-    assert first == "[███████·····················] 1/4 kernels, 6 s left, best so far 0.5!"
-    assert last.startswith("[" + "█" * 28 + "] 4/4 kernels, best so far 0.7!")
+    assert first == "[█████···············] 1/4 kernels, 6 s left, best so far accuracy 50.00%"
+    assert last.startswith("[" + "█" * 20 + "] 4/4 kernels, best so far accuracy 75.00%")
     assert wiped.strip() == ""
     assert "\n" not in stream.getvalue()
 
 
 def test_progress_in_a_log_is_sparse(monkeypatch):
     clock = iter([0.0, 1.0, 11.0, 11.0, 12.0])
-    monkeypatch.setattr("onefold.cli.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("onefold.cli.terminal.time.monotonic", lambda: next(clock))
     stream = io.StringIO()
-    with Progress(stream, str) as progress:
+    with Progress(stream, None) as progress:
         for done in (1, 2, 3):
-            progress({"done": done, "total": 3, "best_score": 1.0, "part": "rounds", "left": 3 - done})
-    assert stream.getvalue() == "onefold: rounds: 2/3 kernels, 1 s left, best so far 1.0\n"
+            progress(EVENT | {"done": done, "total": 3, "part": "rounds", "left": 3 - done})
+    assert stream.getvalue() == "onefold: rounds: 2/3 kernels, 1 s left, best so far -0.5\n"
 
 
-@pytest.mark.parametrize("columns", [1, 5, 20, 70, 200])
-def test_progress_never_wraps(monkeypatch, columns):
+@pytest.mark.parametrize("columns", [5, 20, 70, 200])
+def test_progress_never_wraps_and_names_scores_of_the_criterion_only(monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
-    stream = Terminal()
-    event = {"total": 433, "best_score": 0.5, "part": "second pass", "left": 100.0}
-    event["best_params"] = {"kernel": "laplacian", "metric": "diagonal", "round": 3}
-    with Progress(stream, lambda score: f"accuracy {score}") as progress:
-        for done in (1, 300, 433):
-            progress({**event, "done": done})
-    lines = stream.getvalue().split("\r")
-    assert max(map(len, lines)) < max(columns, 2)
-    assert any("█" in line for line in lines) == (columns >= 200)
-
-
-def test_progress_names_the_score_only_where_it_is_that_of_the_criterion():
-    event = {"done": 1, "total": 2, "best_score": 0.5, "left": 1.0, "best_params": {}}
-    rounds = {"kernel": "rbf", "metric": "full", "round": 1}
-    for part, params, ours, words in [
-        ("rounds", rounds, False, "best so far rbf, full metric, round 1"),
-        ("rounds", rounds, True, "best so far rbf, full metric, round 1, 0.5!"),
-        ("all rows", rounds, False, "best so far rbf, full metric, round 1, 0.5!"),
-        ("433 rows", {"gamma": 1.0}, False, "433 rows: 1/2 kernels, 1 s left, best so far 0.5!"),
-    ]:
+    for part, words in (
+        ("second pass", "best so far laplacian, diagonal metric, round 3"),
+        ("all rows", "best so far accuracy 50.00%"),
+    ):
         stream = Terminal()
-        Progress(stream, lambda score: f"{score}!", rounds_score=ours)(
-            {**event, "part": part, "best_params": params}
-        )
-        assert stream.getvalue().endswith(words)
+        with Progress(stream, "error") as progress:
+            progress(EVENT | {"part": part, "best_params": ROUND})
+        lines = stream.getvalue().split("\r")
+        assert max(map(len, lines)) < columns
+        assert lines[1].endswith(words) == (columns == 200 or len(lines[1]) < columns - 1)
+        assert any("█" in line for line in lines) == (columns == 200)
 
 
-def test_commands_that_are_printed_work_in_the_shell_that_printed_them(table, monkeypatch, tmp_path):
-    script = f"#!{sys.executable}\nimport sys\nfrom onefold.cli import main\nsys.exit(main())\n"
-    program = Path(".venv/bin/onefold")
-    program.parent.mkdir(parents=True)
-    program.write_text(script)
-    program.chmod(0o755)
-
-    def shell(line: str) -> str:
-        environment = {**os.environ, "PATH": "/usr/bin:/bin"}
-        done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, env=environment)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    out = shell(" ".join([".venv/bin/onefold", *TUNE, *SMALL, "--out", "'a b'"]))
-    follow_up = re.search(r"the model: (.*) NEW_TABLE", out)[1]
-    assert follow_up == ".venv/bin/onefold predict 'a b/model.onefold'"
-    assert shell(f"{follow_up} t.csv").startswith("who,prediction\n")
+def test_commands_that_are_printed_work_in_the_shell_that_printed_them(monkeypatch, tmp_path):
+    program = tmp_path / "bin" / "onefold"
+    program.parent.mkdir()
+    program.touch(0o755)
     # Another program of the same name in the search path is not this one.
-    monkeypatch.setenv("PATH", str(program.parent.absolute()))
+    monkeypatch.setenv("PATH", str(program.parent))
     for started, words in {
         "/usr/bin/pytest": "onefold",
         "env/bin/onefold": "env/bin/onefold",
-        str(program.absolute()): "onefold",
+        "an env/bin/onefold": "'an env/bin/onefold'",
+        str(program): "onefold",
         "somewhere/onefold/__main__.py": f"{sys.executable} -m onefold",
     }.items():
         monkeypatch.setattr(sys, "argv", [started])
-        assert output.command_line("inspect", "m") == f"{words} inspect m"
+        assert command_line("inspect", "a b/m") == f"{words} inspect 'a b/m'"

@@ -1,21 +1,58 @@
-"""Ctrl-C, SIGTERM and time budgets: what is kept, what is said, and that nothing is half-written."""
+"""Ctrl-C, SIGTERM, kills, time budgets and --resume: what is kept, and that nothing is half-written."""
 
 from __future__ import annotations
 
+import csv
 import json
+import random
 import re
+import shutil
 import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from cli_arguments import SMALL, TUNE, begun, files, wait_for_lines, write_table
+from cli_arguments import FILES, ONEFOLD, SMALL, TUNE, files
 
 from onefold import load
 from onefold.cli import entry, main
+from onefold.cli.output import _STAGE, journal_of, staged_results
+from onefold.machine.journal import Journal
 
 TABLE = ["t.parquet", "--target", "y"]
 SLOW = [*TABLE, "--simple", "--approximation", "exact", "--gammas", "2^-9:2^3:500", "--jobs", "1"]
 KEPT = "onefold: stopping: the best so far will be kept (Ctrl-C again to stop at once) …\n"
 STOPPED = "onefold: stopping …\nonefold: interrupted; no file is left half-written\n"
+JOURNAL = Path("t-onefold.journal")
+
+
+def write_table(folder: Path, rows: int) -> None:
+    """Three columns and what two of them make together, as Parquet."""
+    X = np.random.default_rng(0).normal(size=(rows, 3))
+    columns = {"y": X[:, 0] * X[:, 1]} | {f"x{j}": X[:, j] for j in range(3)}
+    pq.write_table(pa.table(columns), folder / "t.parquet")
+
+
+def begun(folder: Path, *command: str) -> subprocess.Popen[str]:
+    """A process in a folder, deaf to the signals of this one's terminal."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=folder, text=True, start_new_session=True, **pipes)
+
+
+def tuning(folder: Path, lines: int, *argv: str) -> subprocess.Popen[str]:
+    """``onefold tune --resume``, once its journal has so many lines, or when it has ended."""
+    process, journal = begun(folder, *ONEFOLD, "tune", *argv, "--resume"), folder / JOURNAL
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline:
+        if journal.exists() and journal.read_bytes().count(b"\n") >= lines:
+            break
+        time.sleep(0.005)
+    return process
 
 
 @pytest.mark.parametrize(
@@ -23,9 +60,8 @@ STOPPED = "onefold: stopping …\nonefold: interrupted; no file is left half-wri
     [(signal.SIGINT, 130, STOPPED, "2"), (signal.SIGTERM, 143, "", "1")],
 )
 def test_before_the_first_evaluation_nothing_is_left_behind(tmp_path, number, code, last, jobs):
-    write_table(tmp_path / "t.parquet", 2500)
-    process = begun(tmp_path, *SLOW, "--jobs", jobs, "--resume")
-    wait_for_lines(tmp_path / "t-onefold.journal", 2, process)  # the search has begun
+    write_table(tmp_path, 2500)
+    process = tuning(tmp_path, 2, *SLOW, "--jobs", jobs)  # the search has begun
     process.send_signal(number)
     out, err = process.communicate(timeout=120)
     assert (process.returncode, out) == (code, "")
@@ -36,33 +72,28 @@ def test_before_the_first_evaluation_nothing_is_left_behind(tmp_path, number, co
 
 
 def test_the_first_ctrl_c_keeps_the_best_so_far(tmp_path):
-    write_table(tmp_path / "t.parquet", 400)
-    process = begun(tmp_path, *SLOW, "--jobs", "2", "--resume", "--json")
-    wait_for_lines(tmp_path / "t-onefold.journal", 8, process)
+    write_table(tmp_path, 400)
+    process = tuning(tmp_path, 8, *SLOW, "--jobs", "2", "--json")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (0, KEPT)
     found = json.loads(out)
-    search = found["search"]
-    assert (search["method"], search["stopped"]) == ("grid", "interrupted")
+    assert (found["search"]["method"], found["search"]["stopped"]) == ("grid", "interrupted")
     tried = found["candidates"] // 11
     assert 5 <= tried < 500
-    assert len(search["untried"]) == 500 - tried
-    assert found["notes"][0] == (
-        f"the search was interrupted, and {500 - tried} candidates were not tried"
-    )
-    assert found["edge"] is None
+    assert len(found["search"]["untried"]) == 500 - tried
+    note = f"the search was interrupted, and {500 - tried} candidates were not tried"
+    assert (found["notes"][0], found["edge"]) == (note, None)
     model = load(tmp_path / "t-onefold" / "model.onefold")
     assert model.estimator_.search_["stopped"] == "interrupted"
-    assert model.estimator_.best_params_ == found["best_params"]
+    assert model.best_params_ == found["best_params"]
     # There is something to go on with.
     assert files(tmp_path) == ["t-onefold", "t-onefold.journal", "t.parquet"]
 
 
 def test_rounds_of_metrics_are_ended_too(tmp_path):
-    write_table(tmp_path / "t.parquet", 150)
-    process = begun(tmp_path, *TABLE, "--gammas", "0.01:100:300", "--resume")
-    wait_for_lines(tmp_path / "t-onefold.journal", 8, process)
+    write_table(tmp_path, 150)
+    process = tuning(tmp_path, 8, *TABLE, "--gammas", "0.01:100:300")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0
@@ -71,8 +102,38 @@ def test_rounds_of_metrics_are_ended_too(tmp_path):
     assert re.search(r"note: the search was interrupted, and \d+ candidates were not tried", out)
 
 
-def event(score: float | None) -> dict:
-    return {"done": 1, "total": 2, "best_score": score, "best_params": {}, "part": "grid", "left": 1.0}
+def test_a_second_interruption_does_not_disturb_the_first(tmp_path):
+    """The word comes while the main thread is busy, and tidying up runs to its end."""
+    script = """
+import sys, time
+from pathlib import Path
+from types import SimpleNamespace
+from onefold.cli import entry
+
+def run(arguments):
+    try:
+        print("begun", flush=True)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            sum(range(1000))
+    finally:
+        print("tidying", flush=True)
+        time.sleep(1.0)
+        Path("tidied").touch()
+
+entry.import_module = lambda name: SimpleNamespace(run_demo=run)
+sys.exit(entry.main(["demo"]))
+"""
+    process = begun(tmp_path, sys.executable, "-c", script)
+    assert process.stdout is not None
+    for word in ("begun\n", "tidying\n"):
+        assert process.stdout.readline() == word
+        process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.startswith("onefold: stopping …\nonefold: still stopping")
+    assert "Traceback" not in err
+    assert (tmp_path / "tidied").exists()
 
 
 @pytest.fixture
@@ -84,53 +145,142 @@ def key():
     signal.signal(signal.SIGINT, earlier)
 
 
-def test_without_a_score_the_first_one_stops(key, capsys):
+def test_ctrl_c_between_evaluations_after_the_search_and_without_a_score(key, capsys):
     with entry.best_kept(lambda event: None) as callback:
-        callback(event(None))
+        callback({"best_score": -1.0})
+        key(signal.SIGINT, None)
+        with pytest.raises(KeyboardInterrupt):
+            callback({"best_score": -1.0})
+        callback({"best_score": None})  # of the parts that are left
+        with pytest.raises(entry.Interrupted):
+            key(signal.SIGINT, None)
+    assert capsys.readouterr().err == KEPT + "onefold: stopping …\n"
+    key.__init__()
+    with entry.best_kept(lambda event: None) as callback:
+        callback({"best_score": -1.0})
+    with pytest.raises(entry.Interrupted):  # in the final fit, say, which calls nobody back
+        key(signal.SIGINT, None)
+    key.__init__()
+    capsys.readouterr()
+    with entry.best_kept(lambda event: None) as callback:
+        callback({"best_score": None})
         with pytest.raises(entry.Interrupted):
             key(signal.SIGINT, None)
         key(signal.SIGINT, None)  # does not disturb the tidying up
     assert capsys.readouterr().err == "onefold: stopping …\nonefold: still stopping\n"
 
 
-def test_the_search_is_ended_once_between_evaluations(key, capsys):
-    with entry.best_kept(lambda event: None) as callback:
-        callback(event(-1.0))
-        key(signal.SIGINT, None)
-        with pytest.raises(KeyboardInterrupt):
-            callback(event(-1.0))
-        callback(event(None))  # of the parts that are left
-        with pytest.raises(entry.Interrupted):
-            key(signal.SIGINT, None)
-    assert capsys.readouterr().err == KEPT + "onefold: stopping …\n"
-
-
-def test_after_the_search_the_next_one_stops(key):
-    with entry.best_kept(lambda event: None) as callback:
-        callback(event(-1.0))
-        key(signal.SIGINT, None)  # in the final fit, say, which calls nobody back
-    with pytest.raises(entry.Interrupted):
-        key(signal.SIGINT, None)
-
-
-# Time budgets
-
-
 def test_a_time_budget_ends_the_search_and_the_result_says_so(table, capsys):
     assert main([*TUNE, *SMALL, "--time-budget", "0.000001s", "--jobs", "1", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["search"]["stopped"] == "time_budget"
-    assert found["candidates"] == 3  # of one kernel
+    assert (found["search"]["stopped"], found["candidates"]) == ("time_budget", 3)  # of one kernel
     assert [one["gamma"] for one in found["search"]["untried"]] == pytest.approx([0.5, 2.0])
     assert found["notes"][0] == (
         "the search ended with its time budget, and 2 candidates were not tried (gamma 0.5; gamma 2)"
     )
     assert main(["inspect", "t-onefold"]) == 0
     assert "ended with its time budget" in capsys.readouterr().out
-
-
-def test_enough_time_changes_nothing(table, capsys):
-    assert main([*TUNE, *SMALL, "--time-budget", "1h", "--json"]) == 0
+    assert main([*TUNE, *SMALL, "--time-budget", "1h", "--json", "--force"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["search"]["stopped"], found["search"]["untried"]) == (None, [])
-    assert not any("search" in note for note in found["notes"])
+
+
+# Kills, and going on
+
+
+def answer(folder: Path, out: str) -> dict:
+    """All that a result says but times, and the command, which has --resume in it or not."""
+    with (folder / "t-onefold" / "search.csv").open() as file:
+        table = [{k: v for k, v in row.items() if "time" not in k} for row in csv.DictReader(file)]
+    return {**json.loads(out), "seconds": None, "command": None, "table": table}
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "most"),
+    [(300, ["--simple"], 2), (150, ["--kernel", "rbf,laplacian"], 3)],
+    ids=["plain", "metrics and blend"],
+)
+def test_a_killed_search_goes_on_to_the_same_answer(tmp_path, monkeypatch, capsys, rows, options, most):
+    monkeypatch.chdir(tmp_path)
+    write_table(tmp_path, rows)
+    command = [*TABLE, *options, "--json"]
+    assert main(["tune", *command]) == 0
+    expected = answer(tmp_path, capsys.readouterr().out)
+    shutil.rmtree(tmp_path / "t-onefold")
+    lines = 1
+    for _ in range(most):
+        process = tuning(tmp_path, lines := lines + random.randrange(1, 7), *command)
+        process.kill()
+        process.communicate()
+        if process.returncode == 0:
+            break
+        assert JOURNAL.exists()
+        assert not (tmp_path / "t-onefold" / "model.onefold").exists()
+    process = begun(tmp_path, *ONEFOLD, "tune", *command, "--resume")
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (0, "")
+    assert answer(tmp_path, out) == expected
+    assert (files(tmp_path), files(tmp_path / "t-onefold")) == (["t-onefold", "t.parquet"], FILES)
+
+
+def again(*more: str) -> list[str]:
+    return [*TUNE, *SMALL, "--resume", "--force", *more]
+
+
+def test_a_stopped_search_goes_on_or_says_why_not(table, refused, capsys, monkeypatch):
+    assert main(again("--time-budget", "1e-6", "--jobs", "1", "--quiet")) == 0
+    capsys.readouterr()
+    kept = JOURNAL.read_bytes()
+    first = kept.index(b"\n") + 1
+    table.assign(width=table.width + 1e-9 * np.arange(len(table))).to_csv("t.csv", index=False)
+    line = refused(*again())
+    assert "t-onefold.journal is the journal of another search, which differs in rows; delete it" in line
+    table.to_csv("t.csv", index=False)
+    assert "which differs in random_state, splits" in refused(*again("--seed", "1"))
+    assert "which differs in criterion" in refused(*again("--criterion", "press"))
+    with Journal(JOURNAL):
+        assert "t-onefold.journal is in use by another search" in refused(*again())
+    JOURNAL.write_bytes(kept[: first + 20] + b"?" + kept[first + 21 :])
+    assert "line 2 of t-onefold.journal is damaged; delete it" in refused(*again())
+    JOURNAL.write_bytes(b"something else\n")
+    assert "t-onefold.journal is no journal of a search" in refused(*again())
+    assert JOURNAL.read_bytes() == b"something else\n"
+    JOURNAL.write_bytes(kept)
+    evaluated = []
+    monkeypatch.setattr("onefold.cli.terminal.Progress.__call__", lambda self, e: evaluated.append(e))
+    assert main([*again("--gammas", "2^-3:2^3:4"), "--json"]) == 0  # a wider grid
+    assert [one["done"] for one in evaluated] == [2, 3, 4]  # what is known is not evaluated again
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (found["candidates"], found["search"]["stopped"]) == (12, None)
+    assert not JOURNAL.exists()
+
+
+def test_a_refused_search_leaves_no_empty_journal(table, refused, monkeypatch):
+    def refuse(*args, **kwargs):
+        assert JOURNAL.exists()
+        raise ValueError("not like this")
+
+    monkeypatch.setattr("onefold.estimators.cv.set_up", refuse)
+    assert "not like this" in refused(*TUNE, *SMALL, "--resume")
+    assert not JOURNAL.exists()
+
+
+def test_where_journals_and_stages_lie(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for directory, journal in {
+        "out": "out.journal",
+        "a/b": "a/b.journal",
+        "v1.2": "v1.2.journal",
+        ".": str(tmp_path.with_name(f"{tmp_path.name}.journal")),
+    }.items():
+        assert journal_of(Path(directory)) == Path(journal)
+    with pytest.raises(ValueError, match="no place"):
+        journal_of(Path("/"))
+    done = subprocess.Popen(["true"])
+    done.wait()
+    left = {f"{_STAGE}1", f"{_STAGE}x", ".onefold-elsewhere-7"}
+    for name in (f"{_STAGE}{done.pid}", *left):
+        (tmp_path / name).mkdir()
+    with pytest.raises(LookupError), staged_results(tmp_path):
+        raise LookupError
+    assert {path.name for path in tmp_path.iterdir()} == left  # that of the killed is tidied up

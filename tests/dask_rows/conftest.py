@@ -1,13 +1,14 @@
-"""Data and fits that the tests of Dask's rows share; without Dask none of them is collected."""
+"""Data and routes that the tests of Dask's rows share; without Dask none of them is collected."""
 
 from __future__ import annotations
 
 import importlib.util
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
-from dask_tables import Table
 
-from onefold.approximations import Nystroem
+import onefold.approximations.nystroem as coordinates
 
 collect_ignore_glob = []
 if importlib.util.find_spec("dask") is None or importlib.util.find_spec("distributed") is None:
@@ -15,28 +16,26 @@ if importlib.util.find_spec("dask") is None or importlib.util.find_spec("distrib
 
 
 @pytest.fixture(scope="session")
-def table() -> Table:
-    return Table()
-
-
-@pytest.fixture
-def landmarks() -> Nystroem:
-    return Nystroem(40, method="uniform")
+def table() -> SimpleNamespace:
+    """Rows, targets, labels, weights and groups of one small table."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 3))
+    y = np.sin(X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=700)
+    labels = np.array(["low", "mid", "top"])[np.digitize(y, [0.3, 1.2])]
+    weight, groups = rng.integers(0, 3, 700).astype(float), rng.integers(0, 9, 700)
+    two = np.column_stack([y, X[:, 2] - y])
+    return SimpleNamespace(X=X, y=y, Y=two, labels=labels, weight=weight, groups=groups)
 
 
 @pytest.fixture
 def summed(monkeypatch) -> None:
     """Models from sums over rows, however few."""
-    import onefold.approximations.nystroem as coordinates
-
     monkeypatch.setattr(coordinates, "uses_factors", lambda n, m: False)
 
 
 @pytest.fixture(params=["factors", "whitened sums", "sums"])
 def training(request, monkeypatch) -> str:
     """Every way of training a basis model, whatever the size of the table."""
-    import onefold.approximations.nystroem as coordinates
-
     if request.param != "factors":
         monkeypatch.setattr(coordinates, "uses_factors", lambda n, m: False)
     if request.param == "sums":

@@ -7,74 +7,74 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import dask.array as da
 import distributed
 import numpy as np
 import pytest
-from dask_tables import GRID, Table, assert_same_search
+from dask_tables import assert_same_search, model
 
+import onefold.criteria.heldout as sums
 import onefold.rows.dask as runner
-from onefold import LSSVCCV, LSSVRCV
-from onefold.approximations import Nystroem
+from onefold import LSSVCCV
 
-CHUNKS = (90, 3)
+CHUNKS = (175, 3)
 
 
-@pytest.fixture(scope="module")
-def client():
+@contextmanager
+def cluster(workers, **settings):
+    settings = {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0"} | settings
     with (
-        distributed.LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=":0") as it,
+        distributed.LocalCluster(workers, **settings) as it,
         distributed.Client(it, set_as_default=False) as client,
     ):
         yield client
 
 
-def model(kind=LSSVRCV, **options):
-    return kind(approximation=Nystroem(40, method="uniform"), **GRID | options)
+@pytest.fixture(scope="module")
+def client():
+    with cluster(2, processes=True) as client:
+        yield client
 
 
-def test_given_current_and_no_client(table, client, summed):
-    lazy = da.from_array(table.X, chunks=CHUNKS)
+def lazy_rows(table):
+    return da.from_array(table.X, chunks=CHUNKS)
+
+
+def test_given_current_and_no_client(table, client, summed, monkeypatch):
     here = model().fit(table.X, table.y, table.weight)
-    there = model(client=client).fit(lazy, table.y, table.weight)
-    assert_same_search(here, there, table.X)
     assert runner.runner_of(None).client is None
     with client.as_current():
         assert runner.runner_of(None).client is not None
-        assert_same_search(here, model().fit(lazy.persist(), table.y, table.weight), table.X)
-        assert there.score(lazy, table.y) == pytest.approx(there.score(table.X, table.y), abs=1e-12)
-
-
-def test_classifier_with_sums_on_the_workers(table, client, summed, monkeypatch):
-    import onefold.criteria.heldout as sums
-
-    monkeypatch.setattr(sums, "HELD_PREDICTIONS", 0)
+        there = model().fit(lazy_rows(table).persist(), table.y, table.weight)
+        assert_same_search(here, there, table.X)
+        score = there.score(lazy_rows(table), table.y)
+        assert score == pytest.approx(there.score(table.X, table.y), abs=1e-12)
+    monkeypatch.setattr(sums, "HELD_PREDICTIONS", 0)  # sums are made by the workers
     here = model(LSSVCCV).fit(table.X, table.labels)
-    there = model(LSSVCCV, client=client).fit(da.from_array(table.X, chunks=CHUNKS), table.labels)
-    assert_same_search(here, there, table.X)
+    assert_same_search(here, model(LSSVCCV, client=client).fit(lazy_rows(table), table.labels), table.X)
 
 
 def test_a_worker_that_dies_inside_a_task_changes_nothing(table, client, summed, tmp_path):
     def dies_once(block, folder):
-        """Kill the process at the twentieth partition that is read; the first pass reads eight."""
+        """Kill the process at the tenth partition that is read; the first pass reads four."""
         import os
         import signal
         import uuid
 
         with open(os.path.join(folder, uuid.uuid4().hex), "w"):
             pass
-        if len(os.listdir(folder)) == 20:
+        if len(os.listdir(folder)) == 10:
             os.kill(os.getpid(), signal.SIGKILL)
         return block
 
-    lazy = da.from_array(table.X, chunks=CHUNKS)
-    lazy = lazy.map_blocks(dies_once, str(tmp_path), dtype=float, meta=np.empty((0, 3)))
+    lazy = lazy_rows(table).map_blocks(dies_once, str(tmp_path), dtype=float, meta=np.empty((0, 3)))
     here, there = model().fit(table.X, table.y), model(client=client).fit(lazy, table.y)
-    assert len(list(tmp_path.iterdir())) > 20
+    assert len(list(tmp_path.iterdir())) > 10
     assert_same_search(here, there, table.X)
-    calm = model(n_jobs=1).fit(da.from_array(table.X, chunks=CHUNKS), table.y)  # threads, nobody dies
+    calm = model(n_jobs=1).fit(lazy_rows(table), table.y)  # threads, nobody dies
     for key in ("mean_test_score", "std_test_score"):
         np.testing.assert_array_equal(calm.cv_results_[key], there.cv_results_[key])
     np.testing.assert_array_equal(calm.expansion_.coef, there.expansion_.coef)
@@ -89,7 +89,7 @@ def test_a_worker_that_is_killed_with_what_it_holds_changes_nothing(table, clien
             os.kill(pid, signal.SIGKILL)
             killed.append(pid)
 
-    lazy = client.persist(da.from_array(table.X, chunks=CHUNKS))
+    lazy = client.persist(lazy_rows(table))
     here, there = model().fit(table.X, table.y), model(client=client, callback=kill).fit(lazy, table.y)
     assert killed
     assert_same_search(here, there, table.X)
@@ -115,56 +115,34 @@ def test_a_fit_inside_a_task_leaves_room_for_its_own(table, given):
         found = distributed.get_client() if given else None
         return model(client=found).fit(da.from_array(X, chunks=CHUNKS), y)
 
-    settings = {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0"}
-    with (
-        distributed.LocalCluster(1, **settings) as alone,
-        distributed.Client(alone, set_as_default=False) as client,
-    ):
+    with cluster(1) as client:
         there = client.submit(fit, table.X, table.y).result(timeout=60)
     assert_same_search(model().fit(table.X, table.y), there, table.X)
 
 
 def test_nothing_is_left_on_the_cluster_by_an_error_that_is_kept(table):
-    def tasks(dask_scheduler):
-        return len(dask_scheduler.tasks)
+    def slow(block):
+        time.sleep(0.2)
+        return block
 
-    settings = {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0"}
-    with (
-        distributed.LocalCluster(1, **settings) as alone,
-        distributed.Client(alone, set_as_default=False) as client,
-    ):
-        lazy = da.from_array(table.X, chunks=CHUNKS).map_blocks(_slow, dtype=float)
-        wrong = da.concatenate(
-            [lazy[:90].map_blocks(lambda block: block / None, dtype=float), lazy[90:]]
-        )
+    with cluster(1) as client:
+        lazy = lazy_rows(table).map_blocks(slow, dtype=float)
+        wrong = lazy[:175].map_blocks(lambda block: block / None, dtype=float)
         with pytest.raises(TypeError) as kept:
-            model(client=client).fit(wrong, table.y)
-        _until(lambda: client.run_on_scheduler(tasks) == 0)
+            model(client=client).fit(da.concatenate([wrong, lazy[175:]]), table.y)
+        _until(lambda: client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0)
         assert kept.value.__traceback__ is not None
 
 
-def _slow(block):
-    time.sleep(0.2)
-    return block
-
-
 def test_a_cluster_without_workers_is_warned_of(table, monkeypatch):
-    settings = {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0"}
-    with (
-        distributed.LocalCluster(0, **settings) as nobody,
-        distributed.Client(nobody, set_as_default=False) as client,
-    ):
-
-        def come(message, *rest):
-            nobody.scale(1)
-
-        monkeypatch.setattr(runner, "warn_user", come)
-        there = model(client=client).fit(da.from_array(table.X, chunks=CHUNKS), table.y)
+    with cluster(0) as client:
+        monkeypatch.setattr(runner, "warn_user", lambda *_: client.cluster.scale(1))
+        there = model(client=client).fit(lazy_rows(table), table.y)
     assert_same_search(model().fit(table.X, table.y), there, table.X)
 
 
-def test_a_lost_scheduler_is_one_sentence(tmp_path):
-    table, address = Table(), tmp_path / "scheduler.json"
+def test_a_lost_scheduler_is_one_sentence(table, tmp_path):
+    address = tmp_path / "scheduler.json"
     scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1"]
     scheduler += ["--port", "0", "--no-dashboard", "--scheduler-file", str(address)]
     worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--nthreads", "1", "--no-nanny"]
@@ -178,9 +156,8 @@ def test_a_lost_scheduler_is_one_sentence(tmp_path):
     try:
         _until(address.exists)
         client = distributed.Client(scheduler_file=str(address), timeout=30, set_as_default=False)
-        lazy = da.from_array(table.X, chunks=CHUNKS)
         with pytest.raises(ConnectionError, match=r"scheduler is lost.*checkpoint="):
-            model(client=client, callback=kill).fit(lazy, table.y)
+            model(client=client, callback=kill).fit(lazy_rows(table), table.y)
         client.close(timeout=1)
     finally:
         for process in running:

@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from dask_tables import GRID, assert_same_search
+from dask_tables import GRID, assert_same_search, model
 from sklearn.base import clone
 
 import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, SparseLSSVC, SparseLSSVR, open_parquet
 from onefold.approximations import Nystroem
 from onefold.rows import opened
+from onefold.rows.dask import Partition
 
 
 @pytest.fixture
@@ -29,20 +30,39 @@ def from_parts(parts, d=3):
     return da.concatenate(lazy, allow_unknown_chunksizes=True)
 
 
-def model(**options):
-    return LSSVRCV(approximation=Nystroem(40, method="uniform"), **GRID | options)
+def chunked(X):
+    return da.from_array(X, chunks=350)
 
 
-def test_unknown_chunks_several_column_chunks_and_mixed_dtypes(table):
-    X = np.round(table.X * 8)
-    here = model().fit(X, table.y)
-    parts = [X[:200].astype(np.float32), X[200:201].astype(np.int16), X[201:].astype(np.float16)]
-    there = model().fit(from_parts(parts), table.y)
-    assert_same_search(here, there, X)
-    columns = da.from_array(X, chunks=(123, 1))
-    unknown = columns[columns[:, 0] > -np.inf]
-    assert np.isnan(unknown.shape[0])
-    assert_same_search(here, model().fit(unknown, table.y), X)
+def thirds(X):
+    return [X[:200].astype(np.float32), X[200:201].astype(np.int16), X[201:].astype(np.float16)]
+
+
+def own_types(X):
+    """Columns of pandas' own types, in partitions of unknown lengths, one of them empty."""
+    frame = pd.DataFrame(np.round(X), columns=["a", "b", "c"]).assign(b=X[:, 1] > 0, d=X[:, 2])
+    frame = frame.astype({"a": "Int64", "b": "boolean", "c": "float32"})
+    frame.loc[:180, "d"] = -1.0
+    lazy = dd.from_pandas(frame, npartitions=4)
+    return lazy[lazy["d"] > 0]
+
+
+ROWS = {
+    "chunks of several types": lambda X: from_parts(thirds(np.round(X * 8))),
+    "unknown lengths": lambda X: (columns := da.from_array(X, chunks=(123, 1)))[columns[:, 0] > -9],
+    "pandas' own types": own_types,
+    "masks without effect": lambda X: da.ma.masked_greater(chunked(X), 1e9),
+    "beyond float32": lambda X: chunked((X * 1e16).astype(np.float32)),
+}
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_rows_of_any_kind_are_the_numbers_that_they_hold(table, kind):
+    lazy, gammas = ROWS[kind](table.X), [1e-32] if kind == "beyond float32" else [0.5, 3.0]
+    rows = np.asarray(lazy.compute(), dtype=float)
+    here, there = (model(gammas=gammas).fit(given, table.y[: len(rows)]) for given in (rows, lazy))
+    assert_same_search(here, there, rows)
+    assert there.expansion_.centres.dtype == np.float64
 
 
 def test_dataframes_and_their_names(table, frame):
@@ -58,17 +78,6 @@ def test_dataframes_and_their_names(table, frame):
     assert there.score(lazy, table.y) == pytest.approx(here.score(frame, table.y), abs=1e-8)
     with pytest.raises(ValueError, match="feature names"):
         there.predict(lazy.rename(columns={"a": "z"})).compute()
-
-
-def test_empty_partitions_of_a_dataframe_and_columns_of_pandas_own_types(table, frame):
-    whole = frame.round().assign(b=frame["b"] > 0)
-    whole = whole.astype({"a": "Int64", "b": "boolean", "c": "float32"})
-    lazy = dd.from_pandas(whole, npartitions=4)
-    lazy = lazy[lazy["c"] > 0]  # unknown lengths
-    kept = (whole["c"] > 0).to_numpy()
-    here = model().fit(whole[kept].astype(float), table.y[kept])
-    there = model().fit(lazy, table.y[kept])
-    assert_same_search(here, there, whole[kept].astype(float))
 
 
 def test_lazy_predictions_of_arrays(table):
@@ -88,6 +97,8 @@ def test_lazy_predictions_of_arrays(table):
     bad = da.from_array(np.where(np.arange(700)[:, None] == 650, np.nan, table.X), chunks=(300, 3))
     with pytest.raises(ValueError, match=r"partition 2 of X: .*NaN"):
         many.predict(bad).compute()
+    sparse = from_parts([scipy.sparse.csr_matrix(rows) for rows in (table.X[:350], table.X[350:])])
+    np.testing.assert_allclose(many.predict(sparse).compute(), many.predict(table.X), rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -95,30 +106,16 @@ def test_lazy_predictions_of_arrays(table):
     ["exact", "circulant", "toeplitz", "grid", "cg", Nystroem(9, predict="rows")],
     ids=str,
 )
-@pytest.mark.parametrize("kind", [LSSVR, LSSVRCV])
-def test_other_approximations_are_refused_before_any_work(table, approximation, kind):
-    read = []
-
-    def look(block):
-        read.append(1)
-        return block
-
-    X = da.from_array(table.X[:, :1], chunks=350).map_blocks(look, dtype=float, meta=np.empty((0, 1)))
-    with pytest.raises(ValueError, match=r'needs all rows in one place.*approximation="nystroem"'):
-        kind(approximation=approximation).fit(X, table.y)
-    assert not read
+def test_other_approximations_are_refused_before_any_work(table, approximation):
+    X = chunked(table.X[:, :1]).map_blocks(pytest.fail, dtype=float, meta=np.empty((0, 1)))
+    for kind in (LSSVR, LSSVRCV):
+        with pytest.raises(ValueError, match=r'needs all rows in one place.*approximation="nystroem"'):
+            kind(approximation=approximation).fit(X, table.y)
 
 
-def test_a_partition_is_not_copied(table):
-    """Blocks of a large partition are views of it, or conversions of a few rows."""
-    from onefold.rows.dask import Partition
-
-    X = np.ascontiguousarray(table.X)
-    assert np.shares_memory(Partition(X, None, np.float64)[100:200], X)
-    assert Partition(X.astype(np.int8), None, np.float64)[5:9].shape == (4, 3)
-
-
-def test_rows_by_number(table):
+def test_rows_by_number_and_blocks_that_are_views(table):
+    assert np.shares_memory(Partition(table.X, None, np.float64)[100:200], table.X)
+    assert Partition(table.X.astype(np.int8), None, np.float64)[5:9].shape == (4, 3)
     lazy = opened(da.from_array(table.X, chunks=((100, 0, 600), 3)))
     index = np.array([699, 0, 100, 99, 0])
     np.testing.assert_array_equal(lazy[index], table.X[index])
@@ -190,21 +187,6 @@ def test_functions_as_kernels_are_called_one_at_a_time(table):
     np.testing.assert_allclose(here.predict(table.X), there.predict(table.X), atol=1e-8)
 
 
-def test_single_precision_masks_without_effect_and_sparse_chunks(table):
-    X = (table.X * 1e16).astype(np.float32)
-    found = model(gammas=[1e-32]).fit(da.from_array(X, chunks=350), table.y)
-    assert found.expansion_.centres.dtype == np.float64
-    fitted = model().fit(table.X, table.y)
-    none = da.ma.masked_greater(da.from_array(table.X, chunks=350), 1e9)
-    assert_same_search(fitted, model().fit(none, table.y), table.X)
-    sparse = from_parts([scipy.sparse.csr_matrix(table.X[:350]), scipy.sparse.csr_matrix(table.X[350:])])
-    np.testing.assert_allclose(fitted.predict(sparse).compute(), fitted.predict(table.X), rtol=1e-10)
-
-
-def chunked(X):
-    return da.from_array(X, chunks=350)
-
-
 def spoiled(table, bad):
     X = table.X.copy()
     X[650, 1] = bad
@@ -268,15 +250,12 @@ def test_machines_that_need_all_rows_are_refused(table, machine, words):
 
 
 def test_wrong_columns_are_told_before_anything_is_computed(table, frame):
-    fitted, plain = model().fit(frame, table.y), model().fit(table.X, table.y)
-    rows = dd.from_pandas(frame, npartitions=2)
-    for machine, wrong, words in [
-        (fitted, rows[["a", "b"]], "now missing"),
-        (fitted, rows[["c", "b", "a"]], "same order"),
-        (plain, da.from_array(table.X[:, :2]), "2 features"),
-    ]:
+    named, rows = model().fit(frame, table.y), dd.from_pandas(frame, npartitions=2)
+    for wrong, words in ((rows[["a", "b"]], "now missing"), (rows[["c", "b", "a"]], "same order")):
         with pytest.raises(ValueError, match=words):
-            machine.predict(wrong)
+            named.predict(wrong)
+    with pytest.raises(ValueError, match="2 features"):
+        model().fit(table.X, table.y).predict(da.from_array(table.X[:, :2]))
 
 
 OTHER_VALUES = "has other values, or another order of rows, than when it was"

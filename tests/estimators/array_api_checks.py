@@ -8,28 +8,16 @@ from functools import partial
 
 import numpy as np
 import sklearn
-from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_array_api_input, check_array_api_mixed_inputs
 
-from onefold import (
-    LSSVC,
-    LSSVCCV,
-    LSSVR,
-    LSSVRCV,
-    KernelRidge,
-    KernelRidgeCV,
-    SparseLSSVC,
-    SparseLSSVR,
-)
-from onefold.linalg import is_foreign
+from onefold import LSSVC, LSSVCCV, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVC, SparseLSSVR
 
 SMALL = {"gammas": [0.01, 0.1], "alphas": [0.01, 1.0], "cv": 3}
 FEW = {"gammas": [0.3, 1.0], "alphas": [0.01, 1.0], "cv": 2}
 ALL = [
     LSSVC(),
-    LSSVR(),
     KernelRidge(),
     LSSVCCV(**SMALL),
     LSSVRCV(**SMALL),
@@ -40,11 +28,9 @@ ALL = [
     SparseLSSVR(**SMALL, weights="robust"),
 ]
 LIBRARIES = [
-    ("numpy", None, None),
     ("array_api_strict", None, "float32"),
     ("array_api_strict", None, "float64"),
     ("torch", "cpu", "float32"),
-    ("torch", "cpu", "float64"),
 ]
 
 
@@ -72,24 +58,17 @@ def estimator_checks() -> int:
     return found
 
 
-def among_other_estimators() -> None:
-    """Pipelines and searches of scikit-learn hand tensors on, and get tensors back."""
+def in_a_pipeline() -> None:
+    """A pipeline of scikit-learn hands tensors on, and gets tensors back."""
     import torch
 
-    rng = np.random.default_rng(0)
-    X = torch.asarray(rng.standard_normal((40, 3)))
-    y = torch.sin(X[:, 0])
+    X = torch.asarray(np.random.default_rng(0).standard_normal((40, 3)))
     with sklearn.config_context(array_api_dispatch=True):
-        pipeline = make_pipeline(StandardScaler(), LSSVRCV(**SMALL)).fit(X, y)
-        if not is_foreign(pipeline.predict(X)) or not is_foreign(pipeline[-1].heldout_prediction_):
-            raise RuntimeError("the pipeline left the library of X")
-        search = GridSearchCV(LSSVR(), {"alpha": [0.1, 1.0]}, cv=3).fit(X, y)
-        if not is_foreign(search.predict(X)):
-            raise RuntimeError("the search left the library of X")
-        cross_val_predict(LSSVR(), X, y, cv=3)
+        pipeline = make_pipeline(StandardScaler(), LSSVRCV(**SMALL)).fit(X, torch.sin(X[:, 0]))
+        assert torch.is_tensor(pipeline.predict(X))
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # small grids end where the scores still rise
-    among_other_estimators()
+    in_a_pipeline()
     sys.stdout.write(str(estimator_checks()))

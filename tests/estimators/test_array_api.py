@@ -1,6 +1,5 @@
 """NumPy, array-api-strict and torch give the same numbers: everything follows X, or its device."""
 
-import builtins
 import os
 import subprocess
 import sys
@@ -30,7 +29,6 @@ from onefold import (
     trust,
 )
 from onefold.approximations import Circulant, ConjugateGradients, Nystroem
-from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 from onefold.linalg import is_foreign, to_numpy
 
 RNG = np.random.default_rng(3)
@@ -70,7 +68,7 @@ def test_the_checks_of_scikit_learn() -> None:
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    assert int(run.stdout) == 70
+    assert int(run.stdout) == 45
 
 
 def test_the_tag_is_true_where_every_library_is_taken() -> None:
@@ -87,7 +85,7 @@ def test_the_tag_is_true_where_every_library_is_taken() -> None:
 )
 def test_learned_metrics_and_families_in_any_library_and_precision(library, dtype, kernel, metric):
     rows = X.astype(dtype)
-    settings = {"kernel": kernel, "metric": metric, "blend": kernel == "auto", "max_rounds": 2, **FEW}
+    settings = {"kernel": kernel, "metric": metric, "blend": kernel == "auto", "max_rounds": 1, **FEW}
     ours = LSSVRCV(**settings).fit(library(rows), library(NUMBERS))
     theirs = LSSVRCV(**settings).fit(rows, NUMBERS)
     assert ours.best_params_ == theirs.best_params_
@@ -99,17 +97,15 @@ def test_learned_metrics_and_families_in_any_library_and_precision(library, dtyp
 
 
 @LIBRARIES
-def test_the_trust_check_takes_rows_of_any_library(library) -> None:
+def test_trust_and_objectives_follow_and_a_saved_model_is_numpy_s(library, tmp_path) -> None:
     model = LSSVCCV(approximation="nystroem", check=True, **FEW).fit(library(X), library(LABELS))
     assert model.approximation_["trust"]["verdict"] == "applies"
     options = {"size": 30, "random_state": 0}
-    found = trust(LSSVR(approximation=Nystroem(20)), library(X), library(NUMBERS), **options)
-    expected = trust(LSSVR(approximation=Nystroem(20)), X, NUMBERS, **options)
+    found, expected = (
+        trust(LSSVR(approximation=Nystroem(20)), put(X), put(NUMBERS), **options)
+        for put in (library, np.asarray)
+    )
     assert (found.exact, found.approximate) == (expected.exact, expected.approximate)
-
-
-@LIBRARIES
-def test_drivers_follow_and_a_saved_model_is_numpy_s(library, tmp_path) -> None:
     objective = LSSVRCV(**FEW).objective(library(X), library(NUMBERS))
     objective(gamma=0.3, alpha=0.1)
     assert is_foreign(objective.fit().heldout_prediction_)
@@ -118,20 +114,6 @@ def test_drivers_follow_and_a_saved_model_is_numpy_s(library, tmp_path) -> None:
     loaded = onefold.load(tmp_path / "model.onefold")
     assert isinstance(loaded.heldout_prediction_, np.ndarray)
     assert_allclose(loaded.predict(X), to_numpy(model.predict(library(X))), rtol=1e-12, atol=1e-12)
-
-
-KERNELS = [RBF(0.4), RBF((0.1, 0.4, 0.2)), Matern(0.3), Laplacian(0.2), Polynomial(0.2, 2), Linear()]
-
-
-@LIBRARIES
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-def test_every_kernel(library, kernel) -> None:
-    ours = LSSVR(kernel, alpha=0.1).fit(library(X), library(NUMBERS))
-    predicted = ours.predict(library(X[:7]))
-    assert is_foreign(predicted)
-    assert is_foreign(ours.expansion_.coef)
-    expected = LSSVR(kernel, alpha=0.1).fit(X, NUMBERS).predict(X[:7])
-    assert_allclose(to_numpy(predicted), expected, rtol=1e-9)
 
 
 @LIBRARIES
@@ -154,20 +136,17 @@ def test_search_and_weights(library, estimator, y, cv, ridges) -> None:
 
 
 @LIBRARIES
-def test_labels_come_back_in_the_library_if_they_are_numbers(library) -> None:
+def test_labels_whole_numbers_and_rows_of_another_library_than_the_model_s(library) -> None:
     model = LSSVC(gamma=0.4).fit(library(X), library(LABELS))
     assert is_foreign(model.predict(library(X)))
     assert model.score(library(X), library(LABELS)) > 0.8
     words = LSSVC(gamma=0.4).fit(library(X), np.where(LABELS, "yes", "no"))
     assert set(words.predict(library(X))) == {"yes", "no"}
-
-
-@LIBRARIES
-def test_rows_of_another_library_than_the_model_s(library) -> None:
-    model = KernelRidge(gamma=0.4).fit(X, NUMBERS)
-    assert_allclose(to_numpy(model.predict(library(X))), model.predict(X), rtol=1e-10)
-    other = KernelRidge(gamma=0.4).fit(library(X), library(NUMBERS))
-    assert_allclose(other.predict(X), model.predict(X), rtol=1e-10)
+    for rows, y in ((X, NUMBERS), (np.arange(12).reshape(6, 2), np.arange(6.0))):
+        here, there = (KernelRidge(gamma=0.4).fit(put(rows), put(y)) for put in (np.asarray, library))
+        expected = here.predict(rows)
+        for found in (here.predict(library(rows)), there.predict(rows), there.predict(library(rows))):
+            assert_allclose(to_numpy(found), expected, rtol=1e-10)
 
 
 @LIBRARIES
@@ -182,13 +161,6 @@ def test_rows_of_another_library_than_the_model_s(library) -> None:
 def test_bad_rows_are_named(library, values, words) -> None:
     with pytest.raises(ValueError, match=words):
         LSSVR().fit(library(values), np.zeros(4))
-
-
-@LIBRARIES
-def test_whole_numbers_become_floats(library) -> None:
-    whole = np.arange(12).reshape(6, 2)
-    ours = LSSVR(gamma=0.01).fit(library(whole), np.arange(6.0)).predict(library(whole))
-    assert_allclose(to_numpy(ours), LSSVR(gamma=0.01).fit(whole, np.arange(6.0)).predict(whole))
 
 
 @LIBRARIES
@@ -210,7 +182,9 @@ MACHINES = [
     LSSVR(gamma=0.5, alpha=[0.1, 1.0]),
     KernelRidge(gamma=0.5, approximation=UNIFORM),
     LSSVCCV(**GRID),
-    LSSVRCV(**GRID, approximation=UNIFORM),
+    LSSVRCV(**GRID, approximation=UNIFORM, check=True),
+    LSSVRCV(**GRID | {"cv": "loo"}),
+    LSSVRCV(**GRID, criterion="press"),
     LSSVRCV(**GRID, approximation=Circulant(negative="clip")),
     KernelRidgeCV(**GRID, refit="exact", approximation=UNIFORM),
     SparseLSSVC(**GRID, n_centres=8),
@@ -226,38 +200,28 @@ def table(estimator: Any) -> tuple[Any, Any]:
     return X, (Y[:, 0] > 0).astype(int) if "SVC" in type(estimator).__name__ else Y
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("estimator", MACHINES, ids=lambda e: f"{type(e).__name__}-{e.kernel}")
-def test_the_numbers_are_those_of_the_plain_fit(estimator, tmp_path):
+def test_the_numbers_are_those_of_the_plain_fit(estimator, weighted, tmp_path):
     X, y = table(estimator)
-    plain = clone(estimator).fit(X, y)
-    moved = clone(estimator).set_params(device="cpu").fit(X, y)
-    assert moved.get_params()["device"] == "cpu"
+    weight = np.arange(90) % 8 / 4.0 if weighted else None  # some rows have none
+    if weighted and isinstance(getattr(estimator, "approximation", None), Circulant):
+        return  # which has no place for weights
+    plain = clone(estimator).fit(X, y, weight)
+    moved = clone(estimator).set_params(device="cpu").fit(X, y, weight)
     assert is_foreign(moved.expansion_.coef)
     values = "decision_function" if hasattr(plain, "classes_") else "predict"
     expected, found = (getattr(model, values)(X) for model in (plain, moved))
     assert isinstance(found, np.ndarray)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
-    assert isinstance(moved.predict(X), np.ndarray)
+    heldout = getattr(plain, "heldout_prediction_", None)
+    if heldout is not None:
+        assert moved.best_params_ == plain.best_params_
+        np.testing.assert_allclose(moved.heldout_prediction_, heldout, rtol=0, atol=1e-8)
     moved.save(tmp_path / "model.onefold")
     loaded = onefold.load(tmp_path / "model.onefold")
     assert loaded.device == "cpu"
     np.testing.assert_allclose(getattr(loaded, values)(X), expected, rtol=0, atol=1e-8)
-
-
-@pytest.mark.parametrize("settings", [{}, {"cv": "loo"}, {"check": True}, {"criterion": "press"}])
-def test_rows_of_weight_0_and_checks_go_the_same_way(settings):
-    X, y = table(LSSVRCV())
-    weight = np.random.default_rng(1).uniform(0.1, 1, 90)
-    weight[:12] = 0
-    plain, moved = (
-        LSSVRCV(**GRID | settings, device=device).fit(X, y[:, 0], sample_weight=weight)
-        for device in (None, "cpu")
-    )
-    assert moved.best_params_ == plain.best_params_
-    np.testing.assert_allclose(moved.predict(X), plain.predict(X), rtol=0, atol=1e-8)
-    if plain.heldout_prediction_ is not None:
-        found, expected = moved.heldout_prediction_, plain.heldout_prediction_
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
 
 
 def test_scorers_see_the_rows_where_they_were():
@@ -279,14 +243,6 @@ def test_what_cannot_be_moved_is_refused(monkeypatch):
     X, y = table(LSSVR())
     with pytest.raises(ValueError, match="dense rows"):
         LSSVR(device="cpu").fit(scipy.sparse.csr_matrix(X), y)
-    imported = builtins.__import__
-
-    def without_torch(name: str, *arguments: Any, **settings: Any) -> Any:
-        if name.split(".")[0] == "torch":
-            raise ImportError("no torch here")
-        return imported(name, *arguments, **settings)
-
-    monkeypatch.setattr(builtins, "__import__", without_torch)
-    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
     with pytest.raises(ImportError, match="onefold\\[torch\\]"):
         LSSVR(device="cuda").fit(X, y)

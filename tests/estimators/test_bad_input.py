@@ -55,16 +55,15 @@ BAD: list[tuple[list[type], dict[str, Any], str]] = [  # kinds; X, y, weight or 
     (CLASSIFIERS, {"y": NUMBERS}, "continuous"),
     (CLASSIFIERS, {"y": np.zeros((20, 2))}, "1d array|one-dimensional|shape"),
     (CLASSIFIERS, {"y": ONE_NAN}, "NaN"),
-    (CLASSIFIERS, {"class_weight": {0: 1.0, 1: -1.0}}, "class_weight must hold finite numbers, none"),
-    (CLASSIFIERS, {"class_weight": {0: 1.0, 1: np.nan}}, "class_weight must hold finite numbers, none"),
-    (CLASSIFIERS, {"class_weight": {0: 1.0, 1: np.inf}}, "class_weight must hold finite numbers, none"),
+    *(
+        (CLASSIFIERS, {"class_weight": {0: 1.0, 1: w}}, "class_weight must hold finite numbers, none")
+        for w in (-1.0, np.nan, np.inf)
+    ),
     (ALL, {"sample_weight": np.full(20, -1.0)}, "negative"),
     (ALL, {"sample_weight": np.zeros(20)}, "at least one non-zero"),
     (ALL, {"sample_weight": np.ones(19)}, "shape"),
     (ALL, {"sample_weight": np.full(20, np.nan)}, "NaN"),
-    (FIXED, {"alpha": 0.0}, "alpha must be greater than 0"),
-    (FIXED, {"alpha": -1.0}, "alpha must be greater than 0"),
-    (FIXED, {"alpha": np.nan}, "alpha must be greater than 0"),
+    *((FIXED, {"alpha": alpha}, "alpha must be greater than 0") for alpha in (0.0, -1.0, np.nan)),
     (FIXED, {"alpha": "small"}, "alpha must be positive"),
     (FIXED, {"gamma": 0.0}, "gamma must be greater than 0"),
     (FIXED, {"gamma": "auto"}, "gamma must be a number"),
@@ -90,9 +89,10 @@ BAD: list[tuple[list[type], dict[str, Any], str]] = [  # kinds; X, y, weight or 
     (SEARCHES[:3], {"criterion": {"r2": "r2"}}, "unknown criterion"),
     ([LSSVCCV], {"criterion": "mse"}, "for regression"),
     ([LSSVRCV], {"criterion": "error"}, 'use "mse"'),
-    ([LSSVRCV], {"criterion": "neg_log_loss"}, "needs probabilities"),
-    ([LSSVRCV], {"criterion": "neg_brier_score"}, "needs probabilities"),
-    ([LSSVRCV], {"criterion": "d2_log_loss_score"}, "needs probabilities"),
+    *(
+        ([LSSVRCV], {"criterion": name}, "needs probabilities")
+        for name in ("neg_log_loss", "neg_brier_score", "d2_log_loss_score")
+    ),
     ([LSSVRCV], {"criterion": "roc_auc"}, "needs decision_function or predict_proba"),
 ]
 
@@ -156,7 +156,7 @@ def test_small_integers_as_targets(criterion) -> None:
 
 # -- awkward data: finite numbers, or one clear sentence ---------------------------------------------
 KERNELS = ["rbf", "laplacian", "matern", "polynomial", "linear"]
-FEW = settings(max_examples=25)
+FEW = settings(max_examples=15)
 
 
 def make(kind: type, kernel: str = "rbf", **more: Any) -> Any:
@@ -188,36 +188,25 @@ def fit_or_refuse(model: Any, X: Any, y: Any, weight: Any = None) -> bool:
 
 @EVERY
 @given(
-    n=st.integers(1, 12),
+    n=st.integers(1, 16),
+    distinct=st.integers(1, 16),
     d=st.integers(1, 4),
     kernel=st.sampled_from(KERNELS),
     classes=st.integers(2, 4),
-    seed=st.integers(0, 99),
-)
-@FEW
-def test_few_rows(kind, n, d, kernel, classes, seed) -> None:
-    rng = np.random.default_rng(seed)
-    fitted = fit_or_refuse(make(kind, kernel), rng.normal(size=(n, d)), targets(kind, n, rng, classes))
-    if n >= 2 * classes:
-        assert fitted
-
-
-@EVERY
-@given(
-    distinct=st.integers(1, 6),
-    kernel=st.sampled_from(KERNELS),
     constant=st.booleans(),
     seed=st.integers(0, 99),
 )
 @FEW
-def test_rows_that_come_again_and_columns_that_never_change(
-    kind, distinct, kernel, constant, seed
+def test_few_rows_rows_that_come_again_and_columns_that_never_change(
+    kind, n, distinct, d, kernel, classes, constant, seed
 ) -> None:
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(distinct, 3))[rng.integers(0, distinct, 16)]
+    X = rng.normal(size=(distinct, d))[rng.integers(0, distinct, n)]
     if constant:
         X[:, 1:] = 7.0
-    assert fit_or_refuse(make(kind, kernel), X, targets(kind, 16, rng))
+    fitted = fit_or_refuse(make(kind, kernel), X, targets(kind, n, rng, classes))
+    if n >= 2 * classes:
+        assert fitted
 
 
 @EVERY
@@ -273,30 +262,3 @@ def test_folds_that_miss_a_class(kind, rare, folds, seed) -> None:
     only = [(np.flatnonzero(y == 0), np.flatnonzero(y != 0))]
     with pytest.raises(ValueError, match="one class only"):
         make(kind, cv=only).fit(rng.normal(size=(y.size, 2)), y)
-
-
-@EVERY
-def test_weights_that_leave_one_class_or_one_row(kind) -> None:
-    """Weight 0 is absence: what is left must be a problem."""
-    rng = np.random.default_rng(6)
-    X, y = rng.normal(size=(16, 2)), targets(kind, 16, rng)
-    weight = np.zeros(16)
-    weight[y == y[0]] = 1.0
-    if kind in CLASSIFIERS:
-        with pytest.raises(ValueError, match="class"):
-            make(kind).fit(X, y, weight)
-    else:
-        fit_or_refuse(make(kind), X, y, weight)
-
-
-@pytest.mark.parametrize("kind", SEARCHES)
-@given(gone=st.sets(st.integers(0, 15), max_size=12))
-@FEW
-def test_test_folds_without_weight(kind, gone) -> None:
-    """A fold whose test rows all weigh 0 has no score: others decide, or a sentence says so."""
-    rng = np.random.default_rng(7)
-    X, y = rng.normal(size=(16, 2)), np.arange(16) % 2 if kind in CLASSIFIERS else rng.normal(size=16)
-    weight = np.ones(16)
-    weight[list(gone)] = 0.0
-    cv = [(np.delete(np.arange(16), part), part) for part in np.array_split(np.arange(16), 4)]
-    fit_or_refuse(make(kind, cv=cv), X, y, weight)

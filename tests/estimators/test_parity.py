@@ -67,15 +67,15 @@ def test_lssvr_solves_the_bordered_system() -> None:
     assert model.expansion_.intercept[0] == pytest.approx(solved[-1], rel=1e-9)
 
 
-def scaled(load, n=150):
+def scaled(load):
     X, y = load(return_X_y=True)
-    return StandardScaler().fit_transform(X[:n]), y[:n]
+    return StandardScaler().fit_transform(X[:150:2]), y[:150:2]
 
 
-GAMMAS, ALPHAS = [2.0**-15, 2.0**-7, 2.0**-3, 1.0], [2.0**-15, 2.0**-5, 1.0, 32.0]
+GAMMAS, ALPHAS = [2.0**-15, 2.0**-5, 1.0], [2.0**-15, 2.0**-5, 32.0]
 CANCER, IRIS, DIABETES = scaled(load_breast_cancer), scaled(load_iris), scaled(load_diabetes)
 HIGH, NAMES = DIABETES[1] > 100, np.array(["setosa", "versicolor", "virginica"])[IRIS[1]]
-BOTH = {"sample_weight": RNG.uniform(0.1, 2.0, 150), "groups": np.arange(150) % 7}
+BOTH = {"sample_weight": RNG.uniform(0.1, 2.0, 75), "groups": np.arange(75) % 7}
 CLASSES, FOLDS = {0: 3.0, 1: 0.5}, KFold(4, shuffle=True, random_state=1)
 
 
@@ -105,7 +105,8 @@ SCORES = [  # machine, data, criterion, cv, settings of both, what else fit take
 def test_scores_are_those_of_grid_search(kind, data, scoring, cv, settings, fit) -> None:
     chosen, fixed = MACHINES[kind]
     grid = {"alpha": ALPHAS, "gamma": GAMMAS}
-    reference = GridSearchCV(fixed(**settings), grid, scoring=scoring, cv=cv).fit(*data, **fit)
+    refitted = fixed(**settings, **{"calibration": None} if kind == "C" else {})
+    reference = GridSearchCV(refitted, grid, scoring=scoring, cv=cv).fit(*data, **fit)
     found = chosen(gammas=GAMMAS, alphas=ALPHAS, criterion=scoring, cv=cv, **settings).fit(*data, **fit)
     assert set(found.cv_results_) == set(reference.cv_results_)
     assert found.cv_results_["params"] == reference.cv_results_["params"]
@@ -117,20 +118,15 @@ def test_scores_are_those_of_grid_search(kind, data, scoring, cv, settings, fit)
     assert best == 1 or scoring != "accuracy"
 
 
-@pytest.mark.parametrize(
-    ("kind", "data", "own", "theirs", "shift"),
-    [
-        (LSSVCCV, CANCER, "error", "accuracy", 1.0),
-        (LSSVRCV, DIABETES, "mse", "neg_mean_squared_error", 0.0),
-    ],
-)
-def test_own_names_of_criteria_are_negated_losses(kind, data, own, theirs, shift) -> None:
-    default, named, other = (
-        kind(gammas=GAMMAS, alphas=ALPHAS, criterion=criterion).fit(*data).cv_results_["mean_test_score"]
-        for criterion in (None, own, theirs)
-    )
-    assert_allclose(default, other - shift, atol=1e-14)
-    assert_allclose(named, default)
+def test_own_names_of_criteria_are_negated_losses() -> None:
+    for kind, data, names, shift in (
+        (LSSVCCV, CANCER, (None, "error", "accuracy"), 1.0),
+        (LSSVRCV, DIABETES, (None, "mse", "neg_mean_squared_error"), 0.0),
+    ):
+        machines = [kind(gammas=GAMMAS, alphas=ALPHAS, criterion=name).fit(*data) for name in names]
+        default, named, other = (machine.cv_results_["mean_test_score"] for machine in machines)
+        assert_allclose(default, other - shift, atol=1e-14)
+        assert_allclose(named, default)
 
 
 def test_ties_go_to_the_largest_gamma_then_the_largest_alpha_in_any_order() -> None:
@@ -139,7 +135,3 @@ def test_ties_go_to_the_largest_gamma_then_the_largest_alpha_in_any_order() -> N
     assert best_cell(scores, [3.0, 2.0, 1.0], [3.0, 2.0, 1.0]) == (0, 0)
     with pytest.raises(ValueError, match="undefined"):
         best_cell(np.full((2, 2), np.nan), [1, 2], [1, 2])
-    X, y = IRIS[0][:100], IRIS[1][:100]
-    one = LSSVCCV(gammas=[0.01, 0.1, 0.3], alphas=[0.1, 1.0]).fit(X, y)
-    two = LSSVCCV(gammas=[0.3, 0.01, 0.1], alphas=[1.0, 0.1]).fit(X, y)
-    assert one.best_params_ == two.best_params_ == {"alpha": 1.0, "gamma": 0.3}

@@ -1,15 +1,33 @@
-"""Every estimator, label and kind of expansion in a graph, against its own predictions."""
+"""Every estimator, label, calibration and kind of expansion in a graph; what cannot be exported."""
+
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import scipy.sparse
 from onnx_runs import onnx, run, session
+from sklearn.exceptions import NotFittedError
 
 import onefold
-from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVC, SparseLSSVR
+from onefold import (
+    LSSVC,
+    LSSVCCV,
+    LSSVR,
+    LSSVRCV,
+    KernelRidge,
+    KernelRidgeCV,
+    SparseLSSVC,
+    SparseLSSVR,
+    calibration,
+)
 from onefold.approximations import Grid
-from onefold.kernels import RBF, Laplacian, Matern
+from onefold.expansions import Expansion
+from onefold.export import graph as graphs
+from onefold.export import register_converters
+from onefold.kernels import RBF, Linear, Matern, Sum
 
+skl2onnx = pytest.importorskip("skl2onnx")
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 rng = np.random.default_rng(1)
 X = rng.standard_normal((60, 3))
@@ -79,16 +97,17 @@ def test_estimators(name, tmp_path):
                     assert np.allclose(found, wanted[:count], rtol=tolerance, atol=tolerance)
                 else:
                     assert np.array_equal(found, wanted[:count])
-    graph = model.to_onnx(target_opset=13)
-    assert {one.version for one in graph.opset_import if one.domain == ""} == {13}
-    older = run(graph, SINGLE)
+    loaded = model
     if name != "derived":
         model.save(tmp_path / "model")
-        again = run(onefold.load(tmp_path / "model").to_onnx(target_opset=13), SINGLE)
-        assert all(np.array_equal(again[key], older[key]) for key in older)
-    for key, wanted in expected_of(model, SINGLE).items():
-        if wanted.dtype.kind == "f":
-            assert np.allclose(older[key], wanted, rtol=1e-5, atol=1e-5)
+        loaded = onefold.load(tmp_path / "model")
+    for opset in (13, 18):
+        graph = model.to_onnx(target_opset=opset)
+        assert {one.version for one in graph.opset_import if one.domain == ""} == {opset}
+        older, again = run(graph, SINGLE), run(loaded.to_onnx(target_opset=opset), SINGLE)
+        for key, wanted in expected_of(model, SINGLE).items():
+            assert np.array_equal(again[key], older[key])
+            assert wanted.dtype.kind != "f" or np.allclose(older[key], wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_decision_values_beside_probabilities_and_a_file(tmp_path):
@@ -146,8 +165,8 @@ def test_equal_decisions_are_the_first_class():
 
 def test_torch_arrays_and_sparse_rows_are_exported_for_dense_ones():
     torch = pytest.importorskip("torch")
-    for rows in (torch.asarray(X), scipy.sparse.csr_array(np.maximum(X, 0))):
-        y = torch.asarray(Y[:, 0]) if rows is not None and hasattr(rows, "numpy") else Y[:, 0]
+    tensors = torch.asarray(X), torch.asarray(Y[:, 0])
+    for rows, y in (tensors, (scipy.sparse.csr_array(np.maximum(X, 0)), Y[:, 0])):
         model = LSSVR(alpha=0.1).fit(rows, y)
         found = run(model.to_onnx(dtype="float64"), ROWS)["variable"][:, 0]
         assert np.allclose(found, model.predict(ROWS), rtol=1e-12, atol=1e-12)
@@ -167,9 +186,139 @@ def test_a_grid_inside_at_its_edge_and_outside(dimensions):
     assert np.isnan(nothing).all()
 
 
-@pytest.mark.parametrize("opset", [15, 18, 22])
-def test_opsets(opset):
-    for kernel in (Laplacian(0.2), Matern(2.0)):
-        model = LSSVR(kernel).fit(X, Y[:, 0])
-        found = run(model.to_onnx(target_opset=opset), SINGLE)["variable"][:, 0]
-        assert np.allclose(found, model.predict(SINGLE), rtol=1e-5, atol=1e-6)
+# Calibrations
+
+
+def as_machine(calibrator, columns: int) -> LSSVC:
+    """A classifier whose decision values are its rows."""
+    model = LSSVC()
+    model.expansion_ = Expansion(Linear(), np.eye(columns), np.eye(columns), np.zeros(columns))
+    model.n_features_in_, model.calibrator_ = columns, calibrator
+    model.classes_ = np.arange(2 if columns == 1 else columns)
+    return model
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("name", ["temperature", "sigmoid", "isotonic"])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_every_calibration(name, classes, scale):
+    columns = 1 if classes == 2 else classes
+    index = np.digitize(Y[:, 0], [0.0] if classes == 2 else [-0.8, 0.0, 0.8])
+    towards = index[:, None] == np.arange(classes - columns, classes)
+    decision = scale * (rng.standard_normal((60, columns)) + 2.0 * towards - (classes == 2))
+    calibrator = calibration.fit_calibrator(name, decision, index)
+    far = scale * np.array([-1e9, -30.0, 0.0, 30.0, 1e9])[:, None] * np.ones(columns)
+    rows = np.concatenate([decision, scale * 2 * rng.standard_normal((200, columns)), far])
+    model = as_machine(calibrator, columns)
+    found = run(model.to_onnx(dtype="float64"), rows)["probabilities"]
+    assert np.allclose(found, calibrator.probabilities(rows), rtol=1e-10, atol=1e-13)
+    assert np.allclose(found.sum(axis=1), 1.0, rtol=1e-14)
+    single = run(model.to_onnx(), rows.astype(np.float32))["probabilities"]
+    expected = calibrator.probabilities(rows.astype(np.float32).astype(np.float64))
+    assert np.allclose(single, expected, rtol=1e-6, atol=1e-7)
+    nothing = run(model.to_onnx(), np.zeros((0, columns), np.float32))["probabilities"]
+    assert nothing.shape == (0, classes)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", ["temperature", "sigmoid", "isotonic"])
+def test_rows_with_nan_have_nan_for_probabilities(name, classes):
+    """Not equal shares, as those of a row that no class wants."""
+    model = LSSVC(calibration=name).fit(X[:, :2], np.digitize(Y[:, 0], [-0.5, 0.5]) % classes)
+    rows = np.array([[0.0, 1.0], [np.nan, 1.0], [0.5, np.nan], [np.nan, np.nan]])
+    for dtype in ("float32", "float64"):
+        found = run(model.to_onnx(dtype=dtype), rows.astype(dtype))["probabilities"]
+        assert np.isnan(found).tolist() == [[False] * classes] + [[True] * classes] * 3
+
+
+@pytest.mark.parametrize("corners", [1, 2, 3, 4, 5, 64, 65])
+def test_corners_of_a_staircase(corners):
+    x = np.sort(rng.standard_normal(corners))
+    p = np.sort(rng.uniform(size=corners))
+    calibrator = calibration.Isotonic((x,), (p,))
+    between = (x[1:] + x[:-1]) / 2
+    rows = np.concatenate([x, np.nextafter(x, 9), np.nextafter(x, -9), between, [-1e300, 1e300]])[
+        :, None
+    ]
+    found = run(as_machine(calibrator, 1).to_onnx(dtype="float64"), rows)["probabilities"]
+    assert np.allclose(found, calibrator.probabilities(rows), rtol=0, atol=4e-16)
+    assert np.array_equal(found[:corners, 1], p)
+
+
+def test_columns_of_different_lengths_and_no_class_at_all():
+    lengths = (1, 6, 17)
+    inputs = tuple(np.sort(rng.standard_normal(n)) for n in lengths)
+    outputs = (
+        np.zeros(1),
+        *(np.concatenate([[0.0], np.sort(rng.uniform(size=n - 1))]) for n in lengths[1:]),
+    )
+    calibrator = calibration.Isotonic(inputs, outputs)
+    rows = np.concatenate([2 * rng.standard_normal((50, 3)), np.full((1, 3), -9.0)])
+    found = run(as_machine(calibrator, 3).to_onnx(dtype="float64"), rows)["probabilities"]
+    assert np.array_equal(found[-1], [1 / 3] * 3)
+    assert np.allclose(found, calibrator.probabilities(rows), rtol=1e-14)
+
+
+# Refusals
+
+
+def test_importing_imports_nothing_of_onnx():
+    code = (
+        "import sys, onefold.export, onefold.estimators; print({'onnx', 'skl2onnx'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("missing", ["onnx", "skl2onnx"])
+def test_the_extra_is_named_where_it_is_missing(monkeypatch, missing):
+    monkeypatch.setitem(sys.modules, missing, None)
+    for work in (LSSVR().fit(X, Y).to_onnx, *([register_converters] if missing == "skl2onnx" else [])):
+        with pytest.raises(ImportError, match=rf'needs {missing}.*pip install "onefold\[onnx\]"'):
+            work()
+
+
+class Own(RBF):
+    """A kernel of somebody else."""
+
+
+class OwnSum(Sum):
+    """Another one."""
+
+
+class OtherCalibration:
+    """A third one."""
+
+    name = "beta"
+
+
+PLAIN = LSSVR().fit(X, Y[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        (LSSVR("precomputed").fit(np.eye(60), Y), {}, "knows no rows to compare with; fit it with rows"),
+        (LSSVR(lambda A, B: A @ B.T).fit(X, Y), {}, "a Python function cannot be written to ONNX; fit"),
+        (LSSVR(OwnSum(RBF(), RBF())).fit(X, Y), {}, "OwnSum cannot be written to ONNX"),
+        (LSSVR(RBF() + RBF() * Own()).fit(X, Y), {}, "Own cannot be written.*of onefold.kernels itself"),
+        (
+            as_machine(OtherCalibration(), 1),
+            {},
+            "'beta' cannot be written.*fit with calibration=",
+        ),
+        (LSSVC(), {}, "not fitted"),
+        (PLAIN, {"dtype": "float16"}, 'dtype must be "float32" or "float64"; got \'float16\''),
+        (PLAIN, {"decision": True}, "LSSVR predicts its decision values already"),
+        (PLAIN, {"target_opset": 12}, "needs opset 13 at least; got target_opset=12"),
+    ],
+)
+def test_what_cannot_be_exported(model, options, message):
+    with pytest.raises((ValueError, NotFittedError), match=message):
+        model.to_onnx(**options)
+
+
+def test_a_graph_beyond_what_a_file_can_hold(monkeypatch):
+    monkeypatch.setattr(graphs, "_LARGEST", 1000)
+    with pytest.raises(ValueError, match=r'2 GiB.*approximation="nystroem"'):
+        PLAIN.to_onnx()

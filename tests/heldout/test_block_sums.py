@@ -7,7 +7,7 @@ from typing import Any
 import array_api_strict
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import KFold, LeaveOneOut, RepeatedKFold, TimeSeriesSplit
@@ -111,6 +111,7 @@ NAMES = ["error", "accuracy", "mse", "cov", "mape"]
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("library", LIBRARIES)
+@settings(max_examples=30)
 @given(
     targets=st.integers(1, 3),
     splitter=st.sampled_from(SPLITTERS),

@@ -1,4 +1,4 @@
-"""Held-out predictions of the estimators against literal refits, for every kind of splitter."""
+"""Held-out predictions against literal refits for every kind of splitter; what a fit keeps of rows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
-from sklearn.base import clone
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_matrix
 from sklearn.model_selection import (
     GroupKFold,
     KFold,
@@ -24,9 +24,11 @@ from sklearn.model_selection import (
     TimeSeriesSplit,
 )
 
-from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
+from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVR, load
 from onefold.approximations import Nystroem
-from onefold.heldout import GapKFold, make_splits
+from onefold.facts.data import equal_rows
+from onefold.heldout import GapKFold, make_splits, unpacked
+from onefold.rows import row_hashes
 
 RNG = np.random.default_rng(3)
 N = 40
@@ -34,7 +36,7 @@ X = RNG.standard_normal((N, 3))
 LABELS = np.where(X[:, 0] + 0.5 * RNG.standard_normal(N) > 0, "yes", "no")
 NUMBERS = np.sin(X[:, 0]) + 3 + 0.1 * RNG.standard_normal(N)
 GROUPS = np.arange(N) % 8
-WEIGHTS = RNG.uniform(0.1, 3.0, N)
+WEIGHTS = np.where(np.arange(N) % 6, RNG.uniform(0.1, 3.0, N), 0.0)
 
 SPLITTERS = [
     KFold(4),
@@ -52,35 +54,55 @@ SPLITTERS = [
     GapKFold(4, gap=3),
     LeaveOneOut(),
 ]
-
-
-def literal(estimator, splitter, y, weights):
-    """Mean held-out prediction of each row by refitting, NaN where never held out."""
-    total, count = np.zeros(N), np.zeros(N)
-    groups = GROUPS if "Group" in type(splitter).__name__ else None
-    for train, test in splitter if isinstance(splitter, list) else splitter.split(X, y, groups):
-        model = clone(estimator).fit(X[train], y[train], None if weights is None else weights[train])
-        values = model.decision_function if hasattr(model, "decision_function") else model.predict
-        total[test] += values(X[test])
-        count[test] += 1
-    with np.errstate(invalid="ignore"):
-        return total / count
+UNSEEDED = [
+    KFold(4, shuffle=True),
+    RepeatedKFold(n_splits=3, n_repeats=2),
+    ShuffleSplit(3, test_size=0.5),
+]
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
-@pytest.mark.parametrize("splitter", SPLITTERS, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("splitter", [*SPLITTERS, *UNSEEDED], ids=lambda s: type(s).__name__)
 @pytest.mark.parametrize(
     ("fixed", "chosen", "y"),
     [(LSSVC, LSSVCCV, LABELS), (LSSVR, LSSVRCV, NUMBERS), (KernelRidge, KernelRidgeCV, NUMBERS)],
     ids=["LSSVC", "LSSVR", "KernelRidge"],
 )
-def test_every_splitter_gives_what_refitting_gives(fixed, chosen, y, splitter, weights) -> None:
+def test_every_splitter_gives_what_refitting_gives(fixed, chosen, y, splitter, weights, tmp_path):
+    """The splits are kept in a file as they were, without rows of weight 0."""
+    grouped, seeded = "Group" in type(splitter).__name__, splitter not in UNSEEDED
     if y is NUMBERS and "Stratified" in type(splitter).__name__:
-        splitter = list(splitter.split(X, LABELS, GROUPS))  # as an iterable of (train, test)
-    groups = GROUPS if "Group" in type(splitter).__name__ else None
+        splitter = iter(list(splitter.split(X, LABELS, GROUPS)))  # of (train, test), which serves once
+    groups, here = GROUPS if grouped else None, np.ones(N) if weights is None else weights
     found = chosen(gammas=[0.4], alphas=[0.02], cv=splitter).fit(X, y, weights, groups=groups)
-    expected = literal(fixed(gamma=0.4, alpha=0.02), splitter, y, weights)
-    assert_allclose(found.heldout_prediction_, expected, rtol=1e-9, atol=1e-9)
+    found.save(tmp_path / "model")
+    kept, given = load(tmp_path / "model").splits_, []
+    if seeded and hasattr(splitter, "split"):
+        for pair in splitter.split(X, y, groups):
+            given.append([np.sort(part[here[part] > 0]) for part in pair])
+    pairs = given if isinstance(splitter, LeaveOneOut) else unpacked(kept)
+    total, count = np.zeros(N), np.zeros(N)
+    for number, (train, test) in enumerate(pairs):
+        if given:
+            assert_array_equal(np.sort(train), given[number][0])
+            assert_array_equal(np.sort(test), given[number][1])
+        model = fixed(gamma=0.4, alpha=0.02).fit(X[train], y[train], here[train])
+        if test.size:
+            total[test] += (model.decision_function if y is LABELS else model.predict)(X[test])
+        count[test] += 1
+    with np.errstate(invalid="ignore"):
+        assert_allclose(found.heldout_prediction_, total / count, rtol=1e-9, atol=1e-9)
+
+
+def test_splits_of_reserved_folds_and_of_none() -> None:
+    few = {"gammas": [0.1, 0.5], "alphas": [0.01, 0.1]}
+    machine = LSSVRCV(metric="diagonal", metric_rows=20, max_rounds=1, **few).fit(X, NUMBERS)
+    tested = np.isfinite(machine.heldout_prediction_)
+    assert not tested.all()
+    assert_array_equal(machine.splits_ >= 0, tested)
+    assert LSSVRCV(cv="loo", **few).fit(X, NUMBERS).splits_ is None
+    assert LSSVRCV(criterion="press", **few).fit(X, NUMBERS).splits_ is None
+    assert LSSVCCV(cv=StratifiedKFold(3), **few).fit(X, LABELS).splits_.dtype == np.int8
 
 
 def test_loo_by_name_is_leave_one_out_scored_together() -> None:
@@ -95,72 +117,57 @@ def test_loo_by_name_is_leave_one_out_scored_together() -> None:
     assert r2.best_score_ == pytest.approx(1 - error / ((NUMBERS - NUMBERS.mean()) ** 2).sum())
 
 
-class TestGapKFold:
-    def test_blocks_cover_every_row_once_with_a_gap_on_both_sides(self) -> None:
-        seen = np.zeros(23, dtype=int)
-        for train, test in GapKFold(4, gap=2).split(np.zeros((23, 1))):
-            seen[test] += 1
-            assert_allclose(np.diff(test), 1)
-            distance = np.abs(train[:, None] - test[None, :]).min(axis=1)
-            assert distance.min() == 3
-            assert len(train) + len(test) >= 23 - 4
-        assert (seen == 1).all()
-
-    @pytest.mark.parametrize(
-        ("splitter", "words"),
-        [
-            (GapKFold(1), "at least 2"),
-            (GapKFold(30), "at most the number of rows"),
-            (GapKFold(2, gap=-1), "negative"),
-            (GapKFold(2, gap=20), "nothing to train on"),
-        ],
-    )
-    def test_impossible_blocks_are_named(self, splitter, words) -> None:
-        with pytest.raises(ValueError, match=words):
-            list(splitter.split(np.zeros((20, 1))))
+def test_blocks_cover_every_row_once_with_a_gap_on_both_sides() -> None:
+    seen = np.zeros(23, dtype=int)
+    for train, test in GapKFold(4, gap=2).split(np.zeros((23, 1))):
+        seen[test] += 1
+        assert_allclose(np.diff(test), 1)
+        assert np.abs(train[:, None] - test[None, :]).min() == 3
+        assert len(train) + len(test) >= 23 - 4
+    assert (seen == 1).all()
 
 
-class TestWrongSplits:
-    def of(self, cv, y=NUMBERS, labels=None):
-        return make_splits(cv, X, y, n=len(y), labels=labels)
+ONE_CLASS = np.array(["a"] * 39 + ["b"])
 
-    @pytest.mark.parametrize(
-        ("cv", "words"),
-        [
-            ("5-fold", '"loo" or a splitter'),
-            (1, "at least 2"),
-            (41, "at most the number of rows"),
-            ([(np.array([0, 0, 1]), np.array([2]))], "trains on a row twice"),
-            ([(np.array([0, 1]), np.array([1]))], "tests rows that it trains on"),
-            ([(np.array([0, 99]), np.array([1]))], "beyond the 40 rows"),
-            ([(np.array([], dtype=int), np.array([1]))], "no rows to train on"),
-            ([(np.array([1]), np.array([], dtype=int))], "no rows to test"),
-            ([], "no split"),
-        ],
-    )
-    def test_each_is_one_sentence(self, cv, words) -> None:
-        with pytest.raises(ValueError, match=words):
-            self.of(cv)
 
-    def test_a_training_part_with_one_class_is_named(self) -> None:
-        y = np.array(["a"] * 39 + ["b"])
-        for cv in ("loo", KFold(4), LeaveOneOut()):
-            with pytest.raises(ValueError, match=r"one class only \(.*'a'"):
-                self.of(cv, y, labels=y)
+@pytest.mark.parametrize(
+    ("cv", "words"),
+    [
+        ("5-fold", '"loo" or a splitter'),
+        (1, "at least 2"),
+        (41, "at most the number of rows"),
+        ([(np.array([0, 0, 1]), np.array([2]))], "trains on a row twice"),
+        ([(np.array([0, 1]), np.array([1]))], "tests rows that it trains on"),
+        ([(np.array([0, 99]), np.array([1]))], "beyond the 40 rows"),
+        ([(np.array([], dtype=int), np.array([1]))], "no rows to train on"),
+        ([(np.array([1]), np.array([], dtype=int))], "no rows to test"),
+        ([], "no split"),
+        (GapKFold(1), "at least 2"),
+        (GapKFold(41), "at most the number of rows"),
+        (GapKFold(2, gap=-1), "negative"),
+        (GapKFold(2, gap=40), "nothing to train on"),
+        *((cv, r"one class only \(.*'a'") for cv in ("loo", KFold(4), LeaveOneOut())),
+    ],
+)
+def test_wrong_splits_are_named_in_one_sentence(cv, words) -> None:
+    y = ONE_CLASS if words.startswith("one class") else None
+    with pytest.raises(ValueError, match=words):
+        make_splits(cv, X, y, n=N, labels=y)
 
-    def test_boolean_and_negative_row_numbers(self) -> None:
-        mask = np.arange(N) < 30
-        splits = self.of([(mask, ~mask), (np.arange(30), np.array([-1, -2]))])
-        assert_allclose(splits.tests[0], np.arange(30, 40))
-        assert_allclose(splits.tests[1], [39, 38])
 
-    def test_fewer_rows_of_a_class_than_folds(self) -> None:
-        y = np.array(["a"] * 37 + ["b"] * 3)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            LSSVCCV(gammas=[1.0], cv=5).fit(X, y)
-        with pytest.raises(ValueError, match="n_splits=5"):
-            LSSVCCV(gammas=[1.0], cv=5).fit(X[:8], np.array(list("aabbaabb")))
+def test_boolean_and_negative_row_numbers() -> None:
+    mask = np.arange(N) < 30
+    splits = make_splits([(mask, ~mask), (np.arange(30), np.array([-1, -2]))], X, NUMBERS, n=N)
+    assert_array_equal(splits.tests[0], np.arange(30, 40))
+    assert_array_equal(splits.tests[1], [39, 38])
+
+
+def test_fewer_rows_of_a_class_than_folds() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        LSSVCCV(gammas=[1.0], cv=5).fit(X, np.array(["a"] * 37 + ["b"] * 3))
+    with pytest.raises(ValueError, match="n_splits=5"):
+        LSSVCCV(gammas=[1.0], cv=5).fit(X[:8], np.array(list("aabbaabb")))
 
 
 def test_no_fold_of_a_long_table_is_sorted(monkeypatch) -> None:
@@ -176,3 +183,26 @@ def test_no_fold_of_a_long_table_is_sorted(monkeypatch) -> None:
         monkeypatch.setattr(np, name, partial(short, getattr(np, name)))
     machine = LSSVRCV(approximation=Nystroem(20, method="uniform"), gammas=[0.3], alphas=[0.1, 1.0])
     assert machine.fit(rows, np.sin(rows[:, 0])).conformity_scores_.shape == (n,)
+
+
+def test_rows_are_known_by_their_numbers():
+    rows = RNG.integers(-1, 2, (500, 4)) / 2.0
+    rows[rows == 0] *= -1  # a zero with a sign is a zero
+    expected = np.unique(rows + 0.0, axis=0, return_inverse=True)[1].ravel()
+    for given in (rows, csr_matrix(rows)):
+        assert len(set(zip(equal_rows(given).tolist(), expected.tolist()))) == expected.max() + 1
+        assert len(np.unique(equal_rows(given))) == expected.max() + 1
+    many = RNG.integers(0, 100, (20_000, 2)).astype(float)
+    assert len(np.unique(row_hashes(many))) == len(np.unique(many, axis=0))
+
+
+@pytest.mark.parametrize("kind", [LSSVR, LSSVRCV, SparseLSSVR, LSSVC])
+def test_the_fingerprint_has_rows_and_targets_of_the_fit(kind, tmp_path):
+    y = LABELS if kind is LSSVC else NUMBERS
+    weight = np.where(np.arange(N) < 7, 0.0, 1.0)
+    kind().fit(X, y, sample_weight=weight).save(tmp_path / "m")
+    found = load(tmp_path / "m").fingerprint_
+    assert_array_equal(found["rows"], np.arange(7, N))
+    assert_array_equal(found["hashes"], row_hashes(X[7:].astype(np.float32), np.float32))
+    numbers = np.where(y[7:] == "yes", 1.0, -1.0) if kind is LSSVC else NUMBERS[7:]
+    assert_allclose(found["targets"][:, 0], numbers, rtol=1e-12)

@@ -70,25 +70,20 @@ def test_they_are_the_models_of_literal_refits(splitter, weighted):
             np.testing.assert_allclose(found[:, number], again.predict(NEW), rtol=0, atol=1e-8)
 
 
-def test_a_refit_with_the_true_kernel_has_folds_of_its_own():
-    model = fitted(LSSVRCV, y, approximation=Nystroem(8), refit="exact")
-    found = model.fold_models_.predict(X)
-    for number, (train, test) in enumerate(splits_of("five")):
-        again = LSSVR(gamma=model.gamma_, alpha=model.alpha_).fit(X[train], y[train])
-        np.testing.assert_allclose(found[:, number, 0], again.predict(X), rtol=0, atol=1e-8)
-        residual = np.abs(y[test] - again.predict(X[test]))
-        np.testing.assert_allclose(model.conformity_scores_[test], residual, rtol=0, atol=1e-8)
-
-
-@pytest.mark.parametrize("approximation", [Grid(), Circulant(negative="clip")])
-def test_structured_matrices_are_fitted_again(approximation):
-    model = fitted(LSSVRCV, y, approximation=approximation, refit="same")
+@pytest.mark.parametrize(
+    ("approximation", "refit"),
+    [(Nystroem(8), "exact"), (Grid(), "same"), (Circulant(negative="clip"), "same")],
+    ids=["true kernel", "grid", "circulant"],
+)
+def test_what_keeps_no_folds_is_fitted_again(approximation, refit):
+    model = fitted(LSSVRCV, y, approximation=approximation, refit=refit)
     every = model.fold_models_.predict(X)
     for number, (train, test) in enumerate(splits_of("five")):
         residual = np.abs(y[test] - every[test, number, 0])
-        np.testing.assert_allclose(model.conformity_scores_[test], residual, rtol=0, atol=1e-10)
-        if isinstance(approximation, Grid):
-            again = LSSVR(gamma=model.gamma_, alpha=model.alpha_, approximation=approximation)
+        np.testing.assert_allclose(model.conformity_scores_[test], residual, rtol=0, atol=1e-8)
+        if not isinstance(approximation, Circulant):
+            way = "exact" if refit == "exact" else approximation
+            again = LSSVR(gamma=model.gamma_, alpha=model.alpha_, approximation=way)
             again.fit(X[train], y[train])
             np.testing.assert_allclose(every[:, number, 0], again.predict(X), rtol=0, atol=1e-8)
 
@@ -137,17 +132,16 @@ def test_blends_of_families_and_metrics(splitter):
 
 
 @pytest.mark.parametrize("splitter", SPLITTERS)
-@pytest.mark.parametrize("cls", [LSSVRCV, KernelRidgeCV])
 @pytest.mark.parametrize("training", ["factors", "sums"])
-def test_they_predict_what_the_search_held_out(cls, splitter, training, monkeypatch):
+def test_they_predict_what_the_search_held_out(splitter, training, monkeypatch):
     ways = [Exact(), Nystroem(15), Nystroem(12, predict="rows")]
     if training == "sums":  # as of many rows: Gram matrices of groups are subtracted
         ways = [Nystroem(15)]
         for name in ("basis.ridge._WORK", "approximations.nystroem._SMALL_WORK"):
             monkeypatch.setattr(f"onefold.{name}", 0)
         monkeypatch.setattr("onefold.approximations.nystroem._MEDIUM_WORK", 0)
-    for approximation in ways:
-        for targets in (y, Y):
+    for cls, targets in ((LSSVRCV, y), (KernelRidgeCV, Y)):
+        for approximation in ways:
             model = fitted(cls, targets, splitter, approximation=approximation, refit="same")
             found = heldout_by_folds(model, splitter)
             np.testing.assert_allclose(found, model.heldout_prediction_, rtol=0, atol=1e-7)

@@ -5,6 +5,7 @@ import time
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import TimeSeriesSplit
@@ -82,30 +83,24 @@ def test_jackknife_asks_for_memory_first(monkeypatch):
 
 
 def test_frames_give_frames():
-    pandas = pytest.importorskip("pandas")
-    polars = pytest.importorskip("polars")
-    names = ["a", "b", "c"]
-    table, new = pandas.DataFrame(X, columns=names), pandas.DataFrame(NEW, columns=names)
-    new.index = [f"row {i}" for i in range(7)]
-    model = LSSVRCV(**GRID).fit(table, y)
+    polars, names = pytest.importorskip("polars"), ["a", "b", "c"]
+    new = pd.DataFrame(NEW, columns=names, index=[f"row {i}" for i in range(7)])
+    one, both = (LSSVRCV(**GRID).fit(pd.DataFrame(X, columns=names), targets) for targets in (y, Y))
     expected = LSSVRCV(**GRID).fit(X, y).predict_interval(NEW)
-    found = model.predict_interval(new)
-    assert list(found.columns) == ["lower", "upper"]
-    assert found.index.equals(new.index)
-    np.testing.assert_allclose(found.to_numpy(), expected, rtol=0, atol=1e-12)
-    quantiles = model.predict_quantiles(new, [0.05, 0.5])
-    assert list(quantiles.columns) == ["0.05", "0.5"]
-    assert quantiles.index.equals(new.index)
-    frame = model.predict_interval(polars.DataFrame(NEW, schema=names))
+    for found, columns in (
+        (one.predict_interval(new), ["lower", "upper"]),
+        (one.predict_quantiles(new, [0.05, 0.5]), ["0.05", "0.5"]),
+        (both.predict_interval(new), ["lower_0", "upper_0", "lower_1", "upper_1"]),
+    ):
+        assert list(found.columns) == columns
+        assert found.index.equals(new.index)
+    values = found.to_numpy().reshape(7, 2, 2)
+    np.testing.assert_array_equal(values, both.predict_interval(new.to_numpy()))
+    frame = one.predict_interval(polars.DataFrame(NEW, schema=names))
     assert isinstance(frame, polars.DataFrame)
-    assert frame.columns == ["lower", "upper"]
-    np.testing.assert_allclose(frame.to_numpy(), expected, rtol=0, atol=1e-12)
-    both = LSSVRCV(**GRID).fit(table, Y)
-    found = both.predict_interval(new)
-    assert list(found.columns) == ["lower_0", "upper_0", "lower_1", "upper_1"]
-    np.testing.assert_array_equal(
-        found.to_numpy().reshape(7, 2, 2), both.predict_interval(new.to_numpy())
-    )
+    for found in (one.predict_interval(new), frame):
+        assert list(found.columns) == ["lower", "upper"]
+        np.testing.assert_allclose(found.to_numpy(), expected, rtol=0, atol=1e-12)
 
 
 def test_torch_rows_and_a_device():

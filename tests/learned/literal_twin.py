@@ -1,8 +1,9 @@
-r"""Metrics and folds from their definitions: every fold learns, fits and predicts by itself.
+r"""Metrics, folds, rounds, paths and choices from their definitions, and a search beside them.
 
-All three families are k = exp(−w D / D̄) with D the squared distance (rbf), the distance (matern ½) or
-the weighted sum of absolute differences (laplacian) in the metric M, and D̄ its weighted mean over pairs
-of the rows that the metric was learned from. Nothing here is shared with the library.
+Every fold learns, fits and predicts by itself. All three families are k = exp(−w D / D̄) with D the
+squared distance (rbf), the distance (matern ½) or the weighted sum of absolute differences (laplacian)
+in the metric M, and D̄ its weighted mean over pairs of the rows that the metric was learned from. Shared
+with the library are the numbers that a search is tuned with, and nothing else.
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.testing import assert_allclose
+from scipy.optimize import nnls
+
+from onefold.search.metric import CROSS, FINER
 
 FLOOR = 1e-6
 
@@ -107,31 +112,53 @@ class Data:
     def __post_init__(self) -> None:
         self.weights = np.ones(len(self.X)) if self.v is None else self.v
 
-    def squares(self, predictions: Any, rows: Any) -> Any:
+    def squares(self, predictions: Any, rows: Any = slice(None)) -> Any:
         """Of the rows: the sum of squares over the targets."""
         return np.sum((predictions - self.Y[rows]) ** 2, axis=1)
 
-    def errors(self, predictions: Any, rows: Any) -> Any:
+    def errors(self, predictions: Any, rows: Any = slice(None)) -> Any:
         """Of the rows: 0 or 1."""
         if self.Y.shape[1] == 1:
             return ((predictions > 0) != (self.Y[rows] > 0))[:, 0] * 1.0
         return (predictions.argmax(axis=1) != self.Y[rows].argmax(axis=1)) * 1.0
 
-    def cell(self, spaces: Any, width: float, alpha: float) -> tuple[Any, float, Any]:
-        """Scores of every split, the rank, the mean held-out prediction of every row, by refits."""
-        scores, ranks = [], []
+    def paired(self, d: Any) -> tuple[float, float]:
+        """The mean of differences over the rows that have one, and its standard error."""
+        d, v = d[np.isfinite(d)], self.weights[np.isfinite(d)]
+        mean = np.average(d, weights=v)
+        return mean, np.sqrt(np.sum((v * (d - mean)) ** 2)) / v.sum()
+
+    def scores(self, of_splits: Any, labels: bool) -> Any:
+        """The criterion of every split for predictions of its test rows."""
+        found = []
+        for values, (_, test) in zip(of_splits, self.splits, strict=True):
+            losses = (
+                self.errors(values, test) if labels else self.squares(values, test) / self.Y.shape[1]
+            )
+            found.append(-np.average(losses, weights=self.weights[test]))
+        return np.array(found)
+
+    def mean_of(self, parts: Any, of_parts: Any) -> Any:
+        """The mean prediction of every row; NaN where there is none."""
         total, count = np.zeros(self.Y.shape), np.zeros((len(self.X), 1))
-        for (train, test), space in zip(self.splits, spaces, strict=True):
-            model = self.fit(space, width, alpha, train)
-            predicted, v = model(self.X[test]), self.weights[test]
-            mean = np.average(self.squares(predicted, test) / self.Y.shape[1], weights=v)
-            wrong = np.average(self.errors(predicted, test), weights=v)
-            ranks.append(-mean)
-            scores.append(-wrong if self.labels else -mean)
-            np.add.at(total, test, predicted)
-            np.add.at(count, test, 1)
+        for rows, values in zip(parts, of_parts, strict=True):
+            np.add.at(total, rows, values)
+            np.add.at(count, rows, 1)
         with np.errstate(invalid="ignore"):
-            return np.array(scores), float(np.mean(ranks)), total / count
+            return total / count
+
+    @property
+    def tests(self) -> list[Any]:
+        return [test for _, test in self.splits]
+
+    def cell(self, spaces: Any, width: float, alpha: float) -> tuple[Any, float, Any, Any]:
+        """Scores, rank, mean held-out predictions of the rows, and those of the splits, by refits."""
+        made = [
+            self.fit(space, width, alpha, train)(self.X[test])
+            for (train, test), space in zip(self.splits, spaces, strict=True)
+        ]
+        rank = float(self.scores(made, False).mean())
+        return self.scores(made, self.labels), rank, self.mean_of(self.tests, made), made
 
     def fit(self, space: Space, width: float, alpha: float, rows: Any) -> Fit:
         part = self.X[rows], self.Y[rows], self.weights[rows]
@@ -139,3 +166,258 @@ class Data:
 
     def space(self, family: str, M: Any, rows: Any) -> Space:
         return Space.of(family, M, self.X[rows], self.weights[rows], self.draws.get("pairs"))
+
+
+# -- the search --------------------------------------------------------------------------------------
+GAIN, ORDER = 0.005, ("none", "diagonal", "full")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A tried cell: its names, scores, rank, held-out predictions, the space of the final model."""
+
+    family: str
+    metric: str
+    round: int
+    width: float
+    alpha: float
+    scores: Any
+    rank: float
+    heldout: Any
+    of_splits: Any
+    whole: Space
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.family, self.metric, self.round, round(self.width, 10), self.alpha
+
+    @property
+    def score(self) -> float:
+        return float(self.scores.mean())
+
+    @property
+    def complexity(self) -> tuple[int, int]:
+        return self.round, ORDER.index(self.metric)
+
+
+def best(cells: Any) -> Cell:
+    """The best rank; ties go to the largest width, then to the largest ridge."""
+    top = max(cell.rank for cell in cells)
+    tied = [cell for cell in cells if cell.rank >= top - 1e-11 * abs(top)]
+    return max(tied, key=lambda cell: (cell.width, cell.alpha))
+
+
+def next_space(data: Data, leader: Cell, kind: str, space: Space, rows: Any) -> Space:
+    """What the model of these rows at the leader's width and ridge suggests."""
+    model = data.fit(space, leader.width, leader.alpha, rows)
+    draw = data.draws.get("gradients")
+    at = None if draw is None else draw(len(rows), leader.round)
+    M = learned(model, data.X[rows], data.weights[rows], kind, at)
+    return data.space(leader.family, M, rows)
+
+
+@dataclass(frozen=True)
+class Spaces:
+    """The space of all rows, and that of each part."""
+
+    whole: Space
+    parts: list[Space]
+
+    @classmethod
+    def first(cls, data: Data, family: str) -> Spaces:
+        """The family as it is; no target is seen, so that all rows may have a say in its width."""
+        whole = data.space(family, np.eye(data.X.shape[1]), np.arange(len(data.X)))
+        return cls(whole, [whole] * len(data.splits))
+
+    def after(self, data: Data, leader: Cell, kind: str) -> Spaces:
+        """Each part's next one from the rows that it trains on."""
+        pairs = zip(self.parts, data.splits, strict=True)
+        parts = [next_space(data, leader, kind, space, train) for space, (train, _) in pairs]
+        if not data.whole:
+            return Spaces(parts[0], parts)
+        return Spaces(next_space(data, leader, kind, self.whole, np.arange(len(data.X))), parts)
+
+    def cells(self, data: Data, kind: str, number: int, wanted: Any) -> list[Cell]:
+        """A round tried at every (width, ridge) wanted."""
+        names = self.whole.family, kind if number else "none", number
+        return [Cell(*names, w, a, *data.cell(self.parts, w, a), self.whole) for w, a in wanted]
+
+
+def cross(width: float, alpha: float, alphas: Any, factors: Any = CROSS) -> list[tuple[float, float]]:
+    """The width times all factors at the ridge, and itself at the neighbouring ridges too."""
+    alphas = np.sort(alphas)
+    place = int(np.flatnonzero(alphas == alpha)[0])
+    near = alphas[max(0, place - 1) : place + 2]
+    return [(width * f, a) for f in factors for a in (near if f == 1 else [alpha])]
+
+
+def rounds(data: Data, family: str, kind: str, widths: Any, alphas: Any, max_rounds: int) -> list[Cell]:
+    """Every cell of a track: each fold's metric from the rows that the fold trains on.
+
+    Where validation rows score the others, round 0 has every other ridge.
+    """
+    spaces = Spaces.first(data, family)
+    tried: list[Cell] = []
+    losses: list[float] = []
+    wanted = [(w, a) for w in widths for a in (alphas if data.whole else alphas[::2])]
+    for number in range(max_rounds + 1):
+        cells = spaces.cells(data, kind, number, wanted)
+        tried += cells
+        leader = best(cells)
+        losses.append(-leader.rank)
+        ended = number > 0 and losses[-1] > (1 - GAIN) * min(losses[:-1])
+        if ended or number == max_rounds:
+            break
+        spaces = spaces.after(data, leader, kind)
+        wanted = cross(leader.width, leader.alpha, alphas)
+    return tried
+
+
+def path(cells: list[Cell], data: Data) -> list[Cell]:
+    """The best cells of a track up to its best round, or round 0 where that is as good."""
+    found = leaders(cells)
+    rivals = {one.round: one for one in (found[0], best(found))}
+    return found[: choice(list(rivals.values()), data).round + 1]
+
+
+def replay(data: Data, kind: str, went: list[Cell], alphas: Any) -> list[Cell]:
+    """A second pass of a path on other rows: its last round, tried around its last cell.
+
+    All rounds are repeated; or the last alone, from the metric that the path had come to.
+    """
+    spaces, steps = Spaces.first(data, went[0].family), went[:-1]
+    if steps and not data.whole:
+        spaces, steps = Spaces(went[-2].whole, [went[-2].whole]), went[-2:-1]
+    for cell in steps:
+        spaces = spaces.after(data, cell, kind)
+    last = went[-1]
+    return spaces.cells(data, kind, last.round, cross(last.width, last.alpha, alphas, FINER))
+
+
+def leaders(cells: Any) -> list[Cell]:
+    """The best cell of every family, kind of metric and round."""
+    groups: dict[Any, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault((cell.family, cell.metric, cell.round), []).append(cell)
+    return [best(group) for group in groups.values()]
+
+
+def choice(found: Any, data: Data) -> Cell:
+    """The simplest leader within a standard error, paired over rows, of the best one."""
+    top = best(found)
+    tied = [top]
+    for cell in found:
+        mean, noise = data.paired(data.squares(cell.heldout) - data.squares(top.heldout))
+        if cell.complexity < top.complexity and mean <= noise:
+            tied.append(cell)
+    return min(tied, key=lambda cell: (cell.complexity, -cell.rank))
+
+
+def beats_constant(heldout: Any, data: Data) -> bool:
+    """Whether a classifier's predictions have smaller squares than a constant, by more than noise."""
+    means = [np.average(data.Y[train], axis=0, weights=data.weights[train]) for train, _ in data.splits]
+    constant = data.mean_of(data.tests, means)
+    mean, noise = data.paired(data.squares(constant) - data.squares(heldout))
+    return not data.labels or mean > noise
+
+
+def choice_of_all(cells: list[Cell], data: Data) -> Cell:
+    """The choice; the flattest of the simplest cells where a constant predicts classes as well."""
+    chosen = choice(leaders(cells), data)
+    if beats_constant(chosen.heldout, data):
+        return chosen
+    least = min(cell.complexity for cell in cells)
+    simple = [cell for cell in cells if cell.complexity == least]
+    return max(simple, key=lambda cell: (cell.alpha, -cell.width))
+
+
+def blend_weights(H: Any, data: Data, rows: Any) -> tuple[Any, Any]:
+    """Least squares with weights ≥ 0 and a free intercept, as one dense problem: b = b₊ − b₋."""
+    Y, root = data.Y[rows], np.repeat(np.sqrt(data.weights[rows]), data.Y.shape[1])
+    columns = [h.ravel() for h in H[:, rows]]
+    for unit in np.eye(Y.shape[1]) if data.intercept else ():
+        column = np.outer(np.ones(len(Y)), unit).ravel()
+        columns += [column, -column]
+    found, _ = nnls(np.array(columns).T * root[:, None], Y.ravel() * root, maxiter=10_000)
+    b = found[len(H) :].reshape(-1, 2)
+    return found[: len(H)], b[:, 0] - b[:, 1] if data.intercept else np.zeros(Y.shape[1])
+
+
+def blend(cells: list[Cell], chosen: Cell, data: Data) -> tuple[dict[Any, float], Any, Any, float]:
+    """Weights by key, the intercept, honest held-out predictions and their score; or the chosen one."""
+    alone = {chosen.key: 1.0}, np.zeros(data.Y.shape[1]), chosen.heldout, chosen.score
+    groups = leaders(cells)
+    H = np.stack([one.heldout for one in groups])
+    tested = np.flatnonzero(np.isfinite(H).all(axis=(0, 2)))
+    folds = data.tests if len(data.splits) > 1 else [np.sort(data.tests[0])[i::5] for i in range(5)]
+    if any(np.isin(tested, fold).all() for fold in folds):
+        return alone
+    made, of_splits = [], []
+    for number, fold in enumerate(folds):
+        w, b = blend_weights(H, data, np.setdiff1d(tested, fold))
+        made.append(np.einsum("g,git->it", w, H[:, np.unique(fold)]) + b)
+        if len(data.splits) > 1:
+            values = np.stack([one.of_splits[number] for one in groups])
+            of_splits.append(np.einsum("g,git->it", w, values) + b)
+    honest = data.mean_of([np.unique(fold) for fold in folds], made)
+    scores = data.scores(of_splits or [honest[test] for test in data.tests], data.labels)
+    if data.labels:
+        known = np.where(np.isfinite(honest).all(axis=1), 0.0, np.nan)
+        fall, noise = data.paired(data.errors(honest) - data.errors(chosen.heldout) + known)
+    else:
+        d = chosen.scores - scores
+        fall, noise = d.mean(), d.std(ddof=min(1, d.size - 1)) / np.sqrt(d.size)
+    losses = [np.nansum(data.weights * data.squares(one)) for one in (honest, chosen.heldout)]
+    w, _ = blend_weights(H, data, tested)
+    kept = np.flatnonzero(w > 0.01 * w.sum())
+    if losses[0] >= losses[1] or fall > noise or not kept.size or not beats_constant(honest, data):
+        return alone
+    w, b = blend_weights(H[kept], data, tested)
+    return {groups[i].key: one for i, one in zip(kept, w) if one > 0}, b, honest, float(scores.mean())
+
+
+# -- a fitted search beside what the twin found ------------------------------------------------------
+
+
+def key_of(names: Any) -> tuple[Any, ...]:
+    """A cell's names as the twin has them."""
+    first = [names[name] for name in ("kernel", "metric", "round")]
+    return (*first, round(names["gamma"], 10), names["alpha"])
+
+
+def same_search(
+    model: Any, cells: list[Cell], data: Data, new: Any, history: list[tuple[Cell, int]]
+) -> Cell:
+    """The cells tried, their scores, the choice or the blend, held-out predictions, the final model.
+
+    `history` are the best cells of all groups where metrics were learned, and from how many rows.
+    """
+    table, known = model.cv_results_, {cell.key: cell for cell in cells}
+    found = [key_of(names) for names in table["params"]]
+    assert sorted(found) == sorted(known)
+    for place, key in enumerate(found):
+        scores = [table[f"split{i}_test_score"][place] for i in range(len(data.splits))]
+        assert_allclose(scores, known[key].scores, rtol=1e-8, atol=1e-10, err_msg=str(key))
+    noted = [(*key_of(one), one["rows"], one["score"]) for one in model.metric_history_]
+    wanted = {(*cell.key, rows): cell.score for cell, rows in history}  # tracks share their round 0
+    assert sorted(one[:-1] for one in noted) == sorted(wanted)
+    expected = [wanted[one[:-1]] for one in noted]
+    assert_allclose([one[-1] for one in noted], expected, rtol=1e-8, atol=1e-12)
+    chosen = choice_of_all(cells, data)
+    assert found[model.best_index_] == chosen.key
+    assert_allclose(model.best_score_, chosen.score, rtol=1e-8, atol=1e-12)
+    weights, b, heldout, score = {chosen.key: 1.0}, 0.0, chosen.heldout, chosen.score
+    if model.blend:
+        weights, b, heldout, score = blend(cells, chosen, data)
+        members = {key_of(one): one["weight"] for one in model.blend_}
+        assert members.keys() == weights.keys()
+        assert list(members.values()) == sorted(members.values(), reverse=True)
+        assert_allclose([members[key] for key in weights], list(weights.values()), rtol=1e-5, atol=1e-7)
+        assert_allclose(model.blend_score_, score, rtol=1e-6, atol=1e-12)
+    rtol, every = 1e-6 if model.blend else 1e-8, np.arange(len(data.X))
+    values = model.heldout_prediction_.reshape(len(data.X), -1)
+    assert_allclose(values, heldout, rtol=rtol, atol=10 * rtol)
+    members = [(w, known[key]) for key, w in weights.items()]
+    final = sum(w * data.fit(one.whole, one.width, one.alpha, every)(new) for w, one in members) + b
+    assert_allclose(model.expansion_.predict(new), final, rtol=rtol, atol=10 * rtol)
+    return chosen

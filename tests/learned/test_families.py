@@ -1,7 +1,6 @@
-"""Several kernels in one search: the scores of GridSearchCV, one table, the simplest of equals."""
+"""Several kernels in one search: the scores of GridSearchCV, one table, noise, and the ends of grids."""
 
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,15 +8,10 @@ from numpy.testing import assert_allclose
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, StratifiedKFold
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
-from onefold.approximations import Problem
-from onefold.criteria import ErrorRate, SquaredError, Task
-from onefold.heldout import Splits
 from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 from onefold.search import GridEdgeWarning
-from onefold.search.choice import Leader, choose, paired_difference
-from onefold.search.evaluation import Candidate, Evaluation
+from onefold.search.choice import paired_difference
 from onefold.search.ledger import edges
-from tests.search.ledgers import empty_ledger
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 RNG = np.random.default_rng(12)
@@ -100,137 +94,54 @@ def test_kernels_of_any_kind_side_by_side() -> None:
         assert np.isfinite(model.cv_results_[name]).all()
 
 
-@pytest.mark.parametrize(
-    ("kernel", "words"),
-    [
-        ([], "empty list"),
-        (["rbf", "precomputed"], "cannot be one of several"),
-        (["rbf", "best"], "best"),
-        (["rbf", 3], "kernel"),
-    ],
-)
-def test_lists_that_make_no_sense(kernel, words) -> None:
-    with pytest.raises((ValueError, TypeError), match=words):
-        LSSVRCV(kernel).fit(X, Y)
-
-
-# -- the rule of choice, by hand: rows few enough for losses that are written down -------------------
-
-
-def leaders_of(predictions, groups, scoring, scores):
-    """Leaders with these predictions and the ledger of their scores."""
-    params = [{"kernel": k, "metric": m, "round": r, "gamma": 1.0} for k, m, r in groups]
-    ledger, leaders = empty_ledger(params, [0.1, 1.0], 1), []
-    for i, names in enumerate(params):
-        ledger.append(Evaluation(i, np.array([1]), np.array([[scores[i]]]), 0.0, None, {}))
-        candidate = Candidate(SimpleNamespace(), RBF(1.0), names)
-        leaders.append(Leader(candidate, i, 1, 1.0, np.asarray(predictions[i])[:, None]))
-    return leaders, scoring, ledger
-
-
-def picked(losses, groups, weight=None):
-    """The place of the choice among leaders whose squared errors are `losses` (leaders, rows)."""
-    losses = np.asarray(losses, dtype=float)
-    n, v = losses.shape[1], 1.0 if weight is None else weight
-    problem, rows = Problem(np.zeros((n, 1)), np.zeros((n, 1)), None, True), [np.arange(n)]
-    task = Task(problem.X, np.zeros(n), None, weight)
-    scoring = SquaredError().start(problem, task, Splits(n, rows, rows))
-    scores = -(losses * v).sum(axis=1) / np.sum(v * np.ones(n))
-    found = leaders_of(np.sqrt(losses), groups, scoring, scores)
-    return found[0].index(choose(*found))
-
-
-PLAIN, FIRST, THIRD = ("rbf", "none", 0), ("rbf", "full", 1), ("rbf", "full", 3)
-MATERN, LAPLACIAN, DIAGONAL = ("matern12", "none", 0), ("laplacian", "none", 0), ("rbf", "diagonal", 1)
-BEST, NEAR, NEARER = [1, 2, 1, 1], [5, 0, 2, 2], [4, 0, 2, 1.5]
-HARDLY = np.array([1.0, 1e-3, 3.0, 3.0])  # the row that speaks for the simple one hardly counts
-
-
-@pytest.mark.parametrize(
-    ("losses", "groups", "weight", "chosen"),
-    [
-        # d = (3, -1, 1, 1): mean 1, standard error √(4+4+0+0)/4 = 0.707 < 1: the later round wins.
-        ([[4, 1, 2, 2], BEST], [PLAIN, FIRST], None, 1),
-        # d = (4, -2, 1, 1): the same mean, standard error √(9+9)/4 = 1.06 > 1: noise.
-        ([NEAR, BEST], [PLAIN, FIRST], None, 0),
-        ([NEAR, BEST], [PLAIN, FIRST], HARDLY, 1),
-        # Of several within the noise the simplest, then the best.
-        ([NEAR, NEARER, BEST], [PLAIN, FIRST, THIRD], None, 0),
-        ([NEAR, NEARER, BEST], [PLAIN, MATERN, THIRD], None, 1),
-        ([NEARER, NEAR, BEST], [FIRST, ("matern12", "diagonal", 1), THIRD], None, 1),
-        ([[9] * 4, [8] * 4, BEST], [PLAIN, FIRST, THIRD], None, 2),
-        # The best is never left for an equally simple or a later one.
-        ([NEAR, BEST], [LAPLACIAN, PLAIN], None, 1),
-        ([NEAR, BEST], [THIRD, PLAIN], None, 1),
-        # Equal scores go to the simplest.
-        ([BEST] * 3, [THIRD, PLAIN, FIRST], None, 1),
-        ([BEST] * 3, [FIRST, DIAGONAL, THIRD], None, 1),
-    ],
-)
-def test_the_simplest_within_the_noise_of_the_best(losses, groups, weight, chosen) -> None:
-    assert picked(losses, groups, weight) == chosen
+# -- noise, and the end of a grid ----------------------------------------------------------------------
+BEST, NEAR, HARDLY = [1, 2, 1, 1], [5, 0, 2, 2], np.array([1.0, 1e-3, 3.0, 3.0])
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-150, 1.0, 1e150, 1e300])
 def test_paired_differences(size) -> None:
-    one, two, d = size * np.array(NEAR), size * np.array(BEST), np.array([4.0, -2.0, 1.0, 1.0])
-    for weight, v in ((None, np.ones(4)), (HARDLY, HARDLY)):
-        mean, error = paired_difference(one, two, weight)
+    """Of rows that were tested in both."""
+    one, two = size * np.array([*NEAR, np.nan]), size * np.array([*BEST, 3.0])
+    d = np.array([4.0, -2.0, 1.0, 1.0])
+    for v in (np.ones(4), HARDLY):
+        mean, error = paired_difference(one, two, np.append(v, 7.0))
         assert_allclose(mean, size * (v @ d / v.sum()))
         literal = np.sqrt(np.sum(v**2 * (d - v @ d / v.sum()) ** 2)) / v.sum()
         assert_allclose(error, size * literal, rtol=1e-12)
-
-
-def test_rows_that_were_not_tested_do_not_count() -> None:
-    one, two = np.array([5.0, np.nan, 2.0]), np.array([1.0, 3.0, 2.0])
-    assert_allclose(paired_difference(one, two, None), (2.0, np.sqrt(2)))
     assert paired_difference(one * np.nan, two, None) == (0.0, 0.0)
 
 
-def test_a_classifier_counts_errors() -> None:
-    """Squared errors would say the opposite."""
-    truth = np.array([1.0, 1.0, -1.0, -1.0])
-    problem, rows = Problem(np.zeros((4, 1)), truth[:, None], None, True), [np.arange(4)]
-    task = Task(problem.X, truth > 0, np.array([False, True]))
-    scoring = ErrorRate().start(problem, task, Splits(4, rows, rows))
-    found = leaders_of([9 * truth, truth], [PLAIN, FIRST], scoring, [0.0, 0.0])
-    assert choose(*found) is found[0][0]
-
-
-# -- the end of a grid -------------------------------------------------------------------------------
-
-
-def table(cells):
-    """Results of cells (kernel, metric, round, gamma, alpha, score)."""
-    names = ("kernel", "metric", "round", "gamma", "alpha")
-    columns = {
-        f"param_{name}": np.ma.MaskedArray([one[i] for one in cells]) for i, name in enumerate(names)
-    }
-    return columns | {"mean_test_score": np.array([one[5] for one in cells])}
-
-
-END = [
-    *(("rbf", "none", 0, g, 1.0, -abs(g - 0.1)) for g in (0.1, 1.0, 10.0)),
-    *(("laplacian", "none", 0, g, 1.0, 0.0) for g in (0.1, 1.0, 10.0)),
-]
-FLAT = [
-    *(("rbf", "none", 0, g, 1.0, s) for g, s in ((0.1, 1.0), (1.0, 1.0), (10.0, 0.0))),
-    *(("laplacian", "none", 0, g, 1.0, -g) for g in (0.1, 1.0, 10.0)),
-]
-LATER = [  # widths of later rounds have no end, but ridges do
-    *(("rbf", "none", 0, 1.0, a, -1.0) for a in (0.01, 0.1, 1.0)),
-    *(("rbf", "full", 1, g, 0.01, -g) for g in (0.5, 1.0, 2.0)),
-    ("rbf", "full", 1, 0.5, 0.1, -0.9),
-]
-ALONE = [(k, "full", 1, g, g, -g) for k, g in (("rbf", 0.1), ("matern12", 0.3), ("laplacian", 1.0))]
+WIDTHS_OF, FLAT = (0.1, 1.0, 10.0), ((0.1, 1.0), (1.0, 1.0), (10.0, 0.0))
+PLAIN_OTHER = [("laplacian", 0, g, 1.0, -g) for g in WIDTHS_OF]
 
 
 @pytest.mark.parametrize(
-    ("cells", "best", "ends"),
-    [(END, 0, ["smallest gamma"]), (FLAT, 0, []), (LATER, 3, ["smallest alpha"]), (ALONE, 0, [])],
+    ("cells", "best", "ends"),  # cells: kernel, round, gamma, alpha, score
+    [
+        ([*(("rbf", 0, g, 1.0, -abs(g - 0.1)) for g in WIDTHS_OF), *PLAIN_OTHER], 0, ["smallest gamma"]),
+        ([*(("rbf", 0, g, 1.0, s) for g, s in FLAT), *PLAIN_OTHER], 0, []),
+        (  # widths of later rounds have no end, but ridges do
+            [("rbf", 0, 1.0, a, -1.0) for a in (0.01, 0.1, 1.0)]
+            + [("rbf", 1, g, 0.01, -g) for g in (0.5, 1.0, 2.0)]
+            + [("rbf", 1, 0.5, 0.1, -0.9)],
+            3,
+            ["smallest alpha"],
+        ),
+        ([(k, 1, g, g, -g) for k, g in (("rbf", 0.1), ("matern12", 0.3), ("laplacian", 1.0))], 0, []),
+        # A family without a width ends with its own ridges.
+        (
+            [("linear", 0, np.nan, a, a) for a in (1e-6, 1e-5, 1e-4)] + [("rbf", 0, 9.0, 1e-5, 0.0)],
+            2,
+            ["largest alpha"],
+        ),
+    ],
 )
 def test_the_end_of_a_grid_is_looked_for_within_a_family(cells, best, ends) -> None:
-    assert edges(table(cells), best) == ends
+    columns = [
+        np.ma.masked_invalid(one) if k == 2 else np.array(one) for k, one in enumerate(zip(*cells))
+    ]
+    names = ("param_kernel", "param_round", "param_gamma", "param_alpha", "mean_test_score")
+    assert edges(dict(zip(names, columns)), best) == ends
 
 
 def test_one_cell_of_each_track_has_no_end_to_warn_of() -> None:

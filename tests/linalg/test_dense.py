@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
-from onefold import LSSVR
-from onefold.linalg import free_memory_of, to_numpy
+from onefold import LSSVR, linalg
+from onefold.linalg import free_memory_of, host_array, to_numpy
 from onefold.linalg.dense import add_gram, invert_lower, mirror, solve_positive
 
 LIBRARIES = ["numpy", "torch", "array_api_strict"]
@@ -19,25 +19,15 @@ def matrices(count: int = 3, n: int = 20) -> np.ndarray:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_positive_definite_systems_alone_and_in_stacks(library) -> None:
+def test_systems_alone_and_in_stacks_where_an_indefinite_one_gives_nan(library) -> None:
     xp = pytest.importorskip(library)
     A, B = matrices(), np.random.default_rng(1).standard_normal((3, 20, 2))
     expected = np.linalg.solve(A, B)
-    assert_allclose(to_numpy(solve_positive(xp.asarray(A), xp.asarray(B))), expected, rtol=1e-10)
-    assert_allclose(
-        to_numpy(solve_positive(xp.asarray(A[0]), xp.asarray(B[0]))), expected[0], rtol=1e-10
-    )
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_an_indefinite_matrix_gives_nan_and_leaves_the_others_alone(library) -> None:
-    xp = pytest.importorskip(library)
-    A, B = matrices(), np.ones((3, 20, 1))
     A[1, 4, 4] = -1.0
-    found = to_numpy(solve_positive(xp.asarray(A), xp.asarray(B)))
-    assert np.isnan(found[1]).all()
-    assert_allclose(found[[0, 2]], np.linalg.solve(A, B)[[0, 2]], rtol=1e-10)
-    assert np.isnan(to_numpy(solve_positive(xp.asarray(A[1]), xp.asarray(B[1])))).all()
+    expected[1] = np.nan
+    assert_allclose(to_numpy(solve_positive(xp.asarray(A), xp.asarray(B))), expected, rtol=1e-10)
+    for one, b, wanted in zip(A, B, expected):
+        assert_allclose(to_numpy(solve_positive(xp.asarray(one), xp.asarray(b))), wanted, rtol=1e-10)
 
 
 def test_a_triangle_with_a_zero_on_its_diagonal_is_refused() -> None:
@@ -66,3 +56,25 @@ def test_a_gram_matrix_is_added_or_begun(library, fresh) -> None:
     total = xp.asarray(start.copy())
     add_gram(total, xp.asarray(tile), fresh=fresh)
     assert_allclose(to_numpy(mirror(total)), tile.T @ tile + (0 if fresh else start), atol=1e-13)
+
+
+@pytest.mark.parametrize("given", [["a"], np.array([1j])])
+def test_what_is_no_real_number_does_not_come_to_the_host(given) -> None:
+    with pytest.raises(TypeError):
+        host_array(given)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_parts_are_those_of_numpy(library) -> None:
+    xp, rows = pytest.importorskip(library), np.array([3, 0, 2, 1])
+    A, placed = np.arange(24.0).reshape(2, 4, 3), np.zeros((6, 3))
+    there, changed = xp.asarray(A.copy()), A[0].T.copy()
+    for index in (rows, rows.reshape(2, 2), linalg.like_index(rows, there)):
+        assert_array_equal(to_numpy(linalg.take_rows(there[0, ...], index)), A[0][to_numpy(index)])
+    for values in (xp.asarray(np.full((3, 2), -1.0)), None):
+        changed[:, [3, 1]] = 0.0 if values is None else -1.0
+        found = linalg.with_columns(there[0, ...].T, np.array([3, 1]), values)
+        assert_array_equal(to_numpy(found), changed)
+    placed[rows + 1] = A[0]
+    assert_array_equal(to_numpy(linalg.scattered(there[0, ...], rows + 1, 6)), placed)
+    assert_array_equal(to_numpy(linalg.reordered(there, rows)), A[:, rows])

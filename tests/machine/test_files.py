@@ -42,29 +42,22 @@ def test_threads_do_not_share_a_name(tmp_path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_speed_that_cannot_be_kept_leaves_no_trace(tmp_path, monkeypatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError("disk full")
+@pytest.mark.parametrize("trouble", ["a full disk", "no home"])
+def test_a_speed_that_cannot_be_kept_leaves_no_trace(trouble, tmp_path, monkeypatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("disk full") if trouble == "a full disk" else RuntimeError("no home directory")
 
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("onefold.machine.files.os.replace", full)
-    monkeypatch.setattr("onefold.machine.speed.measure", lambda: Speed(1.0, 1.0))
-    machine_speed.cache_clear()
-    assert machine_speed() == Speed(1.0, 1.0)
-    machine_speed.cache_clear()
-    assert list((tmp_path / "onefold").iterdir()) == []
-
-
-def test_a_user_without_a_home_has_no_cache_and_no_error(monkeypatch) -> None:
-    def no_home() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(Path, "home", no_home)
+    if trouble == "no home":
+        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+        monkeypatch.setattr(Path, "home", fail)
+    else:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        monkeypatch.setattr("onefold.machine.files.os.replace", fail)
     monkeypatch.setattr("onefold.machine.speed.measure", lambda: Speed(1.0, 2.0))
     machine_speed.cache_clear()
     assert machine_speed() == Speed(1.0, 2.0)
     machine_speed.cache_clear()
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

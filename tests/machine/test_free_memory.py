@@ -3,11 +3,9 @@
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 import onefold.machine.memory as memory
-from onefold import LSSVR, KernelRidgeCV
 from onefold.machine.memory import available_memory, require_memory
 
 GB = 10**9
@@ -100,15 +98,3 @@ except MemoryError as error:
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "False", "True"]
-
-
-def test_one_exact_fit_needs_one_array_and_a_search_what_it_needs(monkeypatch):
-    X = np.random.default_rng(0).standard_normal((1500, 2))
-    y, square = np.sin(X[:, 0]), 8 * 1500**2
-    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 3 * square)
-    assert LSSVR(n_jobs=1).fit(X, y).score(X, y) > 0
-    with pytest.raises(MemoryError, match=r"a search with Exact\(\) on 1500 rows"):
-        KernelRidgeCV(gammas=[1.0], approximation="exact", n_jobs=1).fit(X, y)
-    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: square // 2)
-    with pytest.raises(MemoryError, match=r"a fit with Exact\(\).*approximation=\"nystroem\""):
-        LSSVR(n_jobs=1).fit(X, y)

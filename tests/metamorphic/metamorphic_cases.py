@@ -32,30 +32,18 @@ class Machine:
 
 @dataclass(frozen=True)
 class KernelCase:
-    """A kernel whose features may grow.
-
-    Attributes
-    ----------
-    build : function (square, absolute) → kernel argument of an estimator
-        The kernel that takes the same values when squared distances and inner products of the
-        rows have grown by `square`, and absolute differences by `absolute`.
-    radial : bool
-        A function of x − x' alone.
-    has_width : bool
-        Whether a search multiplies its widths by `gammas`.
-    alpha_power : int
-        1 if the kernel grows with `square` itself, so that the ridge has to grow too.
-    """
+    """A kernel whose features may grow."""
 
     name: str
     build: Callable[[float, float], Any]
-    radial: bool = False
-    has_width: bool = True
-    alpha_power: int = 0
+    """(square, absolute) → the kernel that takes the same values when squared distances and inner
+    products of the rows have grown by `square`, and absolute differences by `absolute`."""
+    radial: bool = False  # a function of x − x' alone
+    has_width: bool = True  # a search multiplies its widths by `gammas`
+    alpha_power: int = 0  # 1 if the kernel grows with `square` itself, so that the ridge has to grow too
     saved: bool = True
     sparse_rows: bool = True
-    euclidean: bool = True
-    """Of inner products and Euclidean distances alone, so that rows may be rotated."""
+    euclidean: bool = True  # of inner products and distances alone, so that rows may be rotated
 
     def __str__(self) -> str:
         return self.name
@@ -63,44 +51,28 @@ class KernelCase:
 
 @dataclass(frozen=True)
 class Way:
-    """An approximation (or a way of pruning) and what it allows.
-
-    Attributes
-    ----------
-    settings : function anchor → constructor arguments
-        `anchor` are rows that move with the features but not with the training rows.
-    landmarks : bool
-        It computes features of landmarks, in float32 where the rows are.
-    picks : bool
-        It chooses landmarks among the rows it is given: rows that come twice change the choice.
-    ordered : bool
-        It depends on the order of the rows.
-    rows : str
-        "plane" (two features), or "series" (one feature, equal steps).
-    same_digits : float
-        How far two equivalent computations may differ, in units of eps · n · condition of
-        K + alpha: 1 for a backward stable solve; more where features are whitened by the landmarks'
-        kernel, whose condition multiplies the error, or where an iteration stops at a tolerance.
-    """
+    """An approximation (or a way of pruning) and what it allows."""
 
     name: str
-    settings: Callable[[Any], dict[str, Any]]
+    approximation: Callable[[Any], Any]
+    """Of `anchor`: rows that move with the features but not with the training rows."""
     fits: bool = True
     searches: bool = True
     prunes: bool = False
     weights: bool = True
-    landmarks: bool = False
-    picks: bool = False
-    ordered: bool = False
+    landmarks: bool = False  # it computes features of landmarks, in float32 where the rows are
+    picks: bool = False  # landmarks among the rows it is given: rows that come twice change the choice
+    ordered: bool = False  # it depends on the order of the rows
     radial_only: bool = False
     precomputed: bool = False
     sparse_rows: bool = True
-    rows: str = "plane"
-    kernels: tuple[str, ...] = ()
-    """The kernels to try where they are not all of interest: those that take another path."""
-    ridge: float = 1.0
-    """Multiplies every alpha, where small ones cannot be solved with."""
+    series: bool = False  # one feature with equal steps; otherwise there are two
+    kernels: tuple[str, ...] = ()  # those of interest, where they are not all
+    ridge: float = 1.0  # multiplies every alpha, where small ones cannot be solved with
     same_digits: float = 10.0
+    """How far two equivalent computations may differ, in units of eps · n · condition of K + alpha: 1
+    for a backward stable solve; more where features are whitened by the landmarks' kernel, whose
+    condition multiplies the error, or where an iteration stops at a tolerance."""
 
     def __str__(self) -> str:
         return self.name
@@ -139,104 +111,61 @@ MACHINES = [
     Machine(SparseLSSVR, searches=True, prunes=True),
 ]
 
+_ABSOLUTE = {"radial": True, "sparse_rows": False, "euclidean": False}
+_GIVEN = KernelCase("precomputed", lambda s, a: "precomputed", has_width=False, sparse_rows=False)
 KERNELS = [
     KernelCase("rbf", lambda s, a: RBF(0.5 / s), radial=True),
-    KernelCase(
-        "laplacian", lambda s, a: Laplacian(0.5 / a), radial=True, sparse_rows=False, euclidean=False
-    ),
+    KernelCase("laplacian", lambda s, a: Laplacian(0.5 / a), **_ABSOLUTE),
     KernelCase("matern", lambda s, a: Matern(0.3 / s), radial=True),
     KernelCase("polynomial", lambda s, a: Polynomial(0.4 / s, 2, 1.0)),
     KernelCase("linear", lambda s, a: Linear(), has_width=False, alpha_power=1),
     KernelCase("sum", lambda s, a: RBF(0.6 / s) + Matern(0.2 / s, 2.5), radial=True),
-    KernelCase(
-        "product",
-        lambda s, a: RBF(0.2 / s) * Laplacian(0.3 / a),
-        radial=True,
-        sparse_rows=False,
-        euclidean=False,
-    ),
+    KernelCase("product", lambda s, a: RBF(0.2 / s) * Laplacian(0.3 / a), **_ABSOLUTE),
     KernelCase("mixed", lambda s, a: RBF(0.5 / s) + Polynomial(0.3 / s, 1, 0.5)),
     KernelCase("callable", lambda s, a: _rational(s), has_width=False, saved=False, sparse_rows=False),
-    KernelCase("precomputed", lambda s, a: "precomputed", has_width=False, sparse_rows=False),
+    _GIVEN,
 ]
-_GIVEN = KERNELS[-1]
 
+_LANDMARKS = {"landmarks": True, "same_digits": 1e4}
+_STRUCTURED = {"sparse_rows": False, "same_digits": 1e3}
+_DISTANCES = _STRUCTURED | {"radial_only": True}
+_FEW = {
+    "auto": ("rbf", "precomputed"),
+    "kmeans": ("rbf", "linear", "product", "callable"),
+    "pivoted": ("laplacian", "polynomial", "linear", "callable"),
+    "ding2012": ("rbf", "matern", "polynomial", "linear"),
+    "averaged": ("rbf", "polynomial", "callable", "precomputed"),
+}
+_DIAGONALS = {"weights": False, "ordered": True, "precomputed": True, "ridge": 100.0}
 WAYS = [
-    Way("exact", lambda anchor: {"approximation": "exact"}, precomputed=True),
-    Way(
-        "auto",
-        lambda anchor: {"approximation": "auto"},
-        fits=False,
-        precomputed=True,
-        kernels=("rbf", "precomputed"),
-    ),
-    Way("nystroem", lambda anchor: {"approximation": Nystroem(anchor)}, landmarks=True, same_digits=1e4),
-    Way(
-        "kmeans",
-        lambda anchor: {"approximation": Nystroem(9)},
-        picks=True,
-        landmarks=True,
-        same_digits=1e4,
-        kernels=("rbf", "linear", "product", "callable"),
-    ),
+    Way("exact", lambda anchor: "exact", precomputed=True),
+    Way("auto", lambda anchor: "auto", fits=False, precomputed=True, kernels=_FEW["auto"]),
+    Way("nystroem", Nystroem, **_LANDMARKS),
+    Way("kmeans", lambda anchor: Nystroem(9), picks=True, kernels=_FEW["kmeans"], **_LANDMARKS),
     Way(
         "pivoted",
-        lambda anchor: {"approximation": Nystroem(9, method="rpcholesky")},
+        lambda anchor: Nystroem(9, method="rpcholesky"),
         picks=True,
-        kernels=("laplacian", "polynomial", "linear", "callable"),
-        landmarks=True,
-        same_digits=1e4,
+        kernels=_FEW["pivoted"],
+        **_LANDMARKS,
     ),
     Way(
         "ding2012",
-        lambda anchor: {"approximation": Nystroem(anchor, rank=6, predict="rows")},
-        kernels=("rbf", "matern", "polynomial", "linear"),
-        landmarks=True,
-        same_digits=1e4,
+        lambda anchor: Nystroem(anchor, rank=6, predict="rows"),
+        kernels=_FEW["ding2012"],
+        **_LANDMARKS,
     ),
-    Way(
-        "grid",
-        lambda anchor: {"approximation": Grid(points=7, tolerance=1e-9)},
-        radial_only=True,
-        sparse_rows=False,
-        same_digits=1e3,
-    ),
-    Way(
-        "toeplitz",
-        lambda anchor: {"approximation": "toeplitz"},
-        weights=False,
-        radial_only=True,
-        sparse_rows=False,
-        rows="series",
-        same_digits=1e3,
-    ),
-    Way(
-        "averaged",
-        lambda anchor: {"approximation": Toeplitz()},
-        weights=False,
-        ordered=True,
-        kernels=("rbf", "polynomial", "callable", "precomputed"),
-        precomputed=True,
-        sparse_rows=False,
-        ridge=100.0,
-        same_digits=1e3,
-    ),
+    Way("grid", lambda anchor: Grid(points=7, tolerance=1e-9), **_DISTANCES),
+    Way("toeplitz", lambda anchor: "toeplitz", weights=False, series=True, **_DISTANCES),
+    Way("averaged", lambda anchor: Toeplitz(), kernels=_FEW["averaged"], **_DIAGONALS, **_STRUCTURED),
     Way(
         "circulant",
-        lambda anchor: {"approximation": Circulant(spacing="data", negative="clip")},
+        lambda anchor: Circulant(spacing="data", negative="clip"),
         weights=False,
-        radial_only=True,
-        sparse_rows=False,
-        same_digits=1e3,
+        **_DISTANCES,
     ),
-    Way(
-        "cg",
-        lambda anchor: {"approximation": ConjugateGradients(tolerance=1e-11)},
-        searches=False,
-        sparse_rows=False,
-        same_digits=1e3,
-    ),
-    Way("improved", lambda anchor: {"drop": 0.3}, prunes=True, same_digits=1e4),
+    Way("cg", lambda anchor: ConjugateGradients(tolerance=1e-11), searches=False, **_STRUCTURED),
+    Way("improved", lambda anchor: None, prunes=True, same_digits=1e4),
 ]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.model_selection import KFold
@@ -17,11 +15,7 @@ Y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * RNG.standard_normal(90)
 GRID = {"gammas": [0.1, 0.5], "alphas": [0.01, 0.3]}
 
 
-@pytest.fixture(autouse=True)
-def edges_of_a_small_grid():
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="the search chose")
-        yield
+pytestmark = pytest.mark.filterwarnings("ignore:the search chose")  # edges of a small grid
 
 
 def test_a_size_is_the_machine_of_the_strongest_rows_of_the_size_before() -> None:

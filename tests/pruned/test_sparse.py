@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import KFold, ShuffleSplit
 
-from onefold import LSSVR, SparseLSSVC, SparseLSSVR
+from onefold import LSSVR, SparseLSSVR
 from onefold.approximations import Nystroem
 from onefold.basis import Design, collect
 from onefold.basis.pruning import prune, prune_sizes
@@ -49,13 +49,15 @@ def test_every_size_is_a_refit_from_scratch(data):
     design = Design(kernel, X[:30])
     statistics = collect(design, rows_of(X, y[:, None], None))[0]
     path = prune(statistics, design.inner(), 0.3, prune_sizes(30, 3, 0.1), fit_intercept=True)
-    previous = np.arange(30)
+    previous, strength = np.arange(30), None
     for index, coef, intercept in zip(path.centres, path.coef, path.intercept):
         beta, b = _solve_cawley(kernel(X, X[index]), kernel(X[index], X[index]), y, 0.3)
         ours = kernel(X, X[index]) @ coef[:, 0] + intercept
         np.testing.assert_allclose(ours, kernel(X, X[index]) @ beta + b, atol=1e-7)
-        assert set(index) <= set(previous)
-        previous = index
+        if len(index) < len(previous):  # the smallest coefficients went
+            kept = np.sort(np.argsort(strength, kind="stable")[len(previous) - len(index) :])
+            np.testing.assert_array_equal(index, previous[kept])
+        previous, strength = index, np.abs(coef[:, 0])
 
 
 @pytest.mark.parametrize("spoiled", ["NaN", "NaN off the diagonal", "infinite", "indefinite"])
@@ -70,15 +72,6 @@ def test_a_system_that_cannot_be_solved_ends_with_a_remedy(data, spoiled):
         W[0, place] = W[place, 0] = np.inf if spoiled == "infinite" else np.nan
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="use a larger alpha"):
         prune(statistics, W, 0.3, [6, 4], fit_intercept=True)
-
-
-def test_the_smallest_coefficients_go(data):
-    X, y = data
-    design = Design(RBF(2.0), X[:30])
-    statistics = collect(design, rows_of(X, y[:, None], None))[0]
-    path = prune(statistics, design.inner(), 0.3, [30, 24], fit_intercept=True)
-    kept = np.sort(np.argsort(np.abs(path.coef[0][:, 0]))[6:])
-    np.testing.assert_array_equal(path.centres[1], kept)
 
 
 def test_path_scores_prune_each_training_part_on_its_own(data):
@@ -122,15 +115,12 @@ def test_few_centres_do_as_well_where_a_sparse_basis_exists():
     assert close.best_score_ >= 1.02 * close.path_["mean_test_score"].max()
 
 
-def test_robust_weights_follow_their_formula():
-    e = np.array([0.0, 0.5, -0.5, 1.0, -1.0, 50.0])
+def test_robust_weights_follow_their_formula_and_let_outliers_go(data):
+    e = np.array([0.0, 0.5, -0.5, 1.0, -1.0, 4.0, 50.0])
     scale = 1.483 * np.median(np.abs(e - np.median(e)))
     expected = np.clip((3 - np.abs(e) / scale) / 0.5, 1e-4, 1)
     np.testing.assert_allclose(robust_weights(e[:, None]), expected)
     np.testing.assert_array_equal(robust_weights(np.zeros((4, 1))), 1.0)
-
-
-def test_robust_weights_let_outliers_go(data):
     X, y = data
     clean = np.sin(2 * X[:, 0]) + X[:, 1]
     bad = y.copy()
@@ -142,17 +132,6 @@ def test_robust_weights_let_outliers_go(data):
     assert error[1] < 0.2 * error[0]
     assert np.all(robust.robust_weights_[::12] < 0.01)
     assert np.mean(robust.robust_weights_ == 1.0) > 0.7
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_classifier(classes):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((150, 2))
-    y = np.array(["a", "b", "c"])[np.digitize(X[:, 0] * X[:, 1], [0.0, 0.5])[:150] % classes]
-    fitted = SparseLSSVC(gammas=[0.3, 1.0], cv=3, class_weight="balanced").fit(X, y)
-    assert fitted.n_centres_ < 100
-    assert fitted.score(X, y) > 0.8
-    assert fitted.decision_function(X).shape == ((150,) if classes == 2 else (150, 3))
 
 
 def test_sizes_that_a_training_part_cannot_prune_are_not_judged():

@@ -42,21 +42,14 @@ def labels(n: int = 150, classes: int = 3):
     return X, y, LSSVCCV(**FEW).fit(X, y)
 
 
-def messy(n: int = 240) -> pd.DataFrame:
-    """A table with gaps, text, a constant, copies and names from everywhere."""
+@cache
+def table():
+    """A table with gaps, text, a constant, copies and names from everywhere, and a model of it."""
     rng = np.random.default_rng(2)
-    frame = pd.DataFrame({NAMES[0]: rng.normal(size=n), NAMES[1]: rng.normal(size=n)})
-    frame[NAMES[3]] = rng.choice(["red", "blue", "<i>"], n)
-    frame["constant"] = 1.0
+    frame = pd.DataFrame(rng.normal(size=(240, 2)), columns=NAMES[:2])
+    frame[NAMES[3]], frame["constant"] = rng.choice(["red", "blue", "<i>"], 240), 1.0
     level = frame[NAMES[0]] ** 2 + frame[NAMES[1]] + (frame[NAMES[3]] == "red")
     frame["kind"] = np.where(level < 0.5, "a & b", np.where(level < 1.8, "c", '"d"'))
     frame = pd.concat([frame, frame.iloc[:20]], ignore_index=True)
     frame.loc[::7, NAMES[1]] = np.nan
-    return frame
-
-
-@cache
-def table():
-    """A messy table and a model of it."""
-    frame = messy()
     return frame, tune_table(frame, "kind", missing="impute", simple=True, **FEW)

@@ -7,23 +7,33 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from scipy.sparse import csr_matrix
+from scipy.stats import ttest_ind
 
-from onefold.facts.data import Column, data_facts, duplicate_facts, equal_columns, explained_alone
+from onefold.facts.data import (
+    Column,
+    data_facts,
+    duplicate_facts,
+    equal_columns,
+    explained_alone,
+    largest,
+    slices_of,
+    weak_slices,
+)
 from onefold.facts.scores import own_folds
-from onefold.facts.slices import largest, slices_of, weak_slices
+from onefold.report.report import sentences
 from onefold.report.rows import columns_of
 
 NO_COPIES = {"rows": 0, "across": 0, "same_target": 0, "other_target": 0, "by_chance": False}
 
 
-def facts(columns, y, classes=None, explained=None):
-    return data_facts(columns, y, classes, NO_COPIES, explained)
+def facts(X, y, classes=None, explained=None, copies=NO_COPIES, fitted=None):
+    found = data_facts(columns_of(X), y, classes, copies, explained, fitted)
+    return found | {"warnings": sentences("warnings", found)}
 
 
 def test_a_planted_slice_is_found_and_named():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(1000, 5))
-    loss = np.abs(rng.normal(size=1000))
+    X, loss = rng.normal(size=(1000, 5)), np.abs(rng.normal(size=1000))
     bad = X[:, 3] > np.quantile(X[:, 3], 0.8)
     loss[bad] *= 2
     found = weak_slices(columns_of(X), loss)
@@ -33,6 +43,8 @@ def test_a_planted_slice_is_found_and_named():
     assert first["rows"] == bad.sum()
     assert first["loss"] == pytest.approx(loss[bad].mean())
     assert first["rest"] == pytest.approx(loss[~bad].mean())
+    welch = ttest_ind(loss[bad], loss[~bad], equal_var=False, alternative="greater")
+    assert first["p"] == pytest.approx(welch.pvalue)
     assert found["overall"] == pytest.approx(loss.mean())
 
 
@@ -45,9 +57,10 @@ def test_a_bad_category_and_missing_values_are_found():
     frame = pd.DataFrame({"colour": colour, "number": number})
     loss[frame.colour == "green"] = rng.random((colour == "green").sum()) < 0.7
     found = {(one["column"], one["where"]) for one in weak_slices(columns_of(frame), loss)["found"]}
-    assert ("colour", "= green") in found
-    assert ("number", "missing") in found
+    assert {("colour", "= green"), ("number", "missing")} <= found
     assert ("colour", "= red") not in found
+    certain = weak_slices(columns_of(frame), (colour == "green").astype(float))["found"]
+    assert [(one["where"], one["p"]) for one in certain] == [("= green", 0.0)]
 
 
 def test_tables_without_bad_slices_seldom_show_one():
@@ -64,22 +77,16 @@ def test_slices_are_large_enough_and_rows_without_loss_left_out():
     assert sizes == [30, 30, 200]
     loss = np.r_[np.full(50, np.nan), np.ones(50)]
     found = weak_slices([Column("x", np.arange(100.0))], loss)
-    assert found["looked"] == 0
-    assert found["overall"] == 1.0
+    assert (found["looked"], found["overall"]) == (0, 1.0)
     assert largest(np.array([np.nan, 1.0, 3.0, 2.0]), 2) == [2, 3]
     assert weak_slices([], np.full(3, np.nan))["found"] == []
 
 
-def test_slices_of_a_column_cover_it_once():
-    rng = np.random.default_rng(3)
-    for values in (
-        rng.normal(size=200),
-        rng.integers(0, 4, 200).astype(float),
-        np.repeat([0.0, 9.0], 100),
-    ):
-        values[::11] = np.nan
-        masks = [mask for _, mask in slices_of(Column("x", values))]
-        assert (np.sum(masks, axis=0) == 1).all()
+@pytest.mark.parametrize("values", [np.arange(200.0), np.arange(200.0) % 4, np.repeat([0.0, 9.0], 100)])
+def test_slices_of_a_column_cover_it_once(values):
+    values = np.where(np.arange(200) % 11 > 0, values, np.nan)
+    masks = [mask for _, mask in slices_of(Column("x", values))]
+    assert (np.sum(masks, axis=0) == 1).all()
 
 
 def test_a_planted_leak_is_found():
@@ -87,11 +94,11 @@ def test_a_planted_leak_is_found():
     X = rng.normal(size=(300, 4))
     y = X[:, 0] + rng.normal(size=300)
     X[:, 2] = np.exp(y)  # the answer again
-    told = facts(columns_of(X), y)
+    told = facts(X, y)
     assert told["leaks"] == ["feature 2"]
     assert "'feature 2' predicts the target almost perfectly alone" in told["warnings"][0]
     labels = np.where(y > 0, "yes", "no")
-    assert facts(columns_of(X), labels, np.unique(labels))["leaks"] == ["feature 2"]
+    assert facts(X, labels, np.unique(labels))["leaks"] == ["feature 2"]
 
 
 def test_a_column_as_good_as_the_model_is_mentioned():
@@ -100,20 +107,18 @@ def test_a_column_as_good_as_the_model_is_mentioned():
     y = X[:, 0] + 0.4 * rng.normal(size=400)
     share = explained_alone(columns_of(X), y, classifier=False)["feature 0"]
     assert 0.6 < share < 0.95
-    assert facts(columns_of(X), y, explained=share)["nearly_all"] == ["feature 0"]
-    assert facts(columns_of(X), y, explained=None)["nearly_all"] == []
-    assert facts(columns_of(X), y, explained=0.99)["nearly_all"] == []
+    for explained, found in ((share, ["feature 0"]), (None, []), (0.99, [])):
+        assert facts(X, y, explained=explained)["nearly_all"] == found
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_copies_across_folds_are_counted_as_by_hand(sparse):
+@pytest.mark.parametrize("kind", [np.asarray, csr_matrix])
+def test_copies_across_folds_are_counted_as_by_hand(kind):
     rng = np.random.default_rng(6)
     X = rng.integers(0, 3, (80, 3)).astype(float)
     X[X == 0] *= -1  # a zero with a sign is a zero
     y = rng.integers(0, 2, 80).astype(float)
     folds = own_folds(y, classifier=False)
-    given = csr_matrix(X) if sparse else X
-    found = duplicate_facts(given, y, folds)
+    found = duplicate_facts(kind(X), y, folds)
     across = same = 0
     for train, test in folds:
         for i in test:
@@ -122,11 +127,9 @@ def test_copies_across_folds_are_counted_as_by_hand(sparse):
             same += any(y[i] == y[j] for j in copies)
     assert (found["across"], found["same_target"]) == (across, same)
     assert found["other_target"] == across - same
-    assert found["rows"] == sum(
-        any((X[i] == X[j]).all() for j in range(80) if j != i) for i in range(80)
-    )
-    assert found["distinct"] == len(np.unique(X, axis=0))
-    assert duplicate_facts(given, y, None)["across"] == 0
+    _, counts = np.unique(X, axis=0, return_counts=True)
+    assert (found["rows"], found["distinct"]) == (counts[counts > 1].sum(), len(counts))
+    assert duplicate_facts(kind(X), y, None)["across"] == 0
 
 
 def test_copies_within_a_fold_tell_nothing():
@@ -139,26 +142,24 @@ def test_copies_within_a_fold_tell_nothing():
 def test_equal_rows_of_few_values_are_no_copies():
     """Different people of one class, sex and age are not one person twice."""
     rng = np.random.default_rng(8)
-    coarse = np.column_stack(
-        [rng.integers(0, 3, 900), rng.integers(0, 2, 900), rng.integers(0, 60, 900)]
-    )
+    coarse = np.column_stack([rng.integers(0, count, 900) for count in (3, 2, 60)])
     fine = np.tile(rng.normal(size=(450, 3)), (2, 1))
     for X, by_chance in ((coarse.astype(float), True), (fine, False)):
         y = rng.normal(size=900)
         copies = duplicate_facts(X, y, own_folds(y, classifier=False), columns_of(X))
         assert copies["across"] > 400
         assert copies["by_chance"] == by_chance
-        words = " ".join(data_facts(columns_of(X), y, None, copies, None)["warnings"])
-        assert ("had an equal row in training" in words) != by_chance
+        words = " ".join(facts(X, y, copies=copies)["warnings"])
+        assert ("had an equal row in training, none of them with the same" in words) != by_chance
 
 
 def test_copies_of_columns_are_named():
     rng = np.random.default_rng(9)
     x, sex = rng.normal(size=100), rng.choice(["f", "m"], 100)
-    frame = pd.DataFrame({"carat": x, "grams": 0.2 * x, "x2": x**2, "sex": sex})
+    frame = pd.DataFrame({"carat": x, "grams": -0.2 * x, "x2": x**2, "sex": sex})
     frame["code"], frame["other"] = np.where(sex == "f", 7, 9), rng.choice(["f", "m"], 100)
     assert equal_columns(columns_of(frame)) == [["carat", "grams"], ["sex", "code"]]
-    words = facts(columns_of(frame), rng.normal(size=100))["warnings"]
+    words = facts(frame, rng.normal(size=100))["warnings"]
     assert "'carat' and 'grams' are copies of one another; keep one of them" in words
 
 
@@ -173,29 +174,27 @@ def test_a_date_is_no_identifier_and_its_slices_are_dates():
 
 
 def test_warnings_of_columns_and_targets():
-    n = 200
-    rng = np.random.default_rng(7)
+    rng, n = np.random.default_rng(7), 200
     frame = pd.DataFrame({"same": 1, "row": np.arange(n), "who": [f"p{i}" for i in range(n)]})
     frame["gaps"] = np.where(rng.random(n) < 0.2, np.nan, rng.normal(size=n))
-    y = rng.normal(size=n)
+    y = np.exp(rng.normal(size=n))
     y[3] = 1e4
-    found = facts(columns_of(frame), y)
+    found = facts(frame, y, fitted=np.where(y > 1e3, 1e4, np.log(y)))
     assert found["constant"] == ["same"]
     assert found["identifiers"] == ["row", "who"]
     assert found["missing"] == {"gaps": int(frame.gaps.isna().sum())}
-    assert found["outliers"] == {"rows": 1, "first": [3]}
-    words = " ".join(found["warnings"])
-    for part in (
-        "'row' and 'who' have a different value",
-        "'same' is the same",
-        "1 target lies far",
-        "'gaps'",
-    ):
-        assert part in words
+    assert found["outliers"]["rows"] == 1  # in the units that the model is fitted in
+    assert found["warnings"] == [
+        "'row' and 'who' have a different value in nearly every row, like an identifier; leave it out "
+        "if it is one",
+        "'same' is the same in every row",
+        "1 target lies far from the others (more than 6 robust standard deviations from the median); "
+        "such rows dominate squared errors",
+        f"values are missing in 'gaps', {frame.gaps.isna().mean():.2%} at most",
+    ]
     labels = np.where(np.arange(n) < 3, "rare", "common")
-    assert "few rows of the class 'rare'" in " ".join(
-        facts(columns_of(frame), labels, np.unique(labels))["warnings"]
-    )
+    words = " ".join(facts(frame, labels, np.unique(labels))["warnings"])
+    assert "few rows of the class 'rare'" in words
 
 
 def test_columns_of_anything():

@@ -15,21 +15,15 @@ from sklearn.metrics import (
     mean_absolute_error,
     r2_score,
     roc_auc_score,
+    root_mean_squared_error,
 )
-from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from onefold import LSSVCCV, LSSVRCV
-from onefold.facts.measures import (
-    ScoredRows,
-    balanced_weights,
-    interval,
-    of_labels,
-    of_numbers,
-    row_weights,
-)
+from onefold.facts.measures import ScoredRows, interval, row_weights
 from onefold.facts.scores import (
     SimpleModel,
     comparison_words,
@@ -41,75 +35,55 @@ from onefold.facts.scores import (
 )
 from onefold.report import gather
 
-
-def weights(n):
-    return np.full(n, 1.0 / n)
-
-
-def test_measures_of_numbers_are_scikit_learns():
-    rng = np.random.default_rng(0)
-    y, predicted = rng.normal(size=80), rng.normal(size=80)
-    found = of_numbers(predicted, y, weights(80))
-    assert found["r2"].value == pytest.approx(r2_score(y, predicted))
-    assert found["rmse"].value == pytest.approx(np.sqrt(np.mean((y - predicted) ** 2)))
-    assert found["mae"].value == pytest.approx(mean_absolute_error(y, predicted))
-    both = of_numbers(np.stack([predicted, y], 1), np.stack([y, y + predicted], 1), weights(80))
-    twice = r2_score(np.stack([y, y + predicted], 1), np.stack([predicted, y], 1))
-    assert both["r2"].value == pytest.approx(twice)
+LITERAL = {
+    "r2": r2_score,
+    "rmse": root_mean_squared_error,
+    "mae": mean_absolute_error,
+    "accuracy": lambda y, p: accuracy_score(y, p > 0.5),
+    "balanced_accuracy": lambda y, p: balanced_accuracy_score(y, p > 0.5),
+    "roc_auc": roc_auc_score,
+    "log_loss": lambda y, p: log_loss(y, np.stack([1 - p, p], 1)),
+}
 
 
-def test_measures_of_labels_are_scikit_learns():
-    rng = np.random.default_rng(1)
-    y, shares = rng.integers(0, 2, 90), rng.random(90)
-    shares[:20] = np.round(shares[:20], 1)  # ties
-    both = np.stack([1 - shares, shares], 1)
-    balance = balanced_weights(y, [np.arange(90)])
-    predicted = (shares > 0.5).astype(int)
-    found = of_labels(predicted, y, weights(90), balance, ranked=shares, probabilities=both)
-    assert found["accuracy"].value == pytest.approx(accuracy_score(y, predicted))
-    assert found["balanced_accuracy"].value == pytest.approx(balanced_accuracy_score(y, predicted))
-    assert found["roc_auc"].value == pytest.approx(roc_auc_score(y, shares))
-    assert found["log_loss"].value == pytest.approx(log_loss(y, both))
+def measured(name, y, share, tests=None):
+    """A measure of numbers, or of the probability of class 1."""
+    tests, values = tests or [np.arange(len(y))], share[:, None]
+    if name in ("r2", "rmse", "mae"):
+        rows = ScoredRows(y, tests)
+        return rows, rows.measure(values)[name]
+    rows = ScoredRows(y, tests, np.array([0, 1]))
+    return rows, rows.measure(values - 0.5, np.column_stack([1 - share, share]))[name]
 
 
-MEASURES = ["r2", "rmse", "mae", "accuracy", "balanced_accuracy", "roc_auc", "log_loss"]
-
-
-@pytest.mark.parametrize("name", MEASURES)
-def test_standard_errors_are_those_of_the_bootstrap(name):
+@pytest.mark.parametrize("name", LITERAL)
+def test_measures_are_scikit_learns_and_their_errors_those_of_the_bootstrap(name):
     rng = np.random.default_rng(3)
     y = (rng.random(400) < 0.3).astype(int)
-    shares = 1 / (1 + np.exp(-(2 * y - 1 + rng.normal(size=400))))
+    share = 1 / (1 + np.exp(-(2 * y - 1 + rng.normal(size=400))))
+    share[:20] = np.round(share[:20], 1) + 0.01  # ties
+    rows, one = measured(name, y, share)
+    assert one.value == pytest.approx(LITERAL[name](y, share))
+    drawn = [measured(name, y[i], share[i])[1].value for i in rng.integers(0, 400, (600, 400))]
+    assert one.error(rows.weight) == pytest.approx(np.std(drawn), rel=0.12)
+    assert rows.weight @ one.influence == pytest.approx(0.0, abs=1e-12)
 
-    def measure(i):
-        if name in ("r2", "rmse", "mae"):
-            return of_numbers(shares[i], y[i], weights(400))[name]
-        both, balance = np.stack([1 - shares[i], shares[i]], 1), balanced_weights(y[i], [np.arange(400)])
-        predicted = (shares[i] > 0.5).astype(int)
-        found = of_labels(predicted, y[i], weights(400), balance, ranked=shares[i], probabilities=both)
-        return found[name]
 
-    drawn = [measure(i).value for i in rng.integers(0, 400, (600, 400))]
-    one = measure(np.arange(400))
-    assert one.error(weights(400)) == pytest.approx(np.std(drawn), rel=0.12)
-    assert weights(400) @ one.influence == pytest.approx(0.0, abs=1e-12)
+def test_several_targets_have_the_mean_of_their_r2():
+    rng = np.random.default_rng(0)
+    y, predicted = rng.normal(size=(80, 2)), rng.normal(size=(80, 2))
+    found = ScoredRows(y, [np.arange(80)]).measure(predicted)
+    assert found["r2"].value == pytest.approx(r2_score(y, predicted))
+    assert found["mae"].value == pytest.approx(mean_absolute_error(y, predicted))
 
 
 def test_a_paired_difference_is_sharper():
     rng = np.random.default_rng(4)
-    y = rng.normal(size=200)
-    noise = rng.normal(size=200)
-    first, second = (of_numbers(y + c * noise, y, weights(200))["rmse"] for c in (1.0, 1.1))
+    y, noise = rng.normal(size=(2, 200))
+    (rows, first), (_, second) = (measured("rmse", y, y + c * noise) for c in (1.0, 1.1))
     difference = second.minus(first)
     assert difference.value == pytest.approx(0.1 * np.sqrt(np.mean(noise**2)))
-    assert difference.error(weights(200)) < 0.3 * first.error(weights(200))
-
-
-def test_intervals_stay_where_values_can_be():
-    all_right = of_labels(np.ones(50, int), np.ones(50, int), weights(50), weights(50))["accuracy"]
-    found = interval("accuracy", all_right, weights(50))
-    assert found["high"] == 1.0
-    assert 0.9 < found["low"] < 0.95  # Wilson's: fifty rows do not prove perfection
+    assert difference.error(rows.weight) < 0.3 * first.error(rows.weight)
 
 
 def test_weights_make_folds_count_alike():
@@ -134,28 +108,80 @@ def test_measures_of_tested_rows_are_means_over_their_folds():
     np.testing.assert_array_equal(table, confusion_matrix(y, predicted))
 
 
-def test_simple_models_are_literal_refits_on_the_splits_of_the_fit():
-    X, y, estimator = numbers()
-    found = {one["name"]: one for one in gather(estimator, X, y).as_dict()["scores"]["baselines"]}
-    ridge = make_pipeline(StandardScaler(), RidgeCV(np.geomspace(1e-3, 1e3, 7)))
-    tree = DecisionTreeRegressor(max_depth=4, random_state=0)
-    for name, model in {
-        "baseline (mean)": DummyRegressor(),
-        "linear ridge": ridge,
-        "tree of depth 4": tree,
-    }.items():
-        predicted = cross_val_predict(model, X, y, cv=KFold(5))
-        rmse = np.sqrt(np.mean((y - predicted) ** 2))
-        assert found[name]["measures"]["rmse"]["value"] == pytest.approx(rmse)
-    assert found["linear ridge"]["gain"]["value"] > 0
+def test_the_area_is_the_mean_over_the_folds():
+    rng = np.random.default_rng(5)
+    y, ranked = rng.integers(0, 2, 60), rng.normal(size=60)
+    tests = [np.arange(0, 20), np.arange(20, 60)]
+    rows, found = measured("roc_auc", y, ranked, tests)
+    assert found.value == pytest.approx(np.mean([roc_auc_score(y[i], ranked[i]) for i in tests]))
+    drawn = []
+    for _ in range(500):
+        again = np.concatenate([rng.choice(part, len(part)) for part in tests])
+        if all(len(np.unique(y[again[part]])) == 2 for part in tests):
+            drawn.append(measured("roc_auc", y[again], ranked[again], tests)[1].value)
+    assert found.error(rows.weight) == pytest.approx(np.std(drawn), rel=0.12)
+    rows, alone = measured("roc_auc", y, ranked, [np.flatnonzero(y == k) for k in (0, 1)])
+    assert 0 < alone.value < 1  # no fold has both classes: all rows are compared
 
 
-def test_the_model_scores_as_its_criterion_says():
+@pytest.mark.parametrize(
+    ("y", "right", "name", "low", "high"),
+    [
+        (np.ones(50, int), np.ones(50), "accuracy", 0.9287, 1.0),  # fifty rows do not prove perfection
+        # Wilson's of 95 in 95 and of 0 in 5, each for half.
+        (np.repeat([0, 1], [95, 5]), np.repeat([1, 0], [95, 5]), "balanced_accuracy", 0.4805, 0.7172),
+    ],
+)
+def test_intervals_of_shares_stay_where_values_can_be(y, right, name, low, high):
+    rows, one = measured(name, y, np.where(right > 0, y, 1 - y))
+    found = interval(name, one, rows.weight)
+    assert (found["low"], found["high"]) == pytest.approx((low, high), abs=1e-3)
+
+
+def test_intervals_of_balanced_accuracy_go_with_its_error():
+    """A class that has few rows in some folds: there they count much."""
+    rng = np.random.default_rng(10)
+    y = np.r_[np.tile([0, 0, 0, 0, 0, 0, 0, 0, 0, 1], 40), rng.integers(0, 2, 200)]
+    predicted = np.where(rng.random(600) < 0.7, y, 1 - y)
+    tests = np.array_split(np.arange(600), 6)
+    rows, one = measured("balanced_accuracy", y, predicted, tests)
+    found = interval("balanced_accuracy", one, rows.weight)
+    assert found["high"] - found["low"] == pytest.approx(2 * 1.96 * found["error"], rel=0.1)
+
+
+def test_scores_and_simple_models_are_literal_refits_on_the_splits_of_the_fit():
     X, y, estimator = numbers()
     scores = gather(estimator, X, y).as_dict()["scores"]
     assert "the same 5 splits" in scores["splits"]
     assert scores["model"]["measures"]["rmse"]["value"] ** 2 == pytest.approx(-estimator.best_score_)
-    assert len(scores["by_split"]) == 5
+    of_split = [r2_score(y[test], estimator.heldout_prediction_[test]) for _, test in KFold(5).split(X)]
+    assert scores["by_split"] == pytest.approx(of_split)
+    found = {one["name"]: one for one in scores["baselines"]}
+    for name, model in {
+        "baseline (mean)": DummyRegressor(),
+        "linear ridge": make_pipeline(StandardScaler(), RidgeCV(np.geomspace(1e-3, 1e3, 7))),
+        "tree of depth 4": DecisionTreeRegressor(max_depth=4, random_state=0),
+    }.items():
+        rmse = root_mean_squared_error(y, cross_val_predict(model, X, y, cv=KFold(5)))
+        assert found[name]["measures"]["rmse"]["value"] == pytest.approx(rmse)
+    assert found["linear ridge"]["gain"]["value"] > 0
+
+
+@pytest.mark.parametrize("cv", [RepeatedKFold(n_splits=3, n_repeats=4, random_state=0), ShuffleSplit(9)])
+def test_rows_that_several_splits_test_count_once_and_the_report_says_so(cv):
+    X, y, _ = numbers()
+    model = LSSVRCV(gammas=[0.1], alphas=[0.1], cv=cv).fit(X, y)
+    report = gather(model, X, y)
+    scores = report.as_dict()["scores"]
+    assert "rows that several splits test count once, with the mean of their pred" in scores["how"]
+    assert "count once" in report.text()
+    tested = np.isfinite(model.heldout_prediction_)
+    assert scores["rows"] == tested.sum()
+    assert scores["by_split"] == []  # only the mean of their predictions is known
+    weight = np.where(tested, (model.splits_ == 2).sum(axis=1), 0)
+    loss = np.average((y - np.nan_to_num(model.heldout_prediction_)) ** 2, weights=weight)
+    assert scores["model"]["measures"]["rmse"]["value"] == pytest.approx(np.sqrt(loss))
+    assert loss < -model.best_score_
 
 
 def test_rows_that_taught_the_metric_have_no_say():
@@ -166,30 +192,32 @@ def test_rows_that_taught_the_metric_have_no_say():
     tested = np.isfinite(estimator.heldout_prediction_)
     assert not tested.all()
     scores = gather(estimator, X, y).as_dict()["scores"]
-    assert scores["rows"] == tested.sum()
-    assert scores["untested"] == (~tested).sum()
+    assert (scores["rows"], scores["untested"]) == (tested.sum(), (~tested).sum())
     error = np.sqrt(np.mean((y - estimator.heldout_prediction_)[tested] ** 2))
     assert scores["model"]["measures"]["rmse"]["value"] == pytest.approx(error)
 
 
 def test_weights_reach_simple_models():
     rng = np.random.default_rng(7)
-    X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
-    weight = rng.random(60)
-    weight[::5] = 0.0
+    X, y, weight = rng.normal(size=(60, 2)), rng.normal(size=60), rng.random(60)
+    weight[::5], X[::5] = 0.0, 1e6
     folds = own_folds(y, classifier=False)
-    constant = simple_models(X, y, folds, classes=None, weight=weight)[0]
+    constant, linear, _ = simple_models(X, y, folds, classes=None, weight=weight)
     train, test = folds[0]
-    mean = np.average(y[train], weights=weight[train])
-    assert constant.values[test, 0] == pytest.approx(np.full(len(test), mean))
+    train = train[weight[train] > 0]
+    ridge = make_pipeline(StandardScaler(), RidgeCV(np.geomspace(1e-3, 1e3, 7)))
+    ridge.fit(X[train], y[train], ridgecv__sample_weight=weight[train])
+    assert linear.values[test, 0] == pytest.approx(ridge.predict(X[test]))
+    assert constant.values[test, 0] == pytest.approx(np.average(y[train], weights=weight[train]))
 
 
 def test_a_class_that_a_fold_lacks_has_no_probability_there():
     y = np.array(["a"] * 30 + ["b"] * 29 + ["c"])
     X = np.random.default_rng(8).normal(size=(60, 2))
-    folds = own_folds(y, classifier=True)
-    for one in simple_models(X, y, folds, classes=np.unique(y)):
-        assert one.values.sum(axis=1) == pytest.approx(np.ones(60))
+    one_class = [(np.arange(30), np.arange(30, 60)), (np.arange(30, 60), np.arange(30))]
+    for folds in (own_folds(y, classifier=True), one_class):
+        for one in simple_models(X, y, folds, classes=np.unique(y)):
+            assert one.values.sum(axis=1) == pytest.approx(np.ones(60))
 
 
 def test_a_constant_ranks_nobody_whatever_its_folds_say():
@@ -198,47 +226,8 @@ def test_a_constant_ranks_nobody_whatever_its_folds_say():
     y[:7] = 1
     X = np.random.default_rng(0).normal(size=(300, 2))
     model = LSSVCCV(gammas=[0.1], alphas=[1.0]).fit(X, y)
-    found = gather(model, X, y).as_dict()["scores"]["baselines"][0]["measures"]
-    assert found["roc_auc"]["value"] == pytest.approx(0.5)
-    assert found["roc_auc"]["error"] == pytest.approx(0.0)
-
-
-def test_the_area_is_the_mean_over_the_folds():
-    rng = np.random.default_rng(5)
-    y, ranked = rng.integers(0, 2, 60), rng.normal(size=60)
-    tests = [np.arange(0, 20), np.arange(20, 60)]
-    omega = row_weights(60, tests)
-    found = of_labels(y, y, omega, omega, ranked=ranked, tests=tests)["roc_auc"]
-    assert found.value == pytest.approx(np.mean([roc_auc_score(y[i], ranked[i]) for i in tests]))
-    drawn = []
-    for _ in range(500):
-        again = [rng.choice(rows, len(rows)) for rows in tests]
-        if all(len(np.unique(y[rows])) == 2 for rows in again):
-            drawn.append(np.mean([roc_auc_score(y[i], ranked[i]) for i in again]))
-    assert found.error(omega) == pytest.approx(np.std(drawn), rel=0.12)
-
-
-def test_few_rows_of_a_class_leave_balanced_accuracy_uncertain():
-    y = np.array([0] * 95 + [1] * 5)
-    balance = balanced_weights(y, [np.arange(100)])
-    one = of_labels(np.zeros(100, int), y, weights(100), balance)["balanced_accuracy"]
-    found = interval("balanced_accuracy", one, weights(100))
-    assert found["value"] == pytest.approx(0.5)
-    assert found["high"] == pytest.approx(0.5 + 0.5 * 0.4345, abs=1e-3)  # Wilson's of 0 in 5
-    assert found["low"] == pytest.approx(0.5 - 0.5 * (1 - 0.9611), abs=1e-3)  # of 95 in 95
-
-
-def test_intervals_of_balanced_accuracy_go_with_its_error():
-    """A class that has few rows in some folds: there they count much."""
-    rng = np.random.default_rng(10)
-    y = np.r_[np.tile([0, 0, 0, 0, 0, 0, 0, 0, 0, 1], 40), rng.integers(0, 2, 200)]
-    tests = np.array_split(np.arange(600), 6)
-    right = rng.random(600) < 0.7
-    omega = row_weights(600, tests)
-    predicted = np.where(right, y, 1 - y)
-    one = of_labels(predicted, y, omega, balanced_weights(y, tests))["balanced_accuracy"]
-    found = interval("balanced_accuracy", one, omega)
-    assert found["high"] - found["low"] == pytest.approx(2 * 1.96 * found["error"], rel=0.1)
+    found = gather(model, X, y).as_dict()["scores"]["baselines"][0]["measures"]["roc_auc"]
+    assert (found["value"], found["error"]) == pytest.approx((0.5, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -268,9 +257,7 @@ def test_simple_models_of_many_rows_predict_some_and_are_compared_on_those(monke
     monkeypatch.setattr("onefold.facts.scores._MOST_NUMBERS", 100)
     monkeypatch.setattr("onefold.facts.scores._FEWEST_ROWS", 20)
     X, y, estimator = numbers()
-    folds = [(np.arange(30), np.arange(30, 150))]
-    simple = simple_models(X, y, folds, classes=None)
-    assert [one.train_rows for one in simple] == [25, 25, 25]
+    simple = simple_models(X, y, [(np.arange(30), np.arange(30, 150))], classes=None)
     tested = np.isfinite(simple[1].values[:, 0])
     assert tested.sum() == 100
     values = estimator.predict(X)[:, None]
@@ -292,8 +279,7 @@ def test_measures_are_of_the_rows_that_were_tested():
     assert rows.count == 8
     assert rows.measure(predicted[:, None])["r2"].value == pytest.approx(r2_score(y[:8], predicted[:8]))
     labels = np.array(["a", "b"] * 4 + ["c"] * 4)
-    decision = np.zeros((12, 3))
-    decision[np.arange(12), [0, 1, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2]] = 1.0
+    decision = np.eye(3)[[0, 1, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2]]
     decision[8:] = np.nan
     constant = SimpleModel("constant", np.tile([1.0, 0.0, 0.0], (12, 1)))
     scores = score_facts(labels, decision, folds, [constant], classes=np.unique(labels))

@@ -83,7 +83,7 @@ def test_predictions_of_the_groups_asked_for_in_the_order_of_blocks(tmp_path, gr
         np.testing.assert_array_equal(seen, np.isin(groups.label, [0, 2]))
 
 
-def test_a_part_is_the_source_of_its_rows(tmp_path):
+def test_a_part_is_the_source_of_its_rows_in_their_order(tmp_path):
     index = np.flatnonzero(SCATTERED.label == 1)
     for source in sources(tmp_path, X, Y, ROOT):
         part = source.part(index)
@@ -91,25 +91,19 @@ def test_a_part_is_the_source_of_its_rows(tmp_path):
         design = Design(RBF(0.3), source.sample(np.arange(20)))
         whole = collect(design, source, SCATTERED)[1].on_host()
         assert_allclose(collect(design, part)[0].on_host().gram, whole.gram, atol=1e-11)
-
-
-def test_a_part_keeps_the_order_of_its_rows(tmp_path):
-    index = np.array([3, 5, 4, 6])  # the ends look like a run
-    for source in sources(tmp_path, X, Y, ROOT):
-        found = [(rows, block) for _, rows, block in source.part(index).map(lambda block: block)]
-        assert_allclose(np.vstack([to_numpy(block.Y) for _, block in found]), Y[index])
+        turned = np.array([3, 5, 4, 6])  # the ends look like a run
+        blocks = [to_numpy(block.Y) for *_, block in source.part(turned).map(lambda block: block)]
+        assert_allclose(np.vstack(blocks), Y[turned])
 
 
 def test_groups_are_found_once_and_have_the_members_of_the_sets_that_were_asked_for():
-    source = rows_of(X, Y)
-    sets = [np.arange(0, 100), np.arange(100, N)]
+    source, sets = rows_of(X, Y), [np.arange(0, 100), np.arange(100, N)]
     assert source.grouped_by(sets).label is source.grouped_by(list(sets)).label
     finer = source.grouped_by([*sets, np.arange(5)])
     assert (finer.count, len(finer.members)) == (3, 3)
     first = source.grouped_by(sets)  # the first sets of those that are known
-    assert first.label is finer.label
-    assert first.order is finer.order
-    assert first.sizes is finer.sizes
+    for part in ("label", "order", "sizes"):
+        assert getattr(first, part) is getattr(finer, part)
     assert [m.tolist() for m in first.members] == [m.tolist() for m in finer.members[:2]]
     assert source.grouped_by([np.arange(0, 100)]).label is not finer.label
 
@@ -139,34 +133,28 @@ class OutOfMemoryError(RuntimeError):
 
 
 @pytest.mark.parametrize("where", ["device", "streamed"])
-def test_a_block_that_does_not_fit_is_divided(monkeypatch, where):
+def test_a_block_that_does_not_fit_is_divided_and_errors_end_a_stream(monkeypatch, where):
     monkeypatch.setattr(device, "_FEWEST", 16)
     source = rows_of(torch(X), torch(Y)) if where == "device" else rows_of(X, Y, device="cpu")
 
-    def narrow(block):
-        if block.X.shape[0] > 60:
-            raise OutOfMemoryError("CUDA out of memory")
-        return int(block.X.shape[0])
+    def within(most, error=OutOfMemoryError):
+        def work(block):
+            if block.X.shape[0] > most:
+                raise error
+            return int(block.X.shape[0])
 
-    found = list(source.map(narrow, SCATTERED))
+        return source.map(work, SCATTERED)
+
+    found = list(within(60))
     assert sum(size for *_, size in found) == N
     rows = np.concatenate([np.arange(N)[rows] for _, rows, _ in found])
     np.testing.assert_array_equal(np.sort(rows), np.arange(N))
-
-    def never(block):
-        raise OutOfMemoryError("CUDA out of memory")
-
-    with pytest.raises(OutOfMemoryError):
-        list(source.map(never, SCATTERED))
-
-
-def test_other_errors_and_early_leavers_end_a_stream():
-    source = rows_of(X, Y, device="cpu")
-    with pytest.raises(ZeroDivisionError):
-        list(source.map(lambda block: 1 // 0))
-    stream = source.map(lambda block: block.group)
+    for error in (OutOfMemoryError, ZeroDivisionError):
+        with pytest.raises(error):
+            list(within(0, error))
+    stream = within(N)
     next(stream)
-    stream.close()
+    stream.close()  # whoever leaves early
 
 
 def test_to_device(monkeypatch):

@@ -68,26 +68,12 @@ def test_same_scores_and_heldout_predictions(training, kind, cv):
         np.testing.assert_allclose(heldout, plain.heldout_prediction_, atol=1e-8)
 
 
-@pytest.mark.usefixtures("stream")
-def test_predictions_of_all_rows_do_not_stream():
-    with pytest.raises(ValueError, match="all rows on the device"):
-        search(LSSVRCV, X, Y, 3, "cpu", Nystroem(8, predict="rows"))
-
-
 @pytest.mark.parametrize("rows", [X, torch.asarray(X), scipy.sparse.csr_array(X)], ids=type)
 def test_own_landmarks_of_any_kind_serve_rows_of_any_kind(rows):
     plain = search(LSSVRCV, X, Y, 3, approximation=Nystroem(OWN)).cv_results_["mean_test_score"]
     for own in (torch.asarray(OWN), scipy.sparse.csr_array(OWN), scipy.sparse.coo_array(OWN)):
         found = search(LSSVRCV, rows, Y, 3, approximation=Nystroem(own))
         np.testing.assert_allclose(found.cv_results_["mean_test_score"], plain, atol=1e-9)
-
-
-def test_landmarks_are_looked_at_before_the_search():
-    told: list[Any] = []
-    bad = Nystroem(np.full((4, 3), np.nan))
-    with pytest.raises(ValueError, match="landmark rows hold NaN"):
-        LSSVRCV(gammas=[0.2], approximation=bad, callback=told.append).fit(X, Y)
-    assert not told
 
 
 @pytest.mark.usefixtures("stream")

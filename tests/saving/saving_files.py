@@ -41,7 +41,7 @@ def decoded_fields(kind: str, fields: dict[str, Any], nested: Any = ()) -> Any:
 def taken_apart(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The metadata and the arrays of a file."""
     with container.opened(path) as opened:
-        return json.loads(opened.text()), opened.arrays()
+        return json.loads(opened.text), opened.arrays()
 
 
 def load_changed(folder: Path, model: Any, change: Callable[[Any, dict[str, np.ndarray]], Any]) -> Any:

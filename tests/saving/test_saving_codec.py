@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from onefold.kernels import RBF, CallableKernel
+from onefold.kernels import RBF, CallableKernel, Laplacian, Linear, Matern, Polynomial
 from onefold.saving.codec import Decoder, Encoder
 from onefold.saving.container import BadContent, CannotSave
 from onefold.search import Halving
@@ -106,62 +105,70 @@ def test_object_arrays_keep_tuples_and_lists_whole(items):
     assert_same(round_trip(array.reshape(1, -1, 1)), array.reshape(1, -1, 1))
 
 
+CSR = sparse.random_array((5, 4), density=0.4, rng=0, format="csr")
+
+
 @pytest.mark.parametrize(
-    "array",
+    "value",
     [
         np.asfortranarray(np.arange(6.0).reshape(2, 3)),
-        np.arange(6.0).reshape(2, 3),
         np.arange(24.0).reshape(2, 3, 4).T,
-    ],
-)
-def test_memory_order_survives(array):
-    result = round_trip(array)
-    assert np.array_equal(result, array)
-    assert result.strides == array.strides
-
-
-@pytest.mark.parametrize("array", [np.arange(10.0)[::2], np.arange(10.0)[::-1], np.eye(4)[:, ::2]])
-def test_views_with_gaps_round_trip(array):
-    assert np.array_equal(round_trip(array), array)
-
-
-@pytest.mark.parametrize(
-    "array",
-    [
+        np.arange(10.0)[::-2],
+        np.eye(4)[:, ::2],
         np.ma.MaskedArray([1.0, 2.0, 3.0], mask=[True, False, False], fill_value=-1.0),
         np.ma.MaskedArray([1.0, 2.0]),
         np.ma.MaskedArray([1, 2], mask=False),
         np.ma.MaskedArray(["rbf", "linear"], mask=[False, True]),
-        np.ma.MaskedArray([(1.0, 2.0), "scale", None][:2], mask=[0, 1], dtype=object),
+        np.ma.MaskedArray([(1.0, 2.0), "scale"], mask=[0, 1], dtype=object),
         np.ma.masked_all(3, dtype=object),
-        np.ma.MaskedArray([[True, False]], mask=[[False, True]]),
+        CSR,
+        sparse.csr_matrix(CSR),
+        sparse.csr_array((0, 3)),
+        sparse.csr_array((3, 0)),
     ],
+    ids=str,
 )
-def test_masked_arrays_round_trip(array):
-    assert_same(round_trip(array), array)
+def test_arrays_of_every_kind_round_trip(value):
+    """Memory order too: products may differ in the last bit."""
+    found = round_trip(value)
+    if not sparse.issparse(value):
+        assert_same(found, value)
+        assert found.flags["F_CONTIGUOUS" if value.flags.f_contiguous else "C_CONTIGUOUS"]
+        return
+    assert (type(found), found.shape) == (type(value), value.shape)
+    for part in ("data", "indices", "indptr"):
+        assert_same(getattr(found, part), getattr(value, part))
+
+
+MIXED = np.random.default_rng(0).normal(size=(3, 3))
+KERNELS = [
+    RBF(0.3),
+    RBF((0.1, 0.2, 0.7)),
+    RBF(0.3, metric=MIXED),
+    RBF(0.3, metric=np.asfortranarray(MIXED)),
+    Matern(0.3, nu=0.5, metric=[1.0, 0.0, 0.1]),
+    Matern(0.4, nu=2.5),
+    Laplacian(0.2, metric=[1.0, 0.0, 0.1]),
+    Polynomial(0.5, degree=2, coef0=0.25),
+    Linear(),
+    RBF(0.1) + Linear() * Matern(1.5),
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_kernels_round_trip(kernel):
+    found, rows = round_trip(kernel), np.eye(4, 3)
+    assert found == kernel
+    assert found(rows, rows).tobytes() == kernel(rows, rows).tobytes()
 
 
 def test_what_lies_under_a_mask_does_not_reach_the_file():
-    first = np.ma.MaskedArray([1.0, 5.0], mask=[False, True])
-    second = np.ma.MaskedArray([1.0, -9.0], mask=[False, True])
     trees = []
-    for array in (first, second):
+    for hidden in (5.0, -9.0):
         encoder = Encoder()
-        tree = encoder.encode(array, "value")
+        tree = encoder.encode(np.ma.MaskedArray([1.0, hidden], mask=[False, True]), "value")
         trees.append((tree, {name: a.tobytes() for name, a in encoder.arrays.items()}))
     assert trees[0] == trees[1]
-    assert first.data[1] == 5.0
-
-
-@pytest.mark.parametrize("build", [sparse.csr_array, sparse.csr_matrix])
-@pytest.mark.parametrize("shape", [(5, 4), (0, 3), (3, 0)])
-def test_sparse_matrices_round_trip(build, shape):
-    matrix = build(sparse.random_array(shape, density=0.4, rng=0, format="csr"))
-    result = round_trip(matrix)
-    assert type(result) is type(matrix)
-    assert result.shape == matrix.shape
-    for part in ("data", "indices", "indptr"):
-        assert_same(getattr(result, part), getattr(matrix, part))
 
 
 def test_arrays_of_other_libraries_come_back_as_numpy():
@@ -192,6 +199,8 @@ def cyclic():
         (cyclic(), "contains itself"),
         (np.random.default_rng(0), "a Generator has no place"),
         (RBF(1.0) + CallableKernel(print), r"value\.right: a CallableKernel is Python code"),
+        (type("Narrow", (RBF,), {})(1.0), "a Narrow"),  # no subclass is saved as its parent,
+        (type("RBF", (RBF,), {})(1.0), "a RBF"),  # whatever it is called
     ],
 )
 def test_values_without_a_place_are_named(value, message):
@@ -204,7 +213,7 @@ def test_equal_large_arrays_are_written_once_and_come_back_shared():
     rows = np.random.default_rng(0).normal(size=(40, 30))
     turned, signed = np.asfortranarray(rows), np.where(rows > 2, -0.0, np.zeros((40, 30)))
     values = [rows, rows.copy(), turned, rows.copy(), turned, signed, np.zeros((40, 30))]
-    values += [np.ones(3), np.ones(3)]
+    values += [np.ones(3), np.ones(3), np.ascontiguousarray(rows.T)]
     encoder = Encoder()
     nodes = encoder.encode(values, "value")
     again = [i for i, node in enumerate(nodes) if "$again" in node]
@@ -227,12 +236,6 @@ def test_sparse_matrices_out_of_order_are_put_in_order():
     assert result.has_canonical_format
     assert result.toarray().tolist() == [[5.0, 0.0, 1.0]]
     assert matrix.nnz == 3
-
-
-def test_subclasses_are_not_saved_as_their_parents():
-    for name in ("Narrow", "RBF"):  # whatever they are called
-        with pytest.raises(CannotSave, match=name):
-            Encoder().encode(type(name, (RBF,), {})(1.0), "value")
 
 
 CODES = np.array([[97, 98]], dtype=np.uint32)
@@ -308,31 +311,21 @@ def csr_node(**changes):
     ],
 )  # fmt: skip
 def test_nodes_that_make_no_sense_are_refused(node, arrays):
+    assert Decoder(INDICES).decode(csr_node()).toarray().tolist() == [[1.0, 0.0], [0.0, 1.0]]
     decoder = Decoder(arrays)
     with pytest.raises(BadContent):
         decoder.decode(node)
 
 
-def test_the_good_twins_of_the_bad_nodes_are_read():
-    assert Decoder({"a0": CODES}).decode({"$text": {"$array": "a0"}}).tolist() == ["ab"]
-    assert Decoder(INDICES).decode(csr_node()).toarray().tolist() == [[1.0, 0.0], [0.0, 1.0]]
-    assert math.isnan(Decoder({}).decode({"$float": "nan"}))
-    assert Decoder({}).decode({"$object": "RBF", "fields": {"gamma": 2.0}}) == RBF(2.0)
-
-
-def test_leftover_arrays_are_refused():
-    decoder = Decoder({"a0": CODES})
+def test_leftover_arrays_and_deep_nodes_are_refused():
+    decoder, deep = Decoder({"a0": CODES}), []
     decoder.decode([])
     with pytest.raises(BadContent, match="nothing refers"):
         decoder.finish()
-
-
-def test_deep_nodes_are_refused():
-    node = []
     for _ in range(500):
-        node = [node]
+        deep = [deep]
     with pytest.raises(BadContent, match="nested"):
-        Decoder({}).decode(node)
+        decoder.decode(deep)
 
 
 # fmt: off
@@ -348,12 +341,7 @@ KEYS = [
     st.recursive(
         st.none() | st.integers() | st.floats() | st.text(max_size=3) | st.just("a0"),
         lambda inner: (
-            st.lists(inner, max_size=3)
-            | st.dictionaries(
-                st.sampled_from(KEYS),
-                inner,
-                max_size=4,
-            )
+            st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4)
         ),
         max_leaves=8,
     )

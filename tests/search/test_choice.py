@@ -8,21 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
-from sklearn.model_selection import KFold, LeaveOneOut, RepeatedKFold, ShuffleSplit, cross_val_predict
+from sklearn.model_selection import KFold, LeaveOneOut, RepeatedKFold, ShuffleSplit
 
-from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidgeCV, load, trust
+from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
 from onefold.approximations import Exact, Model, Nystroem, Problem, Workload
 from onefold.criteria import Task, resolve_criterion
 from onefold.heldout import Splits, make_splits
 from onefold.kernels import RBF
 from onefold.machine.journal import Journal
 from onefold.plots import GridDisplay
-from onefold.search import Proposal
 from onefold.search.checkpoint import Checkpoint
-from onefold.search.choice import Leader, constant_predictions, worth_fitting
+from onefold.search.choice import constant_predictions
 from onefold.search.evaluation import Candidate, Evaluation, solve
-from onefold.search.ledger import best_cell, edges, within_error
+from onefold.search.ledger import best_cell, within_error
 from onefold.search.loop import Search
 from onefold.smoothers.base import UnsolvableError
 from tests.search.ledgers import empty_ledger
@@ -45,12 +43,11 @@ def test_the_best_cell_is_that_of_the_whole_table_in_any_order():
     rng = np.random.default_rng(5)
     gammas, alphas = [0.5, 4.0, 1.0, 2.0], [3.0, 0.1, 1.0]
     table = rng.integers(0, 3, (4, 3)).astype(float)  # ties abound
-    for order in (np.arange(4), rng.permutation(4)):
-        ledger = empty_ledger([{"gamma": g} for g in gammas], alphas, 1)
-        assert ledger.progress()["best_score"] is None
-        for number in order:
-            ledger.append(evaluation(int(number), np.arange(3), table[number][:, None]))
-        assert ledger.best() == best_cell(table, gammas, alphas)
+    ledger = empty_ledger([{"gamma": g} for g in gammas], alphas, 1)
+    assert ledger.progress()["best_score"] is None
+    for number in rng.permutation(4):
+        ledger.append(evaluation(int(number), np.arange(3), table[number][:, None]))
+    assert ledger.best() == best_cell(table, gammas, alphas)
 
 
 def test_the_last_evaluation_of_a_cell_counts() -> None:
@@ -146,21 +143,11 @@ def test_the_most_regularised_cell_within_one_standard_error(kind, y, settings, 
     assert found.best_score_ == found.cv_results_["mean_test_score"][found.best_index_]
     assert found.alpha_ == found.best_params_["alpha"] >= best.alpha_
     assert found.alpha_ > best.alpha_ or weight is not None or settings or kind is not LSSVRCV
-
-
-@pytest.mark.parametrize(("kind", "fixed", "y"), [(LSSVRCV, LSSVR, Y), (LSSVCCV, LSSVC, LABELS)])
-def test_predictions_and_model_are_those_of_the_choice(kind, fixed, y, tmp_path):
-    found = kind(**GRID, select="1se").fit(X, y)
-    alone = fixed(gamma=found.gamma_, alpha=found.alpha_)
-    method = "predict" if kind is LSSVRCV else "decision_function"
-    heldout = cross_val_predict(alone, X, y, cv=5, method=method)
-    assert_allclose(found.heldout_prediction_, heldout, rtol=1e-8)
-    assert_allclose(getattr(found, method)(X), getattr(alone.fit(X, y), method)(X), rtol=1e-9)
-    found.save(tmp_path / "model")
-    again = load(tmp_path / "model")
-    assert clone(found).select == again.select == "1se"
-    assert again.best_params_ == found.best_params_
-    assert trust(kind(**GRID, select="1se", approximation=Nystroem(30)), X, y, size=60).verdict
+    if not settings:  # model and held-out predictions are those of the choice
+        cell = GRID | {"gammas": [found.gamma_], "alphas": [found.alpha_]}
+        alone = kind(**cell).fit(X, y, sample_weight=weight)
+        assert_allclose(found.heldout_prediction_, alone.heldout_prediction_, rtol=1e-8)
+        assert_allclose(found.expansion_.predict(X), alone.expansion_.predict(X), rtol=1e-9)
 
 
 def test_labels_that_mean_nothing_still_go_to_the_flattest_cell() -> None:
@@ -208,30 +195,7 @@ def test_what_cannot_be_is_refused(settings, words) -> None:
         LSSVRCV(**settings).fit(X, Y)
 
 
-# -- leaders worth a fit, the constant, one evaluation -----------------------------------------------
-
-
-def test_which_leaders_are_fitted_on_all_rows_where_each_fit_is_dear() -> None:
-    rng = np.random.default_rng(1)
-    y, noise = rng.standard_normal(60), rng.standard_normal((4, 60))
-    # The best, a copy of it with more noise, one that is wrong where the best is right, pure noise.
-    heldout = [y + 0.5 * noise[0], y + 0.5 * noise[0] + 0.3 * noise[1], y - 0.6 * noise[0]]
-    heldout.append(noise[3] - 3 * y)
-    scoring = LSSVRCV(cv=KFold(3)).set_up(np.zeros((60, 1)), y).scoring
-    scores = [-np.mean((values - y) ** 2) for values in heldout]
-    ledger = empty_ledger([{"gamma": 1.0}] * 4, [1.0], 3)
-    for number, score in enumerate(scores):
-        ledger.append(evaluation(number, 0, [score] * 3))
-    leaders = [Leader(None, number, 0, 1.0, values[:, None]) for number, values in enumerate(heldout)]
-
-    def kept(blend, among=(3, 2, 1, 0)):
-        found = worth_fitting([leaders[i] for i in among], ledger, scoring, blend=blend)
-        return [one.index for one in found]
-
-    assert kept(False) == np.argsort(scores)[::-1][:2].tolist()  # the two best, for a choice
-    assert kept(False, [3]) == kept(True, [3]) == [3]
-    assert kept(True) == [0, 2]  # errors that cancel are worth more than a small error of one's own
-    assert kept(True, [3, 1]) == [1]
+# -- the constant, one evaluation -----------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -316,17 +280,6 @@ def test_a_kernel_without_a_width_among_others(kind, y, kernel):
     assert_allclose(np.sort(drawn), np.sort(1 + own if kind is LSSVCCV else np.sqrt(-own)))
 
 
-def test_the_end_of_a_grid_of_ridges_is_found_without_a_width():
-    """The ridges of the chosen family alone count, and it has no widths to end."""
-    y = X @ [1.0, 2.0, -1.0] + 3.0 * RNG.standard_normal(N)
-    model = LSSVRCV(["linear", "rbf"], gammas=[3.0, 10.0, 30.0], alphas=[1e-6, 1e-5, 1e-4]).fit(X, y)
-    assert model.kernel_ == "linear"
-    best = int(np.argmax(model.cv_results_["param_alpha"] == 1e-4))  # linear comes first
-    scores = np.zeros_like(model.cv_results_["mean_test_score"])
-    scores[best] = 1.0
-    assert edges(model.cv_results_ | {"mean_test_score": scores}, best) == ["largest alpha"]
-
-
 # -- the seam between strategies and the loop: rounds, resumption, fewer cells --------------------------
 ALPHAS = np.array([1e-3, 0.1, 2.0])
 
@@ -346,43 +299,6 @@ def run_grid(candidates, alphas, score, search=None, name="grid"):
     """Every candidate with every ridge."""
     stage = (search or Search()).stage(name, candidates, scoring=score, alphas=alphas)
     return stage.run([stage.every_cell()]).found()
-
-
-def test_two_rounds_of_proposals():
-    """First a few widths; then those on either side of the best, with the ridges near its own."""
-    events = []
-    stage = Search(None, events.append).stage(scoring=scoring(), alphas=ALPHAS)
-
-    def around():
-        yield [Proposal(stage.add(candidate(g)), np.arange(3)) for g in (0.01, 0.4, 16.0)]
-        best, ridge = stage.ledger.best()
-        assert stage.ledger.progress()["done"] == 3
-        gamma = stage.candidates[best].params["gamma"]
-        near = np.unique(np.clip([ridge - 1, ridge], 0, 2))
-        yield [Proposal(stage.add(candidate(g)), near) for g in (gamma / 2, gamma * 2)]
-
-    found = stage.run(around()).found()
-    assert [(event["done"], event["total"]) for event in events] == [
-        (1, 3),
-        (2, 3),
-        (3, 3),
-        (4, 5),
-        (5, 5),
-    ]
-    first = found.ledger.params[found.ledger.best([0, 1, 2])[0]]["gamma"]
-    assert found.ledger.params[3:] == [{"gamma": first / 2}, {"gamma": first * 2}]
-    whole = run_grid(stage.candidates, ALPHAS, scoring())
-    cells = {
-        (entry.candidate, int(ridge)): scores
-        for entry in found.ledger.entries
-        for ridge, scores in zip(entry.ridges, entry.scores)
-    }
-    assert len(cells) in (11, 13)
-    for (number, ridge), scores in cells.items():
-        assert_allclose(scores, whole.ledger.entry(number).scores[ridge], rtol=1e-9)
-    best, ridge = found.ledger.best()
-    alone = run_grid([stage.candidates[best]], ALPHAS[[ridge]], scoring())
-    assert_allclose(found.leader.heldout, alone.leader.heldout, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(("approximation", "kept"), [(Exact(), False), (Nystroem(20), True)])

@@ -14,7 +14,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.metrics import make_scorer
+from sklearn.metrics import get_scorer, make_scorer, mean_absolute_error
 from sklearn.model_selection import GroupKFold, KFold
 
 import onefold.search.loop as loop
@@ -24,8 +24,8 @@ from onefold.approximations import Circulant, Nystroem, auto
 from onefold.kernels import RBF
 from onefold.machine.journal import Journal
 from onefold.rows import rows_of
-from onefold.search import Halving, SearchStoppedWarning, StopSearch, checkpoint
-from onefold.search.checkpoint import rows_checksum
+from onefold.search import Halving, SearchStoppedWarning, StopSearch
+from onefold.search.checkpoint import described, rows_checksum
 
 ROOT = Path(__file__).parents[2]
 RNG = np.random.default_rng(0)
@@ -141,8 +141,8 @@ def test_a_search_that_crashed_goes_on_and_ends_the_same(name, tmp_path, monkeyp
 
 PROCESS = """
 import os, sys
-from tests.search.test_stop_and_resume import LSSVRCV, X, Y
-put, records, (path, kill) = os.pwrite, [], (sys.argv[1] or None, int(sys.argv[2]))
+from tests.search.test_stop_and_resume import KILLED, LSSVRCV, X, Y
+put, records, (path, kill) = os.pwrite, [], (sys.argv[1], int(sys.argv[2]))
 
 def watched(file, line, place):
     records.append(line)
@@ -152,22 +152,22 @@ def watched(file, line, place):
     return put(file, line, place)
 
 os.pwrite = watched
-model = LSSVRCV(metric="diagonal", blend=True, max_rounds=2, cv=3, checkpoint=path,
-                gammas=[0.3, 1.0], alphas=[1e-3, 0.1]).fit(X, Y)
-print(model.best_params_, repr(model.best_score_), model.predict(X).tobytes().hex())
+LSSVRCV(**KILLED, checkpoint=path).fit(X, Y)
 """
+KILLED = METRIC | {"kernel": "rbf", "metric": "diagonal"}
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_killed_in_the_middle_of_a_record(tmp_path):
-    def run(path, kill):
-        call = [sys.executable, "-W", "ignore", "-c", PROCESS, path, str(kill)]
+    def run(kill):
+        call = [sys.executable, "-W", "ignore", "-c", PROCESS, str(tmp_path / "search"), str(kill)]
         return subprocess.run(call, capture_output=True, text=True, timeout=120, cwd=ROOT)
 
-    whole, path = run("", 0), str(tmp_path / "search")
-    assert whole.returncode == 0, whole.stderr
-    assert [run(path, kill).returncode for kill in (1, 6)] == [-9, -9]
-    again = run(path, 0)
-    assert again.stdout == whole.stdout, again.stderr
+    assert [run(kill).returncode for kill in (1, 6)] == [-9, -9]
+    whole, events = LSSVRCV(**KILLED, callback=(all_of := []).append).fit(X, Y), []
+    again = LSSVRCV(**KILLED, checkpoint=tmp_path / "search", callback=events.append).fit(X, Y)
+    same(whole, again)
+    assert 0 < len(events) < len(all_of)
 
 
 LARGER = {"gammas": [0.01, *SMALL["gammas"], 9.0], "alphas": [*SMALL["alphas"], 30.0]}
@@ -324,17 +324,16 @@ def test_functions_without_a_name_are_refused_before_any_work(setting, value, tm
         fitted(LSSVRCV(**SMALL), callback=pytest.fail, **given)
 
 
+def describe():
+    scorers = make_scorer(mean_absolute_error), get_scorer("roc_auc")
+    return described([mean_absolute_error, *scorers, {"b", "a"}, object(), RBF(2.0)])
+
+
 def test_a_description_is_the_same_in_another_process():
-    script = """
-from sklearn.metrics import make_scorer, mean_absolute_error as error, get_scorer
-from onefold.kernels import RBF
-from onefold.search.checkpoint import described
-def score(estimator, X, y): return 0.0
-print(described([score, make_scorer(error), get_scorer("roc_auc"), {"b", "a"}, object(), RBF(2.0)]))
-"""
-    call, env = [sys.executable, "-c", script], os.environ
-    one, two = (subprocess.check_output(call, env=env | {"PYTHONHASHSEED": seed}) for seed in "12")
-    assert one == two != b""
+    script = "import tests.search.test_stop_and_resume as here; print(here.describe())"
+    seed = "2" if [*{"b", "a"}] == ["a", "b"] else "1"  # that of the other order
+    call, env = [sys.executable, "-c", script], os.environ | {"PYTHONHASHSEED": seed}
+    assert subprocess.check_output(call, env=env, text=True, cwd=ROOT) == f"{describe()}\n"
 
 
 @pytest.mark.parametrize(
@@ -356,13 +355,6 @@ def test_records_of_another_search_are_not_taken(y, lines, words, tmp_path):
         file.writelines(other.read_bytes().splitlines(keepends=True)[lines])
     with pytest.raises(ValueError, match=rf"^line {count + 1} of .*{words}"):
         fitted(LSSVRCV(**SMALL), checkpoint=path)
-
-
-def test_without_a_journal_nothing_is_packed(monkeypatch):
-    for name in ("packed", "_sorted"):
-        monkeypatch.setattr(checkpoint, name, pytest.fail)
-    for settings in ({}, {"metric": "diagonal", "max_rounds": 1}):
-        LSSVRCV(**SMALL | settings).fit(X, Y)
 
 
 def test_the_checksum_tells_columns_of_zeros_and_ones_apart():
@@ -439,19 +431,22 @@ def test_a_time_budget_that_is_enough_changes_nothing_and_what_is_none_is_refuse
             LSSVRCV(time_budget=budget).fit(X, Y)
 
 
-@pytest.mark.parametrize("rows", [None, 50])
+@pytest.mark.parametrize("rows", [None, 30])
 def test_rounds_of_a_metric_are_stopped_anywhere(rows):
     """In round 0, in later rounds, in the second pass and in the fits of all rows; or at once."""
-    whole = LSSVRCV(**ROUNDS, metric_rows=rows).fit(X, Y)
-    for stop in [*map(after, (1, 12, 20, 25, 31)), after(2, StopSearch)]:
-        with pytest.warns(SearchStoppedWarning, match="^the search was .* best so far is used, and"):
-            model = LSSVRCV(**ROUNDS, metric_rows=rows, callback=stop).fit(X, Y)
+    X, y, events = MORE[:70], np.sin(2 * MORE[:70, 0]), []
+    settings = METRIC | {"metric_rows": rows, "n_jobs": 1}
+    whole = LSSVRCV(**settings, callback=events.append).fit(X, y)
+    places = [1, *(len(events) * k // 4 for k in (1, 2, 3)), len(events)]
+    for stop in [*map(after, places), after(2, StopSearch)]:
+        with pytest.warns(SearchStoppedWarning, match="^the search was .* best so far is used"):
+            model = LSSVRCV(**settings, callback=stop).fit(X, y)
         assert np.isfinite(model.predict(X)).all()
         assert len(model.cv_results_["params"]) <= len(whole.cv_results_["params"])
     assert model.search_["stopped"] == "stopped by the callback"  # which says so in every part
     with pytest.warns(SearchStoppedWarning):
-        hurried = LSSVCCV(**ROUNDS, metric_rows=rows, time_budget=1e-9).fit(X, Y > 0)
-    assert hurried.score(X, Y > 0) > 0.5
+        hurried = LSSVCCV(**settings, time_budget=1e-9).fit(X, y > 0)
+    assert hurried.score(X, y > 0) > 0.5
 
 
 def test_a_callback_stops_whoever_asks_an_objective():

@@ -1,4 +1,4 @@
-"""Every smoother against a dense twin built from the definition, and against literal refits."""
+"""Dense smoothers against a twin built from the definition, and against literal refits."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from onefold.kernels import RBF
 from onefold.kernels.tiles import gram
-from onefold.linalg import to_numpy
 from onefold.smoothers import CholeskySmoother, LowRankSmoother, SpectralSmoother
 from onefold.smoothers.base import GIVEN, PSD, choose_route
 from onefold.smoothers.dense import isolated_rows, low_rank_factor
+from tests.smoothers.dense_twin import check, refit, residual_operator, solve
 
 ALPHAS = np.array([1e-4, 0.1, 30.0])
+BORDERS = pytest.mark.parametrize("kind", ["none", "ones", "weights"])
 
 
 def _spectral(K, border):
@@ -39,32 +40,6 @@ SMOOTHERS = {
 }
 
 
-def dense_residual_operator(K, border, alpha):
-    R = alpha * np.linalg.inv(K + alpha * np.eye(len(K)))
-    if border is None:
-        return R
-    rho = R @ border
-    return R - np.outer(rho, rho) / (border @ rho)
-
-
-def solve(K, Y, border, alpha, train):
-    """(K + αI) a + b s = y, sᵀa = 0 on the rows `train` alone: a and b."""
-    m = len(train)
-    system = K[np.ix_(train, train)] + alpha * np.eye(m)
-    if border is None:
-        return np.linalg.solve(system, Y[train]), np.zeros(Y.shape[1])
-    column = border[train][:, None]
-    system = np.block([[system, column], [column.T, np.zeros((1, 1))]])
-    solved = np.linalg.solve(system, np.vstack([Y[train], np.zeros((1, Y.shape[1]))]))
-    return solved[:m], solved[m]
-
-
-def refit(K, Y, border, alpha, train, test):
-    """Rows `test` predicted by a fit of the rows `train` alone."""
-    a, b = solve(K, Y, border, alpha, train)
-    return K[np.ix_(test, train)] @ a + (0.0 if border is None else border[test][:, None] * b)
-
-
 def example(n, gamma, seed=0, targets=2):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 3))
@@ -75,48 +50,17 @@ def borders(n, rng):
     return {"none": None, "ones": np.ones(n), "weights": np.sqrt(rng.uniform(0.2, 3.0, n))}
 
 
-@pytest.mark.parametrize("kind", ["none", "ones", "weights"])
+@BORDERS
 @pytest.mark.parametrize("gamma", [1e-4, 0.5, 40.0, 1e6], ids=["flat", "usual", "narrow", "diagonal"])
 @pytest.mark.parametrize("name", SMOOTHERS)
-def test_against_the_dense_twin(name, gamma, kind) -> None:
-    n = 40
-    K, Y, rng = example(n, gamma)
-    border = borders(n, rng)[kind]
-    smoother = SMOOTHERS[name](K, border)
-    R = np.stack([dense_residual_operator(K, border, a) for a in ALPHAS])
-    assert_allclose(to_numpy(smoother.residuals(Y, ALPHAS)), R @ Y, atol=1e-9)
-    trace = np.trace(R, axis1=1, axis2=2)
-    assert_allclose(smoother.trace(ALPHAS), trace, atol=1e-9)
-    for a, value in zip(ALPHAS, smoother.logdet(ALPHAS)):
-        G = K + a * np.eye(n)
-        if border is not None:
-            basis = np.linalg.svd(border[None])[2][1:]  # orthonormal complement of s
-            G = basis @ G @ basis.T
-        assert_allclose(value, np.linalg.slogdet(G)[1], atol=1e-7)
+def test_against_the_dense_twin_and_literal_refits(name, gamma, kind) -> None:
+    K, Y, rng = example(30, gamma)
+    border = borders(30, rng)[kind]
+    parts = [np.arange(7), np.sort(rng.choice(30, 20, replace=False)), np.array([29])]
+    check(SMOOTHERS[name](K, border), K, Y, border, ALPHAS, parts)
 
 
-@pytest.mark.parametrize("kind", ["none", "ones", "weights"])
-@pytest.mark.parametrize("gamma", [1e-4, 0.5, 40.0, 1e6], ids=["flat", "usual", "narrow", "diagonal"])
-@pytest.mark.parametrize("name", SMOOTHERS)
-def test_heldout_rows_against_literal_refits(name, gamma, kind) -> None:
-    n = 30
-    K, Y, rng = example(n, gamma)
-    border = borders(n, rng)[kind]
-    smoother = SMOOTHERS[name](K, border)
-    parts = [np.arange(7), np.sort(rng.choice(n, 20, replace=False)), np.array([29])]
-    for rows, values in zip(parts, smoother.heldout(Y, parts, ALPHAS)):
-        train = np.setdiff1d(np.arange(n), rows)
-        for a, value in zip(ALPHAS, values):
-            assert_allclose(value, refit(K, Y, border, a, train, rows), rtol=1e-7, atol=1e-8)
-    loo = smoother.leave_one_out(Y, ALPHAS)
-    for i in (0, 11, 29):
-        train = np.delete(np.arange(n), i)
-        for a, value in zip(ALPHAS, loo):
-            expected = refit(K, Y, border, a, train, np.array([i]))
-            assert_allclose(value[i : i + 1], expected, rtol=1e-7, atol=1e-8)
-
-
-@pytest.mark.parametrize("kind", ["none", "ones", "weights"])
+@BORDERS
 @pytest.mark.parametrize("targets", [1, 3])
 @pytest.mark.parametrize("name", SMOOTHERS)
 def test_every_part_and_ridge_is_a_solve_without_the_part(name, targets, kind) -> None:
@@ -158,8 +102,7 @@ def test_any_set_of_rows_of_any_small_problem(n, gamma, kind, name, repeat, data
     rows = np.sort(data.draw(st.permutations(range(n)))[:size])
     smoother = SMOOTHERS[name](K, border)
     (values,) = smoother.heldout(Y, [rows], np.array([0.05]))
-    train = np.setdiff1d(np.arange(n), rows)
-    assert_allclose(values[0], refit(K, Y, border, 0.05, train, rows), rtol=1e-8, atol=1e-8)
+    assert_allclose(values[0], refit(K, Y, border, 0.05, rows), rtol=1e-8, atol=1e-8)
 
 
 def test_isolated_rows_are_found_and_only_where_they_are_many() -> None:
@@ -180,7 +123,7 @@ def test_an_indefinite_matrix_is_refused(name) -> None:
         SMOOTHERS[name](K, None).residuals(np.ones((3, 1)), [0.1])
 
 
-@pytest.mark.parametrize("kind", ["none", "ones", "weights"])
+@BORDERS
 @pytest.mark.parametrize("name", ["eigen", "cholesky", "low rank"])
 def test_directions_of_rounding_are_left_out_below_the_rounding_of_the_matrix(name, kind) -> None:
     """K of rank 5 and size 1e12: at the first μ least squares on its columns, at the second a ridge."""
@@ -200,7 +143,7 @@ def test_directions_of_rounding_are_left_out_below_the_rounding_of_the_matrix(na
     wanted = Y - columns @ np.linalg.lstsq(columns, Y, rcond=None)[0]
     assert_allclose(residuals[0], wanted, atol=1e-9)
     assert_allclose(H @ (Y - B @ (B.T @ duals[0])), wanted, atol=1e-9)
-    assert_allclose(residuals[1], dense_residual_operator(K, border, alphas[1]) @ Y, atol=1e-9)
+    assert_allclose(residuals[1], residual_operator(K, border, alphas[1]) @ Y, atol=1e-9)
     assert_allclose(duals[1], residuals[1] / alphas[1], rtol=1e-12)
 
 
@@ -222,51 +165,41 @@ def test_a_failed_factorisation_in_place_gives_the_matrix_back() -> None:
         assert_allclose(smoother.residuals(Y, [alpha])[0], wanted, atol=1e-12)
 
 
-def test_the_route_follows_the_cost_model() -> None:
-    assert choose_route(1000, 1, "coefficients").name == "cholesky"
-    assert choose_route(1000, 11, "heldout").name == "eigen"
-    assert choose_route(8000, 11, "heldout").name == "cholesky"
-    assert choose_route(8000, 20, "heldout").name == "eigen"
-    for n in (1000, 10_000, 20_000):
-        assert choose_route(n, 11, "heldout", gpu=True).name == "cholesky"
-    assert choose_route(1000, 15, "heldout", gpu=True).name == "eigen"
-    assert choose_route(10_000, 30, "heldout", gpu=True).name == "eigen"
-    assert choose_route(20_000, 30, "heldout", gpu=True).name == "cholesky"
-    assert choose_route(1000, 11, "heldout", uneven=True, rank=5).name == "cholesky"
-    assert choose_route(1000, 3, "heldout", rank=5).name == "low rank"
-    assert "3 ridge values" in choose_route(1000, 3, "heldout").reason
-    assert choose_route(1000, 3, "heldout").cost < choose_route(1000, 11, "heldout").cost == 12.0
+@pytest.mark.parametrize(
+    ("n", "ridges", "settings", "name"),
+    [
+        (1000, 11, {}, "eigen"), (8000, 11, {}, "cholesky"), (8000, 20, {}, "eigen"),
+        *((n, 11, {"gpu": True}, "cholesky") for n in (1000, 10_000, 20_000)),
+        (1000, 15, {"gpu": True}, "eigen"), (10_000, 30, {"gpu": True}, "eigen"),
+        (20_000, 30, {"gpu": True}, "cholesky"), (1000, 3, {"rank": 5}, "low rank"),
+        (1000, 11, {"uneven": True, "rank": 5}, "cholesky"),
+    ],
+)  # fmt: skip
+def test_the_route_follows_the_cost_model(n, ridges, settings, name) -> None:
+    assert choose_route(n, ridges, "heldout", **settings).name == name
 
 
-def test_memory_follows_the_route() -> None:
-    assert choose_route(1000, 1, "coefficients").matrices(0) == 1  # over the matrix itself
-    assert choose_route(1000, 2, "coefficients").matrices(0) == 2
-    assert choose_route(1000, 11, "heldout").matrices(5) == 5
+def test_costs_and_memory_follow_the_route() -> None:
+    few, many = (choose_route(1000, ridges, "heldout") for ridges in (3, 11))
+    assert "3 ridge values" in few.reason
+    assert few.cost < many.cost == 12.0
+    alone, two = (choose_route(1000, ridges, "coefficients") for ridges in (1, 2))
+    assert alone.name == "cholesky"
+    assert (alone.matrices(0), two.matrices(0), many.matrices(5)) == (1, 2, 5)  # over the matrix itself
     assert choose_route(8000, 20, "heldout").matrices(5) == 2.7
-    assert choose_route(8000, 2, "heldout").matrices(1) == 2
-    assert choose_route(8000, 2, "heldout").matrices(2) == 2.75
-
-
-def test_a_smooth_kernel_on_two_features_has_a_thin_factor() -> None:
-    X = np.random.default_rng(2).standard_normal((1100, 2))
-    K = gram(RBF(0.2), X)
-    L = low_rank_factor(K)
-    assert L.shape[1] < 300
-    assert_allclose(L @ L.T, K, atol=1e-13)
-    assert low_rank_factor(K[:900, :900]) is None  # too small to be worth it
-    assert low_rank_factor(gram(RBF(50.0), X)) is None  # too rough
-    assert low_rank_factor(np.eye(1100)) is None
+    assert [choose_route(8000, 2, "heldout").matrices(folds) for folds in (1, 2)] == [2, 2.75]
 
 
 @pytest.mark.parametrize("kind", ["none", "ones"])
-def test_the_thin_route_agrees_with_literal_refits(kind) -> None:
-    rng = np.random.default_rng(2)
-    X = rng.standard_normal((1100, 2))
+def test_a_smooth_kernel_on_two_features_has_a_thin_factor_of_full_digits(kind) -> None:
+    X = np.random.default_rng(2).standard_normal((1100, 2))
     K, Y = gram(RBF(0.2), X), np.sin(3 * X[:, :1]) + 2.0
-    border = None if kind == "none" else np.ones(1100)
-    smoother = LowRankSmoother(low_rank_factor(K), border)
-    rows = np.arange(0, 1100, 5)
-    train = np.setdiff1d(np.arange(1100), rows)
-    (values,) = smoother.heldout(Y, [rows], [2.0**-15, 1.0])
+    L = low_rank_factor(K)
+    assert L.shape[1] < 300
+    assert_allclose(L @ L.T, K, atol=1e-13)
+    for other in (K[:900, :900], gram(RBF(50.0), X), np.eye(1100)):  # too small to be worth it, rough
+        assert low_rank_factor(other) is None
+    border, rows = None if kind == "none" else np.ones(1100), np.arange(0, 1100, 5)
+    (values,) = LowRankSmoother(L, border).heldout(Y, [rows], [2.0**-15, 1.0])
     for alpha, value in zip([2.0**-15, 1.0], values):
-        assert_allclose(value, refit(K, Y, border, alpha, train, rows), atol=1e-8)
+        assert_allclose(value, refit(K, Y, border, alpha, rows), atol=1e-8)

@@ -1,5 +1,6 @@
 """Nothing goes between host and device in loops over held-out parts, and next to nothing over ridges."""
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,10 @@ def transfers(smoother_class: Any, method: str, folds: int, ridges: int) -> int:
     return seen.count
 
 
-@pytest.mark.parametrize("method", ["heldout", "heldout_duals"])
-@pytest.mark.parametrize("smoother_class", [CholeskySmoother, SpectralSmoother])
+EVERY = list(product([CholeskySmoother, SpectralSmoother], ["heldout", "heldout_duals"]))
+
+
+@pytest.mark.parametrize(("smoother_class", "method"), EVERY)
 def test_transfers_do_not_grow_with_folds_or_ridges(smoother_class, method) -> None:
     few = transfers(smoother_class, method, 3, 1)
     assert few <= 8
@@ -53,8 +56,7 @@ def test_transfers_do_not_grow_with_folds_or_ridges(smoother_class, method) -> N
     assert transfers(smoother_class, method, 12, 11) - few <= more
 
 
-@pytest.mark.parametrize("method", ["heldout", "heldout_duals"])
-@pytest.mark.parametrize("smoother_class", [CholeskySmoother, SpectralSmoother])
+@pytest.mark.parametrize(("smoother_class", "method"), EVERY)
 def test_stacks_of_parts_are_the_parts_one_by_one(smoother_class, method) -> None:
     """Sizes that repeat and sizes that do not, overlapping parts, rows in no part."""
     parts = [np.array(p) for p in ([3, 1, 2], [7, 1, 40], [5], [8, 9], [0, 59, 30], [11, 10])]

@@ -25,7 +25,7 @@ FRAME = pa.table(
     {
         "size": RNG.normal(size=N),
         "count": RNG.integers(0, 9, N),
-        "colour": [["red", "green", "blue"][i % 3] for i in range(N)],
+        "colour": [["red", 'a, "b";\t|', "line\nbreak"][i % 3] for i in range(N)],
         "ok": [i % 2 == 0 for i in range(N)],
         "y": RNG.normal(size=N),
     }
@@ -33,12 +33,7 @@ FRAME = pa.table(
 
 
 def as_text(delimiter: str = ",", newline: str = "\n") -> str:
-    lines = [delimiter.join(FRAME.column_names)]
-    lines += [
-        delimiter.join(str(v).lower() if isinstance(v, bool) else str(v) for v in row.values())
-        for row in FRAME.to_pylist()
-    ]
-    return newline.join(lines) + newline
+    return FRAME.to_pandas().to_csv(sep=delimiter, lineterminator=newline, index=False)
 
 
 def write(folder: Path, name: str, content: str | bytes) -> Path:
@@ -49,7 +44,7 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
 
 TEXT_FILES = {
     "t.csv": as_text(),
-    "T.CSV.GZ": as_text(newline="\r"),
+    "T.CSV.GZ": as_text(newline="\r\n").replace("\r\n", "\r"),
     "t.tsv": as_text("\t"),
     "t.tsv.gz": as_text("\t"),
     "semicolon.csv": as_text(";"),
@@ -60,31 +55,25 @@ TEXT_FILES = {
     "utf-32.csv.gz": as_text().encode("utf-32"),
     "trailing.csv": as_text() + "\n\n",
     "leading.csv": "\n" + as_text(),
-    "spaced.csv": as_text().replace("size,count", "size , count", 1),
+    "spaced.csv": as_text().replace("size,count", '" size\n", count ', 1),
 }
 
 
-@pytest.mark.parametrize("name", TEXT_FILES)
-def test_delimited_text_round_trip(tmp_path, name):
-    source = open_table(write(tmp_path, name, TEXT_FILES[name]))
+@pytest.mark.parametrize("name", [*TEXT_FILES, "t.parquet"])
+def test_rows_come_back_whole_and_in_blocks(tmp_path, name):
+    pa.parquet.write_table(FRAME, tmp_path / "t.parquet", row_group_size=7)
+    path = write(tmp_path, name, TEXT_FILES[name]) if name in TEXT_FILES else tmp_path / name
+    source = open_table(path)
     assert source.names == tuple(FRAME.column_names)
     assert source.read().columns.to_pydict() == FRAME.to_pydict()
     blocks = list(source.batches(5))
-    assert [len(b) for b in blocks] == [5, 5, 5, 5, 3]
-    assert [b.start for b in blocks] == [0, 5, 10, 15, 20]
+    assert [(b.start, len(b)) for b in blocks] == [(0, 5), (5, 5), (10, 5), (15, 5), (20, 3)]
     joined = pa.concat_tables([b.columns for b in blocks])
-    assert set(joined.schema.types) == {pa.string()}  # no inference from a first block
+    if name in TEXT_FILES:
+        assert set(joined.schema.types) == {pa.string()}  # no inference from a first block
     assert [float(v) for v in joined["size"].to_pylist()] == FRAME["size"].to_pylist()
+    assert pa.concat_tables([b.columns for b in source.typed_batches(5)]).equals(FRAME)
     assert next(source.batches(4, ["y", "colour"])).names == ("y", "colour")
-
-
-def test_quoted_delimiters_and_line_breaks(tmp_path):
-    text = '"name\n(a)","a,b",y\n"x, y",1,2\n"line\nbreak",3,4\n"say ""hi""",5,6\n'
-    source = open_table(write(tmp_path, "q.csv", text))
-    assert source.names == ("name (a)", "a,b", "y")
-    expected = ["x, y", "line\nbreak", 'say "hi"']
-    assert source.read().columns[0].to_pylist() == expected
-    assert next(source.batches(9, ["name (a)"])).columns[0].to_pylist() == expected
 
 
 def test_types_are_promoted_over_the_whole_file(tmp_path):
@@ -120,7 +109,10 @@ def test_another_delimiter_is_asked_for(tmp_path):
         assert open_table(path, Reading(delimiter=name)).names == ("a", "b", "y")
 
 
-@pytest.mark.parametrize("text", ["é,b\n1,2\n", "a,b\n1,é\n", "a,b\n" + "1,x\n" * 99999 + "1,é\n"])
+LONG = "a,b\n" + f"1,{40 * 'x'}\n" * 99999 + "1,é\n"  # blocks come before what is not UTF-8
+
+
+@pytest.mark.parametrize("text", ["é,b\n1,2\n", "a,b\n1,é\n", LONG], ids=["header", "row", "late"])
 def test_text_that_is_not_utf_8(tmp_path, text):
     path = write(tmp_path, "t.csv", text.encode("cp1252"))
     source = open_table(path)
@@ -137,10 +129,9 @@ def test_text_that_is_not_utf_8(tmp_path, text):
 
 
 def test_opening_does_not_decode_the_whole_file(tmp_path, monkeypatch):
-    path = write(tmp_path, "t.csv", "a,b\n" + "1,x\n" * 100_000)
-    sizes = []
+    path, sizes = write(tmp_path, "t.csv", "a,b\n" + "1,x\n" * 100_000), []
     monkeypatch.setattr(
-        "onefold.tables.delimited.first_bytes",
+        "onefold.tables.text.first_bytes",
         lambda path, size: (sizes.append(size), path.read_bytes()[:size])[1],
     )
     open_table(path)
@@ -157,15 +148,7 @@ def test_marks_that_contradict_the_encoding(tmp_path):
     assert open_table(path, Reading(encoding="utf-16-le")).names == ("a", "b")
 
 
-@pytest.mark.parametrize("blocks", [5, 100])
-def test_parquet_round_trip(tmp_path, blocks):
-    pa.parquet.write_table(FRAME, tmp_path / "t.parquet", row_group_size=7)
-    source = open_table(tmp_path / "t.parquet")
-    assert source.read().columns.equals(FRAME)
-    found = list(source.batches(blocks))
-    assert [b.start for b in found] == [*range(0, N, blocks)]
-    assert pa.concat_tables([b.columns for b in found]).to_pydict() == FRAME.to_pydict()
-    assert next(source.batches(4, ["y", "colour"])).names == ("y", "colour")
+# Parquet
 
 
 TABLE = pd.DataFrame(RNG.standard_normal((90, 3)), columns=list("abc"))
@@ -179,27 +162,22 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("pattern", ["*.parquet", "part-[0-9].parquet", ""])
-def test_files_are_joined_in_the_order_of_their_names(folder, pattern):
-    source = open_table(folder / pattern)
-    assert_array_equal(source.read().numbers("y"), TABLE["y"])
-    blocks = list(source.batches(7, ["c", "y"]))
-    assert_array_equal(np.concatenate([block.numbers("c") for block in blocks]), TABLE["c"])
-    assert [block.start for block in blocks] == [*range(0, 90, 7)]
-
-
-def test_a_model_of_a_folder_is_that_of_the_table(folder):
+def test_files_are_joined_in_the_order_of_their_names(folder):
+    for pattern in ("*.parquet", "part-[0-9].parquet", ""):
+        source = open_table(folder / pattern)
+        assert_array_equal(source.read().numbers("y"), TABLE["y"])
+        blocks = list(source.batches(7, ["c", "y"]))
+        assert_array_equal(np.concatenate([block.numbers("c") for block in blocks]), TABLE["c"])
+        assert [block.start for block in blocks] == [*range(0, 90, 7)]
     one, other = (tune_table(table, "y", simple=True, gammas=[0.1, 1.0]) for table in (folder, TABLE))
     assert one.report_["best_score"] == other.report_["best_score"]
-
-
-def test_columns_in_another_order_and_whole_numbers_are_taken(folder):
+    # Columns in another order, and whole numbers among fractions.
     more = TABLE[["y", "c", "b", "a"]].head(3).round().astype("int64")
     more.to_parquet(folder / "part-9.parquet")
     assert_array_equal(open_table(folder).read().numbers("a")[90:], more["a"])
 
 
-def test_what_cannot_be_one_table(folder, tmp_path):
+def test_what_cannot_be_one_table(folder):
     TABLE.rename(columns={"a": "other"}).to_parquet(folder / "part-3.parquet")
     with pytest.raises(TableError, match=r"part-3.parquet and part-0.parquet differ in 'a', 'other'"):
         open_table(folder)
@@ -209,22 +187,22 @@ def test_what_cannot_be_one_table(folder, tmp_path):
     TABLE.to_csv(folder / "part-4.csv")
     with pytest.raises(TableError, match=r"files that are no Parquet \('.*part-4.csv'\)"):
         open_table(folder / "part-*")
-    (tmp_path / "empty").mkdir()
+    (folder / "empty").mkdir()
     with pytest.raises(TableError, match=r"there is no Parquet file .*empty/\*.parquet"):
-        open_table(tmp_path / "empty")
+        open_table(folder / "empty")
     repeated = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"])
-    pa.parquet.write_table(repeated, tmp_path / "empty" / "t.parquet")
+    pa.parquet.write_table(repeated, folder / "empty" / "t.parquet")
     with pytest.raises(TableError, match="more than one column named 'a'"):
-        open_table(tmp_path / "empty")
+        open_table(folder / "empty")
+
+
+# Spreadsheets
 
 
 DAYS = [datetime.datetime(2024, 1, 1) + datetime.timedelta(days=3 * i, hours=i) for i in range(12)]
-HEADER = ["n", "x", "text", "ok", "when", "price", "code"]
-ROWS = [
-    [i, i / 4, "ab"[i % 2], i % 3 == 0, DAYS[i], f"{i},5", ["007", 8][i % 2]] if i != 5 else
-    [None, None, None, None, None, "", 8]
-    for i in range(12)
-]  # fmt: skip
+HEADER = ["n", "x", "text", "ok", "when", "price", "code", 2024]
+ROWS = [[i, i / 4, "ab"[i % 2], i % 3 == 0, DAYS[i], f"{i},5", ["007", 8][i % 2], 1] for i in range(12)]
+ROWS[5] = [None] * 8  # an empty row is a row
 
 
 @pytest.fixture
@@ -234,11 +212,11 @@ def sheet(tmp_path):
 
 def test_cells_keep_their_types(sheet):
     source = open_table(sheet, Reading(decimal=","))
-    assert source.names == tuple(HEADER)
+    assert source.names == tuple(map(str, HEADER))
     rows = source.read()
     table = rows.columns
-    assert table["n"].to_pylist()[:6] == [0, 1, 2, 3, 4, None]
-    assert [table[name].type for name in ("x", "ok")] == [pa.float64(), pa.bool_()]
+    assert table["n"].to_pylist()[:7] == [0, 1, 2, 3, 4, None, 6]
+    assert [table[name].type for name in ("x", "ok", "2024")] == [pa.float64(), pa.bool_(), pa.int64()]
     assert abs(table["when"][3].as_py() - DAYS[3]) < datetime.timedelta(seconds=1)
     assert table["price"].to_pylist()[:2] == [0.5, 1.5]  # text, as in a .csv file
     assert table["code"].to_pylist()[:2] == [7, 8]
@@ -250,7 +228,7 @@ def test_cells_keep_their_types(sheet):
     assert_array_equal(np.concatenate([b.numbers("x") for b in blocks]), rows.numbers("x"))
 
 
-def test_sheets_by_name_and_number(sheet):
+def test_sheets_by_name_and_number(sheet, monkeypatch):
     for which in ("other", 2, "2"):
         assert open_table(sheet, Reading(sheet=which)).read().columns.to_pydict() == {"a": [1.5, 2.5]}
     with pytest.raises(TableError, match="no sheet 'othr'; did you mean 'other'"):
@@ -259,22 +237,9 @@ def test_sheets_by_name_and_number(sheet):
         open_table(sheet, Reading(sheet=3))
     with pytest.raises(TableError, match=r"no column 'a'.*Reading\(sheet='other'\) .*'data', 'other'"):
         open_table(sheet).require("a")
-
-
-@pytest.mark.parametrize(
-    ("rows", "merged", "message"),
-    [
-        ([["a", None, "c"], [1, 2, 3]], None, "no name in column 2 of its header"),
-        ([["both", None, "c"], [1, 2, 3]], "A1:B1", "merged cells in its header"),
-        ([["a", "a"], [1, 2]], None, "more than one column named 'a'"),
-        ([["a", "b"]], None, "a header row but no rows"),
-        ([], None, "is empty"),
-    ],
-)
-def test_headers_that_are_none(tmp_path, rows, merged, message):
-    path = write_xlsx(tmp_path / "t.xlsx", {"s": rows}, merged)
-    with pytest.raises(TableError, match=message):
-        open_table(path)
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
+    with pytest.raises(ImportError, match=r'pip install "onefold\[excel\]"'):
+        open_table(sheet)
 
 
 @pytest.mark.parametrize(
@@ -288,41 +253,29 @@ def test_headers_that_are_none(tmp_path, rows, merged, message):
 )
 def test_cells_without_a_value_are_refused(tmp_path, cell, what):
     rows = [[], ["a", "b"], [1, 2], [3, Raw(cell)], [5, 6]]
-    found = open_table(
-        write_xlsx(tmp_path / "t.xlsx", {"first": [["x"], [1]], "s": rows}), Reading(sheet=2)
-    )
+    path = write_xlsx(tmp_path / "t.xlsx", {"first": [["x"], [1]], "s": rows})
+    found = open_table(path, Reading(sheet=2)).read()
     if what is None:
-        found.read().column("b")
+        found.column("b")
         return
     with pytest.raises(TableError, match=what):
-        learn_preparation(found.read())
-    learn_preparation(found.read(), exclude=["b"])
+        learn_preparation(found)
+    learn_preparation(found, exclude=["b"])
 
 
-def test_years_as_column_names_and_empty_rows(tmp_path):
-    rows = [["a", 2024, 0.5], [1, 2, 3], [None, None, None], [4, 5, 6]]
-    source = open_table(write_xlsx(tmp_path / "t.xlsx", {"s": rows}))
-    expected = {"a": [1, None, 4], "2024": [2, None, 5], "0.5": [3, None, 6]}
-    assert source.read().columns.to_pydict() == expected
+# svmlight
 
 
-def test_sheets_without_the_extra(sheet, monkeypatch):
-    monkeypatch.setitem(sys.modules, "python_calamine", None)
-    with pytest.raises(ImportError, match=r'pip install "onefold\[excel\]"'):
-        open_table(sheet)
-
-
-@pytest.mark.parametrize("zero_based", [True, False])
+@pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("suffix", ["libsvm", "svm", "txt"])
-def test_svmlight_round_trip(tmp_path, suffix, zero_based):
+def test_svmlight_round_trip(tmp_path, suffix, first):
     X = RNG.normal(size=(9, 4)) * (RNG.random((9, 4)) < 0.6)
     y = np.arange(9) % 2 * 2.0 - 1
     path = tmp_path / f"t.{suffix}"
-    dump_svmlight_file(X, y, str(path), zero_based=zero_based)
+    dump_svmlight_file(X, y, str(path), zero_based=first == 0)
     source = open_table(path)
     rows = source.read()
     assert_array_equal(rows.columns["target"].to_numpy(), y)
-    first = 0 if zero_based else 1
     assert source.names == ("target", *(f"x{j + first}" for j in range(4)))
     read = np.column_stack([rows.columns[name].to_numpy() for name in source.names[1:]])
     np.testing.assert_allclose(read, X)
@@ -337,9 +290,12 @@ def test_svmlight_queries_and_files_that_would_fill_the_memory(tmp_path, monkeyp
     assert source.read().columns["qid"].to_pylist() == [3, 4]
     path = write(tmp_path, "wide.svm", "1 1:2\n0 2000000:1\n")
     assert open_table(path).names == ("target", "x1", "x2000000")
-    monkeypatch.setattr("onefold.tables.files.available_memory", lambda: 100)
+    monkeypatch.setattr("onefold.tables.source.available_memory", lambda: 100)
     with pytest.raises(TableError, match="load_svmlight_file and fit LSSVCCV"):
         open_table(path)
+
+
+# Broken files
 
 
 BROKEN = [
@@ -365,15 +321,33 @@ BROKEN = [
     ("t.svm", "1 99999999999999999999:1\n", "is not in svmlight format"),
     ("t.txt", "a,b\n1,2\n", "not in svmlight format"),
     ("t.xlsx", b"PK", "not a readable spreadsheet"),
+    ("t.xlsx", [["a", None, "c"], [1, 2, 3]], "no name in column 2 of its header .are cells merged"),
+    ("t.xlsx", [["a", "a"], [1, 2]], "more than one column named 'a'"),
+    ("t.xlsx", [["a", "b"]], "a header row but no rows"),
+    ("t.xlsx", [], "is empty"),
     ("t.xls", b"\xd0\xcf\x11\xe0nonsense", "not a readable spreadsheet; it is damaged"),
     ("t.ods", b"PK\x03\x04nonsense", "not a readable spreadsheet; it is damaged"),
-    ("t.doc", b"PK", "can't tell the format of t.doc"),
+    ("t.doc", b"PK", r"can't tell the format of t.doc: .* \.csv, .*\.txt"),
+    ("none.csv", None, "there is no file"),
+    ("n" * 300 + ".csv", None, "there is no file"),
+    ("t.csv", OSError(13, "Permission denied"), r"t\.csv can't be read \(permission denied\); give an"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "content", "message"), BROKEN)
-def test_broken_files_get_one_sentence(tmp_path, name, content, message):
-    path = write(tmp_path, name, content)
+def test_broken_files_get_one_sentence(tmp_path, name, content, message, monkeypatch):
+    path = tmp_path / name
+    if isinstance(content, list):
+        write_xlsx(path, {"s": content})
+    elif isinstance(content, OSError):
+        write(tmp_path, name, "a,b\n")
+
+        def denied(*args, **kwargs):
+            raise content
+
+        monkeypatch.setattr(type(path), "open", denied)
+    elif content is not None:
+        write(tmp_path, name, content)
     for read in (lambda source: source.read(), lambda source: list(source.batches(10))):
         with pytest.raises(TableError, match=message) as caught:
             read(open_table(path))
@@ -381,42 +355,32 @@ def test_broken_files_get_one_sentence(tmp_path, name, content, message):
             assert jargon not in str(caught.value)
 
 
-def test_files_that_are_not_there_or_may_not_be_read(tmp_path, monkeypatch):
-    for name in ("none.csv", "n" * 300 + ".csv"):
-        with pytest.raises(TableError, match="there is no file"):
-            open_table(tmp_path / name)
-    path = tmp_path / "t.csv.gz"
-    for data in (gzip.compress(as_text().encode())[:40], b"a,b\n1,2\n"):
-        path.write_bytes(data)
-        with pytest.raises(TableError, match="not a complete gzip file"):
-            open_table(path)
-
-    def denied(*args, **kwargs):
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr(type(path), "open", denied)
-    with pytest.raises(TableError, match=r"t\.csv\.gz may not be read; change its permissions"):
-        open_table(path)
-
-
 def test_damaged_files_say_so_in_plain_words(tmp_path):
     """Every cut and every flipped byte of a small file: rows, or one sentence of this package."""
-    frame = pa.table({"a": [1.0, 2.0, 3.0], "b": ["x", "y", "z"]})
-    pa.parquet.write_table(frame, tmp_path / "t.parquet")
+    pa.parquet.write_table(
+        pa.table({"a": [1.0, 2.0, 3.0], "b": ["x", "y", "z"]}), tmp_path / "t.parquet"
+    )
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n1,x\n2,y\n3,z\n", mtime=0))
     (tmp_path / "t.svm").write_bytes(b"1 1:2 2:3\n-1 1:4\n")
-    rng = np.random.default_rng(0)
     refused: list[str] = []
+
+    def read(name: str, data: bytes) -> None:
+        (tmp_path / name).write_bytes(data)
+        try:
+            open_table(tmp_path / name).read()
+        except TableError as error:
+            refused.append(str(error))
+
+    read("bad.csv.gz", b"a,b\n1,2\n")
+    read("bad.csv.gz", gzip.compress(as_text().encode())[:40])
+    assert all("not a complete gzip file" in line for line in refused)
+    rng = np.random.default_rng(0)
     for name in ("t.parquet", "t.csv.gz", "t.svm"):
         whole = (tmp_path / name).read_bytes()
         for _ in range(60):
             data = bytearray(whole[: rng.integers(1, len(whole))] if rng.random() < 0.3 else whole)
             data[rng.integers(len(data))] ^= int(rng.integers(1, 256))
-            (tmp_path / f"bad-{name}").write_bytes(data)
-            try:
-                open_table(tmp_path / f"bad-{name}").read()
-            except TableError as error:
-                refused.append(str(error))
+            read(f"bad-{name}", data)
     assert len(refused) > 60
     assert not [line for line in refused if "Errno" in line or "\n" in line]
 
@@ -426,8 +390,7 @@ def test_csv_blocks_stay_small(tmp_path):
     line = ",".join(["0.123456789"] * 20) + "\n"
     header = ",".join(f"c{j}" for j in range(20)) + "\n"
     path = write(tmp_path, "big.csv", header + line * 500_000)  # 120 MB
-    before = pa.total_allocated_bytes()
-    most = 0
+    before, most = pa.total_allocated_bytes(), 0
     for block in open_table(path).batches(2_000):
         most = max(most, pa.total_allocated_bytes() - before)
         assert len(block) == 2_000

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from onefold import TableClassifier, TableRegressor, load
-from onefold.tables import TableError, TableRows, learn_target, open_table, rows_on_disk
-from onefold.tables.target import as_target, as_written, known_labels, read_target
+from onefold.tables import TableError, TableRows, learn_target, open_table
+from onefold.tables.target import as_target, known_labels, read_target
+from onefold.tables.training import learn_from_disk
 from onefold.tuning import tune_table
 
 SIDES = [-1.0, 1.0] * 15
@@ -95,6 +95,7 @@ def test_refused(values, task, message):
         (pd.date_range("2020-01-01", periods=30), "y holds dates"),
         (["a", 1] * 15, "mixes values of the types int and str"),
         ([1.0, None] * 15, r"missing values in y \(15 of 30 rows\)"),
+        (["1.5", "high"] * 15, "y should hold numbers .*'high'.*; convert it, or use TableClassifier"),
     ],
 )
 def test_arrays_that_are_no_targets(y, message):
@@ -102,16 +103,15 @@ def test_arrays_that_are_no_targets(y, message):
         as_target(pd.Series(y, dtype=None if "dates" in message else object).to_numpy(), "regression")
 
 
+def test_decimal_numbers_and_numbers_as_text_are_targets_of_regression():
+    for y in ([decimal.Decimal("1.5"), decimal.Decimal(2)], ["1.5", " 2"]):
+        assert as_target(y, "regression").tolist() == [1.5, 2.0]
+
+
 def test_large_whole_numbers_that_differ_enough_are_targets():
     y = np.array([2**60 + i * 2**20 + 1 for i in range(30)])
     assert target(y).values.tolist() == y.astype(float).tolist()
     assert as_target(y, "regression") is y
-
-
-def test_unknown_column_suggests_the_nearest():
-    rows = TableRows(pa.table({"Species": ["a", "b"], "width": [1, 2]}))
-    with pytest.raises(TableError, match=r"no target column 'species'; did you mean 'Species'\?"):
-        learn_target(rows, "species")
 
 
 def test_further_rows_are_read_in_the_form_of_the_classes():
@@ -124,6 +124,7 @@ def test_further_rows_are_read_in_the_form_of_the_classes():
     assert read(["1.5", "2"], "regression", None) == [1.5, 2.0]
     assert known_labels(["1", "2.0", "3"], np.array(["1.0", "2.0"])).tolist() == ["1.0", "2.0", "3"]
     assert known_labels(["7", "007"], np.array(["007", "8"])).tolist() == ["007", "007"]
+    assert known_labels(["07"], np.array(["007", "7"])).tolist() == ["07"]  # could be either
     assert known_labels(["1", "0"], np.array([False, True])).tolist() == [True, False]
     assert known_labels([str(2**60 + 1)], np.array([2**60, 2**60 + 1])).tolist() == [2**60 + 1]
     with pytest.warns(UserWarning, match="does not know count as wrong"):
@@ -132,12 +133,6 @@ def test_further_rows_are_read_in_the_form_of_the_classes():
 
 
 # Labels
-
-
-def text_table(tmp_path, labels) -> TableRows:
-    lines = [f'{side * (1 + i / 40)},"{labels[side > 0]}"' for i, side in enumerate(SIDES)]
-    (tmp_path / "t.csv").write_text("x,y\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    return open_table(tmp_path / "t.csv").read()
 
 
 @pytest.mark.parametrize(
@@ -151,7 +146,8 @@ def text_table(tmp_path, labels) -> TableRows:
     ],
 )
 def test_labels_keep_their_spelling(tmp_path, labels):
-    text_table(tmp_path, labels)
+    lines = [f'{side * (1 + i / 40)},"{labels[side > 0]}"' for i, side in enumerate(SIDES)]
+    (tmp_path / "t.csv").write_text("x,y\n" + "\n".join(lines) + "\n", encoding="utf-8")
     TableClassifier(**SMALL).fit(tmp_path / "t.csv", "y").save(tmp_path / "m.onefold")
     again = load(tmp_path / "m.onefold")
     predicted = [str(label) for label in again.predict(tmp_path / "t.csv")]
@@ -159,13 +155,13 @@ def test_labels_keep_their_spelling(tmp_path, labels):
     (block,) = open_table(tmp_path / "t.csv", again.reading_).batches(100)
     labels_again = read_target(block, "y", "classification", again.estimator_.classes_)
     assert (labels_again == again.predict(tmp_path / "t.csv")).all()
+    on_disk, _ = learn_from_disk(open_table(tmp_path / "t.csv"), ["y"], block=7)
+    assert [str(label) for label in learn_target(on_disk, "y", "classification").values] == predicted
 
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [
-        *(("1", "1.0"), ("1", " 1"), ("1", "01"), ("1e1", "10"), ("True", "true"), ("a", "a ")),
-    ],
+    [("1", "1.0"), ("1", " 1"), ("1", "01"), ("1e1", "10"), ("True", "true"), ("a", "a ")],
 )
 def test_two_spellings_of_a_class_are_refused(tmp_path, one, other):
     (tmp_path / "t.csv").write_text(f'x,y\n1,"{one}"\n2,0\n3,"{other}"\n')
@@ -182,31 +178,11 @@ def test_labels_keep_their_type(tmp_path, kind):
     path = tmp_path / "t.parquet"
     pa.parquet.write_table(pa.table({"x": SIDES, "y": pa.array(labels)}), path)
     TableClassifier(**SMALL).fit(path, "y").save(tmp_path / "m.onefold")
-    for found in (
-        load(tmp_path / "m.onefold").predict(path),
-        rows_on_disk(path, "y", tmp_path / "rows.npy", block=7).y,
-    ):
+    blocks, _ = learn_from_disk(open_table(path), ["y"], block=7)
+    for found in (load(tmp_path / "m.onefold").predict(path), learn_target(blocks, "y").values):
         assert found.dtype.kind == labels.dtype.kind
         assert kind == "str" or found.dtype == labels.dtype
         assert found.tolist() == labels.tolist()
-
-
-@pytest.mark.parametrize(
-    "labels", [("007", "008"), ("1.0", "2.0"), ("0", "1"), (" 1", " 2"), ("a", "b")]
-)
-def test_labels_of_tables_larger_than_memory(tmp_path, labels):
-    text_table(tmp_path, labels)
-    found = rows_on_disk(tmp_path / "t.csv", "y", tmp_path / "rows.npy", block=7)
-    assert [str(label) for label in found.y] == [labels[side > 0] for side in SIDES]
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(-(2**62), 2**62) | st.integers(0, 9), min_size=1, max_size=9))
-def test_whole_numbers_stay_numbers_and_exact(numbers):
-    found = as_written([str(number) for number in numbers], "y")
-    if max(map(abs, numbers)) < 10**18:
-        assert found.dtype == np.int64
-    assert [str(label) for label in found] == [str(number) for number in numbers]
 
 
 @pytest.mark.parametrize("pair", [("007", "7"), ("a ", "a"), ("1.0", "1"), ("x", "X")])
@@ -296,9 +272,3 @@ def test_a_logarithm_of_the_target(tmp_path):
         TableRegressor(**SMALL, target_transform="log").fit(
             frame.assign(price=frame.price.where(frame.index != 3, -5.0)), "price"
         )
-    with pytest.raises(
-        TableError, match="the parameter target_transform is for regression, and 'c' holds classes"
-    ):
-        tune_table(frame, "c", target_transform="log")
-    with pytest.raises(ValueError, match="target_transform must be None or 'log'; got 'sqrt'"):
-        TableRegressor(target_transform="sqrt").fit(frame, "price")

@@ -17,6 +17,7 @@ from onefold.smoothers.toeplitz import (
     dies_out,
     log_determinant,
 )
+from tests.smoothers.dense_twin import check, refit
 
 ALPHAS = np.array([1e-3, 3.0, 0.1])
 
@@ -25,38 +26,16 @@ def rbf_column(n: int, gamma: float) -> Any:
     return np.exp(-gamma * (np.arange(n) / max(n - 1, 1)) ** 2)
 
 
-def residual_operator(column: Any, alpha: float, intercept: bool) -> Any:
-    """R_b as a dense matrix."""
-    n = column.size
-    R = alpha * np.linalg.inv(toeplitz(column) + alpha * np.eye(n))
-    if intercept:
-        rho = R.sum(axis=1)
-        R -= np.outer(rho, rho) / rho.sum()
-    return R
-
-
-def check_against_dense_twin(
-    smoother: ToeplitzSmoother, column: Any, intercept: bool, atol: float, alphas: Any = ALPHAS
-) -> None:
-    n = column.size
+def check_twin(column: Any, intercept: bool, alphas: Any = ALPHAS, **settings: Any) -> dict[str, Any]:
+    """Contiguous rows at either end and scattered ones are left out too; the report comes back."""
+    n, report = column.size, {}
+    smoother = ToeplitzSmoother(column, intercept=intercept, report=report, **settings)
     generator = np.random.default_rng(n)
-    Y = generator.normal(size=(n, 2))
-    cut = max(1, n // 3)
+    Y, cut = generator.normal(size=(n, 2)), max(1, n // 3)
     parts = [np.arange(cut), np.arange(n - cut, n), np.sort(generator.permutation(n)[:cut])]
-    parts = parts if n > 2 else []
-    residuals, loo = smoother.residuals(Y, alphas), None
-    if n > 1:
-        loo = smoother.leave_one_out(Y, alphas)
-    heldout, trace = smoother.heldout(Y, parts, alphas), smoother.trace(alphas)
-    for i, alpha in enumerate(alphas):
-        R = residual_operator(column, float(alpha), intercept)
-        assert_allclose(residuals[i], R @ Y, atol=atol)
-        assert_allclose(trace[i], np.trace(R), atol=atol * n)
-        if loo is not None:
-            assert_allclose(loo[i], Y - R @ Y / np.diag(R)[:, None], atol=10 * atol, rtol=1e-6)
-        for rows, found in zip(parts, heldout):
-            literal = Y[rows] - np.linalg.solve(R[np.ix_(rows, rows)], (R @ Y)[rows])
-            assert_allclose(found[i], literal, atol=100 * atol, rtol=1e-5)
+    border = np.ones(n) if intercept else None
+    check(smoother, toeplitz(column), Y, border, alphas, parts if n > 2 else [], rtol=1e-5, atol=1e-7)
+    return report
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -67,70 +46,60 @@ def test_dense_twin(
     n: int, gamma: float, solver: str, short: int, intercept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("onefold.smoothers.toeplitz.SHORT", short)
-    column, report = rbf_column(n, gamma), {}
-    smoother = ToeplitzSmoother(column, intercept=intercept, semidefinite=True, report=report)
-    check_against_dense_twin(smoother, column, intercept, atol=1e-8)
-    assert report["solver"] == solver
+    assert check_twin(rbf_column(n, gamma), intercept, semidefinite=True)["solver"] == solver
 
 
+@pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("gamma", [1.0, 1e5])
-def test_blocks_that_are_not_formed(gamma: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onefold.smoothers.toeplitz.DENSE", 70)
+def test_blocks_that_are_not_formed(
+    gamma: float, intercept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onefold.smoothers.toeplitz.DENSE", 40)
     monkeypatch.setattr("onefold.smoothers.toeplitz.SHORT", 10)
-    column = rbf_column(400, gamma)
-    for intercept in (False, True):
-        smoother = ToeplitzSmoother(column, intercept=intercept, semidefinite=True)
-        check_against_dense_twin(smoother, column, intercept, atol=1e-8)
-    narrow = np.arange(100, 150)  # a contiguous block small enough to be formed
-    Y = np.random.default_rng(0).normal(size=(400, 1))
-    R = residual_operator(column, 0.1, True)
-    literal = Y[narrow] - np.linalg.solve(R[np.ix_(narrow, narrow)], (R @ Y)[narrow])
+    column = rbf_column(200, gamma)
+    check_twin(column, intercept, semidefinite=True)
+    smoother = ToeplitzSmoother(column, intercept=intercept, semidefinite=True)
+    narrow, Y = np.arange(50, 80), np.random.default_rng(0).normal(size=(200, 1))
+    literal = refit(toeplitz(column), Y, np.ones(200) if intercept else None, 0.1, narrow)
+    # A contiguous block small enough to be formed.
     assert_allclose(smoother.heldout(Y, [narrow], [0.1])[0][0], literal, atol=1e-7)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 40), st.floats(-3, 3), st.floats(-3, 1), st.booleans())
 def test_any_size_width_and_ridge(n: int, log_gamma: float, log_alpha: float, intercept: bool) -> None:
-    column, alpha = rbf_column(n, 10**log_gamma), 10**log_alpha
-    smoother = ToeplitzSmoother(column, intercept=intercept, semidefinite=True)
-    check_against_dense_twin(smoother, column, intercept, atol=1e-8, alphas=np.array([alpha]))
+    check_twin(rbf_column(n, 10**log_gamma), intercept, np.array([10**log_alpha]), semidefinite=True)
 
 
-class TestIndefinite:
-    def column(self, n: int) -> Any:
-        column = 0.6 * np.cos(2.5 * np.arange(n)) / (1 + 0.1 * np.arange(n))
-        column[0] = 0.1
-        return column
+@pytest.mark.parametrize("short", [1024, 20], ids=["levinson", "pcg"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_only_ridges_that_make_an_indefinite_one_definite_are_solved_with(
+    short: int, intercept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onefold.smoothers.toeplitz.SHORT", short)
+    column = 0.6 * np.cos(2.5 * np.arange(80)) / (1 + 0.1 * np.arange(80))
+    column[0] = 0.1
+    least = -np.linalg.eigvalsh(toeplitz(column)).min()
+    assert least > 1e-3
+    smoother = ToeplitzSmoother(column, intercept=intercept)
+    alphas = np.array([1e-3, 0.5 * least, 2 * least, 1e3])
+    Y = np.random.default_rng(1).normal(size=(80, 2))
+    for question in (smoother.residuals, smoother.leave_one_out):
+        with pytest.raises(UnsolvableError, match=r"cannot be solved with: .*larger alpha"):
+            question(Y, alphas)
+    with pytest.raises(UnsolvableError):
+        smoother.heldout(Y, [np.array([3, 4, 20])], alphas)
+    with pytest.raises(UnsolvableError):
+        smoother.logdet(alphas)
+    assert smoother.solvable(alphas).tolist() == [False, False, True, True]
+    check_twin(column, intercept, alphas[2:])
 
-    @pytest.mark.parametrize("short", [1024, 20], ids=["levinson", "pcg"])
-    @pytest.mark.parametrize("intercept", [False, True])
-    def test_only_ridges_that_make_it_definite_are_solved_with(
-        self, short: int, intercept: bool, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("onefold.smoothers.toeplitz.SHORT", short)
-        column = self.column(80)
-        least = -np.linalg.eigvalsh(toeplitz(column)).min()
-        assert least > 1e-3
-        smoother = ToeplitzSmoother(column, intercept=intercept)
-        alphas = np.array([1e-3, 0.5 * least, 2 * least, 1e3])
-        Y = np.random.default_rng(1).normal(size=(80, 2))
-        for question in (smoother.residuals, smoother.leave_one_out):
-            with pytest.raises(UnsolvableError, match=r"cannot be solved with: .*larger alpha"):
-                question(Y, alphas)
-        with pytest.raises(UnsolvableError):
-            smoother.heldout(Y, [np.array([3, 4, 20])], alphas)
-        with pytest.raises(UnsolvableError):
-            smoother.logdet(alphas)
-        assert smoother.solvable(alphas).tolist() == [False, False, True, True]
-        check_against_dense_twin(smoother, column, intercept, atol=1e-8, alphas=alphas[2:])
 
-    @pytest.mark.parametrize(
-        "column", [[0.5, 1.5, -0.3, 0.2], [0.0, -1.0]], ids=["indefinite", "singular"]
-    )
-    def test_a_short_one_is_refused_with_a_remedy(self, column: list[float]) -> None:
-        smoother = ToeplitzSmoother(np.array(column), intercept=False)
-        with pytest.raises(UnsolvableError, match=r"plus 1·I .* not positive definite; use a larger"):
-            smoother.residuals(np.ones((len(column), 1)), [1.0])
+@pytest.mark.parametrize("column", [[0.5, 1.5, -0.3, 0.2], [0.0, -1.0]], ids=["indefinite", "singular"])
+def test_a_short_one_is_refused_with_a_remedy(column: list[float]) -> None:
+    smoother = ToeplitzSmoother(np.array(column), intercept=False)
+    with pytest.raises(UnsolvableError, match=r"plus 1·I .* not positive definite; use a larger"):
+        smoother.residuals(np.ones((len(column), 1)), [1.0])
 
 
 def test_targets_far_from_zero_lose_no_digits_to_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,18 +108,6 @@ def test_targets_far_from_zero_lose_no_digits_to_their_mean(monkeypatch: pytest.
     smoother = ToeplitzSmoother(column, intercept=True, semidefinite=True)
     y = np.random.default_rng(0).normal(size=(300, 1))
     assert_allclose(smoother.residuals(y + 1e6, [0.01]), smoother.residuals(y, [0.01]), atol=1e-8)
-
-
-@pytest.mark.parametrize("intercept", [False, True])
-def test_log_determinant(intercept: bool) -> None:
-    column = rbf_column(40, 100.0)
-    found = ToeplitzSmoother(column, intercept=intercept, semidefinite=True).logdet(ALPHAS)
-    for value, alpha in zip(found, ALPHAS):
-        G = toeplitz(column) + alpha * np.eye(40)
-        if intercept:
-            basis = np.linalg.svd(np.ones((1, 40)))[2][1:]
-            G = basis @ G @ basis.T
-        assert_allclose(value, np.linalg.slogdet(G)[1], rtol=1e-9)
 
 
 def test_log_determinants_too_long_to_compute_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,8 +119,7 @@ def test_log_determinants_too_long_to_compute_are_refused(monkeypatch: pytest.Mo
 
 
 def test_rank_one_is_no_obstacle_and_a_vanishing_pivot_is_refused() -> None:
-    smoother = ToeplitzSmoother(np.ones(30), intercept=False)
-    check_against_dense_twin(smoother, np.ones(30), False, atol=1e-9)
+    check_twin(np.ones(30), False)
     with pytest.raises(UnsolvableError, match="leading block that is singular"):
         GohbergSemencul(np.array([0.0, 1.0]), SymmetricToeplitz(np.array([0.0, 1.0])))
 

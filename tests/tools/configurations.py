@@ -1,7 +1,8 @@
-"""The configurations that a snapshot fits: each an estimator and its rows, made when asked for."""
+"""The configurations that a snapshot fits: each an estimator, and its rows when asked for."""
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 import sys
@@ -171,186 +172,158 @@ FEW = {"alphas": [1e-4, 1e-2, 1.0], "max_rounds": 2}
 RELATIVE = {"gammas": [0.3, 1.0, 3.0], **FEW}
 OWN_SCORER = make_scorer(mean_absolute_error, greater_is_better=False)
 
-Case = tuple[Callable[[], Any], Callable[[], Data]]
 # fmt: off
-CASES: dict[str, Case] = {
+CASES: dict[str, tuple[Any, Callable[[], Data]]] = {
     # Given hyper-parameters: kernels.
-    "lssvr-rbf": (lambda: LSSVR(gamma=0.1, alpha=0.1), numbers),
-    "lssvr-scale-jackknife": (lambda: LSSVR(gamma="scale", alpha=0.3, intervals="jackknife+"), numbers),
-    "lssvr-targets-alphas-cv+": (lambda: LSSVR(gamma=0.1, alpha=[0.1, 1.0, 0.01], intervals="cv+"),
+    "lssvr-rbf": (LSSVR(gamma=0.1, alpha=0.1), numbers),
+    "lssvr-scale-jackknife": (LSSVR(gamma="scale", alpha=0.3, intervals="jackknife+"), numbers),
+    "lssvr-targets-alphas-cv+": (LSSVR(gamma=0.1, alpha=[0.1, 1.0, 0.01], intervals="cv+"),
         lambda: numbers(targets=3)),
-    "lssvr-normalised-zero-weights": (lambda: LSSVR(gamma=0.1, alpha=0.1, intervals="normalised"),
+    "lssvr-normalised-zero-weights": (LSSVR(gamma=0.1, alpha=0.1, intervals="normalised"),
         lambda: weighted(numbers(), zeros=True)),
-    "lssvr-polynomial": (lambda: LSSVR("poly", gamma=0.2, degree=2, coef0=0.5, alpha=0.3), numbers),
-    "lssvr-metric-kernel": (
-        lambda: LSSVR(RBF(0.2, metric=[1.0, 0.5, 0.2, 2.0, 1.0]) + Linear(), alpha=0.1), numbers),
-    "ridge-laplacian": (lambda: KernelRidge("laplacian", gamma=0.1, alpha=0.1), numbers),
-    "ridge-matern12-weights": (lambda: KernelRidge("matern12", gamma=0.1, alpha=0.1),
-        lambda: weighted(numbers())),
-    "ridge-matern52-targets": (lambda: KernelRidge("matern52", gamma=0.1, alpha=[0.1, 1.0]),
-        lambda: numbers(targets=2)),
-    "ridge-linear": (lambda: KernelRidge("linear", alpha=2.0, intervals="jackknife+"), numbers),
-    "ridge-widths-per-feature": (
-        lambda: KernelRidge(RBF((0.1, 0.2, 0.05, 0.3, 0.1)) * Matern(0.05), alpha=0.1), numbers),
-    "ridge-precomputed": (lambda: KernelRidge("precomputed", alpha=0.1), lambda: given(numbers())),
-    "lssvc-callable-sigmoid": (lambda: LSSVC(rational, alpha=0.1, calibration="sigmoid"), labels),
-    "lssvc-product-text": (lambda: LSSVC(RBF(0.1) * Laplacian(0.1) + Polynomial(0.1, 2, 1.0), alpha=0.3),
-        lambda: labels(classes=3, text=True)),
-    "lssvc-class-weight-isotonic": (
-        lambda: LSSVC(gamma=0.3, class_weight={0: 1.0, 1: 3.0}, calibration="isotonic"), labels),
-    "lssvc-zero-weights": (lambda: LSSVC(gamma=0.3, alpha=0.1),
-        lambda: weighted(labels(classes=3), zeros=True)),
-    "lssvc-torch": (lambda: LSSVC(gamma=0.3, alpha=0.1), lambda: as_torch(labels(classes=3))),
-    "lssvc-sparse-rows": (lambda: LSSVC(gamma=0.3, alpha=0.1), lambda: csr(labels())),
-    # Given hyper-parameters: approximations.
-    "lssvr-nystroem-kmeans": (
-        lambda: LSSVR(gamma=0.1, alpha=0.1, approximation=Nystroem(30), intervals="cv+"),
-        lambda: numbers(150)),
-    "lssvc-nystroem-uniform": (
-        lambda: LSSVC(gamma=0.3, approximation=Nystroem(30, method="uniform", random_state=4)),
-        lambda: weighted(labels(150, classes=3))),
-    "ridge-nystroem-pivoted": (
-        lambda: KernelRidge("laplacian", gamma=0.1, approximation=Nystroem(30, method="rpcholesky")),
-        lambda: numbers(150)),
-    "lssvr-nystroem-own-rows": (
-        lambda: LSSVR(gamma=0.1, alpha=0.1, approximation=Nystroem(numbers(40, seed=9).X)),
-        lambda: single(numbers(300, targets=2))),
-    "lssvr-cg": (lambda: LSSVR(gamma=0.1, approximation=ConjugateGradients(20, tolerance=1e-9)),
-        lambda: weighted(numbers(150, targets=2))),
-    "lssvc-cg": (lambda: LSSVC("laplacian", gamma=0.3, approximation="cg"), lambda: labels(classes=3)),
-    "lssvr-grid": (lambda: LSSVR(gamma=0.5, alpha=0.1, approximation=Grid(points=20)),
-        lambda: weighted(numbers(200, d=2))),
-    "ridge-toeplitz": (lambda: KernelRidge(gamma=2.0, alpha=0.1, approximation="toeplitz"), series),
-    "lssvr-toeplitz-averaged": (lambda: LSSVR(gamma=0.1, approximation=Toeplitz()),
-        lambda: numbers(90)),
-    "lssvc-circulant": (lambda: LSSVC(gamma=0.1, approximation=Circulant(negative="clip")),
-        lambda: labels(96)),
-    # Chosen: splitters.
-    "lssvrcv-default-grid": (lambda: LSSVRCV(), numbers),
-    "lssvrcv-loo": (lambda: LSSVRCV(cv="loo", **WIDTHS), lambda: weighted(numbers())),
-    "lssvrcv-group-zero-weights": (lambda: LSSVRCV("matern", cv=GroupKFold(4), **WIDTHS),
-        lambda: grouped(weighted(numbers(), zeros=True))),
-    "lssvrcv-repeated-1se": (
-        lambda: LSSVRCV(cv=RepeatedKFold(n_splits=3, n_repeats=2, random_state=0), select="1se",
-        **WIDTHS), numbers),
-    "lssvrcv-pairs-of-groups": (lambda: LSSVRCV("laplacian", cv=LeavePGroupsOut(2), **WIDTHS),
-        lambda: grouped(numbers(), 5)),
-    "ridgecv-time-series": (lambda: KernelRidgeCV(cv=TimeSeriesSplit(4), **WIDTHS), numbers),
-    "ridgecv-gap-series": (lambda: KernelRidgeCV(cv=GapKFold(4, gap=3), **WIDTHS), series),
-    "ridgecv-shuffle-targets": (
-        lambda: KernelRidgeCV(cv=ShuffleSplit(5, test_size=0.3, random_state=1), **WIDTHS),
-        lambda: numbers(targets=2)),
-    "lssvccv-default-grid": (lambda: LSSVCCV(), lambda: labels(classes=3, text=True)),
-    "lssvccv-stratified-balanced": (
-        lambda: LSSVCCV(cv=StratifiedKFold(4, shuffle=True, random_state=0), class_weight="balanced",
-        **WIDTHS), lambda: weighted(labels(), zeros=True)),
-    "lssvccv-loo-three": (lambda: LSSVCCV("laplacian", cv="loo", **WIDTHS), lambda: labels(classes=3)),
-    # Chosen: criteria and calibrations.
-    "lssvccv-criteria": (
-        lambda: LSSVCCV(criterion=["error", "accuracy", "press", "span", "gcv", "evidence", "roc_auc"],
-        calibration="sigmoid", **WIDTHS), labels),
-    "lssvccv-log-loss": (
-        lambda: LSSVCCV(criterion=["neg_log_loss", "f1_macro", "balanced_accuracy"],
-        calibration="isotonic", **WIDTHS), lambda: labels(150, classes=3)),
-    "lssvccv-radius-margin": (lambda: LSSVCCV(criterion=["radius_margin", "cost"], **WIDTHS), labels),
-    "lssvrcv-criteria": (
-        lambda: LSSVRCV(criterion=["cov", "mse", "mape", "press", "span", "gcv", "cost", OWN_SCORER],
-        intervals="normalised", **WIDTHS), lambda: weighted(numbers())),
-    "lssvrcv-evidence-kernel": (
-        lambda: LSSVRCV(RBF((0.2, 0.2, 0.1, 0.4, 0.1)) + Linear(), criterion="evidence", **WIDTHS),
+    "lssvr-polynomial": (LSSVR("poly", gamma=0.2, degree=2, coef0=0.5, alpha=0.3), numbers),
+    "lssvr-metric-kernel": (LSSVR(RBF(0.2, metric=[1.0, 0.5, 0.2, 2.0, 1.0]) + Linear(), alpha=0.1),
         numbers),
-    "ridgecv-gcv": (lambda: KernelRidgeCV("poly", degree=2, criterion="gcv", **WIDTHS), numbers),
-    "lssvrcv-press-jackknife": (lambda: LSSVRCV(criterion="press", intervals="jackknife+", **WIDTHS),
+    "ridge-laplacian": (KernelRidge("laplacian", gamma=0.1, alpha=0.1), numbers),
+    "ridge-matern12-weights": (KernelRidge("matern12", gamma=0.1, alpha=0.1),
+        lambda: weighted(numbers())),
+    "ridge-matern52-targets": (KernelRidge("matern52", gamma=0.1, alpha=[0.1, 1.0]),
         lambda: numbers(targets=2)),
-    "lssvrcv-scorer-precomputed": (
-        lambda: LSSVRCV("precomputed", criterion="r2", alphas=[1e-3, 0.1, 1.0]),
+    "ridge-linear": (KernelRidge("linear", alpha=2.0, intervals="jackknife+"), numbers),
+    "ridge-widths-per-feature": (KernelRidge(RBF((0.1, 0.2, 0.05, 0.3, 0.1)) * Matern(0.05), alpha=0.1),
+        numbers),
+    "ridge-precomputed": (KernelRidge("precomputed", alpha=0.1), lambda: given(numbers())),
+    "lssvc-callable-sigmoid": (LSSVC(rational, alpha=0.1, calibration="sigmoid"), labels),
+    "lssvc-product-text": (LSSVC(RBF(0.1) * Laplacian(0.1) + Polynomial(0.1, 2, 1.0), alpha=0.3),
+        lambda: labels(classes=3, text=True)),
+    "lssvc-class-weight-isotonic": (LSSVC(gamma=0.3, class_weight={0: 1.0, 1: 3.0},
+        calibration="isotonic"), labels),
+    "lssvc-zero-weights": (LSSVC(gamma=0.3, alpha=0.1), lambda: weighted(labels(classes=3), zeros=True)),
+    "lssvc-torch": (LSSVC(gamma=0.3, alpha=0.1), lambda: as_torch(labels(classes=3))),
+    "lssvc-sparse-rows": (LSSVC(gamma=0.3, alpha=0.1), lambda: csr(labels())),
+    # Given hyper-parameters: approximations.
+    "lssvr-nystroem-kmeans": (LSSVR(gamma=0.1, alpha=0.1, approximation=Nystroem(30), intervals="cv+"),
+        lambda: numbers(150)),
+    "lssvc-nystroem-uniform": (LSSVC(gamma=0.3, approximation=Nystroem(30, method="uniform",
+        random_state=4)), lambda: weighted(labels(150, classes=3))),
+    "ridge-nystroem-pivoted": (KernelRidge("laplacian", gamma=0.1, approximation=Nystroem(30,
+        method="rpcholesky")), lambda: numbers(150)),
+    "lssvr-nystroem-own-rows": (LSSVR(gamma=0.1, alpha=0.1, approximation=Nystroem(numbers(40,
+        seed=9).X)), lambda: single(numbers(300, targets=2))),
+    "lssvr-cg": (LSSVR(gamma=0.1, approximation=ConjugateGradients(20, tolerance=1e-9)),
+        lambda: weighted(numbers(150, targets=2))),
+    "lssvc-cg": (LSSVC("laplacian", gamma=0.3, approximation="cg"), lambda: labels(classes=3)),
+    "lssvr-grid": (LSSVR(gamma=0.5, alpha=0.1, approximation=Grid(points=20)),
+        lambda: weighted(numbers(200, d=2))),
+    "ridge-toeplitz": (KernelRidge(gamma=2.0, alpha=0.1, approximation="toeplitz"), series),
+    "lssvr-toeplitz-averaged": (LSSVR(gamma=0.1, approximation=Toeplitz()), lambda: numbers(90)),
+    "lssvc-circulant": (LSSVC(gamma=0.1, approximation=Circulant(negative="clip")), lambda: labels(96)),
+    # Chosen: splitters.
+    "lssvrcv-default-grid": (LSSVRCV(), numbers),
+    "lssvrcv-loo": (LSSVRCV(cv="loo", **WIDTHS), lambda: weighted(numbers())),
+    "lssvrcv-group-zero-weights": (LSSVRCV("matern", cv=GroupKFold(4), **WIDTHS),
+        lambda: grouped(weighted(numbers(), zeros=True))),
+    "lssvrcv-repeated-1se": (LSSVRCV(cv=RepeatedKFold(n_splits=3, n_repeats=2, random_state=0),
+        select="1se", **WIDTHS), numbers),
+    "lssvrcv-pairs-of-groups": (LSSVRCV("laplacian", cv=LeavePGroupsOut(2), **WIDTHS),
+        lambda: grouped(numbers(), 5)),
+    "ridgecv-time-series": (KernelRidgeCV(cv=TimeSeriesSplit(4), **WIDTHS), numbers),
+    "ridgecv-gap-series": (KernelRidgeCV(cv=GapKFold(4, gap=3), **WIDTHS), series),
+    "ridgecv-shuffle-targets": (KernelRidgeCV(cv=ShuffleSplit(5, test_size=0.3, random_state=1),
+        **WIDTHS), lambda: numbers(targets=2)),
+    "lssvccv-default-grid": (LSSVCCV(), lambda: labels(classes=3, text=True)),
+    "lssvccv-stratified-balanced": (LSSVCCV(cv=StratifiedKFold(4, shuffle=True, random_state=0),
+        class_weight="balanced", **WIDTHS), lambda: weighted(labels(), zeros=True)),
+    "lssvccv-loo-three": (LSSVCCV("laplacian", cv="loo", **WIDTHS), lambda: labels(classes=3)),
+    # Chosen: criteria and calibrations.
+    "lssvccv-criteria": (LSSVCCV(criterion=["error", "accuracy", "press", "span", "gcv", "evidence",
+    "roc_auc"], calibration="sigmoid", **WIDTHS), labels),
+    "lssvccv-log-loss": (LSSVCCV(criterion=["neg_log_loss", "f1_macro", "balanced_accuracy"],
+        calibration="isotonic", **WIDTHS), lambda: labels(150, classes=3)),
+    "lssvccv-radius-margin": (LSSVCCV(criterion=["radius_margin", "cost"], **WIDTHS), labels),
+    "lssvrcv-criteria": (LSSVRCV(criterion=["cov", "mse", "mape", "press", "span", "gcv", "cost",
+        OWN_SCORER], intervals="normalised", **WIDTHS), lambda: weighted(numbers())),
+    "lssvrcv-evidence-kernel": (LSSVRCV(RBF((0.2, 0.2, 0.1, 0.4, 0.1)) + Linear(),
+        criterion="evidence", **WIDTHS), numbers),
+    "ridgecv-gcv": (KernelRidgeCV("poly", degree=2, criterion="gcv", **WIDTHS), numbers),
+    "lssvrcv-press-jackknife": (LSSVRCV(criterion="press", intervals="jackknife+", **WIDTHS),
+        lambda: numbers(targets=2)),
+    "lssvrcv-scorer-precomputed": (LSSVRCV("precomputed", criterion="r2", alphas=[1e-3, 0.1, 1.0]),
         lambda: given(numbers())),
     # Chosen: approximations, other rows.
-    "lssvrcv-nystroem": (lambda: LSSVRCV(approximation=Nystroem(40), **WIDTHS),
+    "lssvrcv-nystroem": (LSSVRCV(approximation=Nystroem(40), **WIDTHS),
         lambda: weighted(numbers(300), zeros=True)),
-    "lssvccv-nystroem-pivoted": (
-        lambda: LSSVCCV(approximation=Nystroem(30, method="rpcholesky"), refit="exact", **WIDTHS),
-        lambda: labels(200, classes=3)),
-    "lssvrcv-ding2012": (
-        lambda: LSSVRCV(approximation=Nystroem(40, method="uniform", rank=15, predict="rows"), **WIDTHS),
-        lambda: numbers(120)),
-    "lssvrcv-grid": (lambda: LSSVRCV(approximation="grid", gammas=[0.1, 0.5], alphas=[1e-2, 1.0]),
+    "lssvccv-nystroem-pivoted": (LSSVCCV(approximation=Nystroem(30, method="rpcholesky"),
+        refit="exact", **WIDTHS), lambda: labels(200, classes=3)),
+    "lssvrcv-ding2012": (LSSVRCV(approximation=Nystroem(40, method="uniform", rank=15,
+        predict="rows"), **WIDTHS), lambda: numbers(120)),
+    "lssvrcv-grid": (LSSVRCV(approximation="grid", gammas=[0.1, 0.5], alphas=[1e-2, 1.0]),
         lambda: numbers(200, d=2)),
-    "lssvrcv-toeplitz": (lambda: LSSVRCV(approximation="toeplitz", **WIDTHS), series),
-    "lssvrcv-toeplitz-press": (
-        lambda: LSSVRCV(approximation=Toeplitz(), criterion=["press", "gcv"], intervals=None, **WIDTHS),
-        series),
-    "lssvccv-circulant": (lambda: LSSVCCV(approximation=Circulant(negative="clip"), **WIDTHS),
+    "lssvrcv-toeplitz": (LSSVRCV(approximation="toeplitz", **WIDTHS), series),
+    "lssvrcv-toeplitz-press": (LSSVRCV(approximation=Toeplitz(), criterion=["press", "gcv"],
+        intervals=None, **WIDTHS), series),
+    "lssvccv-circulant": (LSSVCCV(approximation=Circulant(negative="clip"), **WIDTHS),
         lambda: labels(96)),
-    "ridgecv-circulant-matrix": (
-        lambda: KernelRidgeCV(approximation=Circulant(levels=1, order="given", validate="matrix"),
-        refit="same", **WIDTHS), series),
-    "lssvrcv-float32-torch": (lambda: LSSVRCV(approximation=Nystroem(30, method="uniform"), **WIDTHS),
+    "ridgecv-circulant-matrix": (KernelRidgeCV(approximation=Circulant(levels=1, order="given",
+        validate="matrix"), refit="same", **WIDTHS), series),
+    "lssvrcv-float32-torch": (LSSVRCV(approximation=Nystroem(30, method="uniform"), **WIDTHS),
         lambda: as_torch(single(numbers(200)))),
-    "lssvccv-torch": (lambda: LSSVCCV(**WIDTHS), lambda: as_torch(labels())),
-    "lssvrcv-dask": (lambda: LSSVRCV(approximation=Nystroem(30), **WIDTHS),
-        lambda: dask_rows(numbers(200))),
-    "lssvrcv-parquet": (lambda: LSSVRCV(approximation=Nystroem(30, method="uniform"), **WIDTHS),
+    "lssvccv-torch": (LSSVCCV(**WIDTHS), lambda: as_torch(labels())),
+    "lssvrcv-dask": (LSSVRCV(approximation=Nystroem(30), **WIDTHS), lambda: dask_rows(numbers(200))),
+    "lssvrcv-parquet": (LSSVRCV(approximation=Nystroem(30, method="uniform"), **WIDTHS),
         lambda: parquet_rows(numbers(200))),
-    "lssvccv-sparse-rows": (lambda: LSSVCCV(approximation=Nystroem(30), **WIDTHS),
+    "lssvccv-sparse-rows": (LSSVCCV(approximation=Nystroem(30), **WIDTHS),
         lambda: csr(labels(150, classes=3))),
-    "lssvrcv-whitened-sums": (
-        lambda: LSSVRCV(approximation=Nystroem(500, method="uniform"), gammas=[0.1], alphas=[0.01, 1.0],
-        check=True), lambda: numbers(20_000)),
-    "lssvrcv-single-sums": (
-        lambda: LSSVRCV("laplacian", approximation=Nystroem(600, method="uniform"), gammas=[0.1],
-        alphas=[0.01, 1.0]), lambda: single(weighted(numbers(30_000)))),
-    "lssvrcv-grid-iterated": (
-        lambda: LSSVRCV("laplacian", approximation="grid", gammas=[3.0], alphas=[0.1, 1.0], cv=3),
-        lambda: numbers(200, d=2)),
-    "lssvrcv-toeplitz-iterated": (
-        lambda: LSSVRCV(approximation="toeplitz", gammas=[2.0], alphas=[0.1, 1.0], cv=3),
-        lambda: series(1200)),
-    "lssvrcv-auto-2100": (lambda: LSSVRCV(gammas=[0.1], alphas=[0.01, 1.0], intervals=None),
+    "lssvrcv-whitened-sums": (LSSVRCV(approximation=Nystroem(500, method="uniform"), gammas=[0.1],
+        alphas=[0.01, 1.0], check=True), lambda: numbers(20_000)),
+    "lssvrcv-single-sums": (LSSVRCV("laplacian", approximation=Nystroem(600, method="uniform"),
+        gammas=[0.1], alphas=[0.01, 1.0]), lambda: single(weighted(numbers(30_000)))),
+    "lssvrcv-grid-iterated": (LSSVRCV("laplacian", approximation="grid", gammas=[3.0], alphas=[0.1,
+        1.0], cv=3), lambda: numbers(200, d=2)),
+    "lssvrcv-toeplitz-iterated": (LSSVRCV(approximation="toeplitz", gammas=[2.0], alphas=[0.1, 1.0],
+        cv=3), lambda: series(1200)),
+    "lssvrcv-auto-2100": (LSSVRCV(gammas=[0.1], alphas=[0.01, 1.0], intervals=None),
         lambda: numbers(2100)),
     # Families, metrics, blends, searches.
-    "lssvrcv-auto-auto-blend": (lambda: LSSVRCV("auto", metric="auto", blend=True, **FEW),
-        lambda: numbers(120)),
-    "lssvccv-auto-auto-blend": (lambda: LSSVCCV("auto", metric="auto", blend=True, **RELATIVE),
+    "lssvrcv-auto-auto-blend": (LSSVRCV("auto", metric="auto", blend=True, **FEW), lambda: numbers(120)),
+    "lssvccv-auto-auto-blend": (LSSVCCV("auto", metric="auto", blend=True, **RELATIVE),
         lambda: labels(120, classes=3)),
-    "lssvccv-kernel-list": (
-        lambda: LSSVCCV(["rbf", "laplacian", "linear"], criterion="accuracy", alphas=[1e-3, 0.1]),
-        labels),
-    "lssvrcv-blend-weights": (lambda: LSSVRCV(["rbf", "matern12"], blend=True, alphas=[1e-3, 0.1]),
+    "lssvccv-kernel-list": (LSSVCCV(["rbf", "laplacian", "linear"], criterion="accuracy",
+        alphas=[1e-3, 0.1]), labels),
+    "lssvrcv-blend-weights": (LSSVRCV(["rbf", "matern12"], blend=True, alphas=[1e-3, 0.1]),
         lambda: weighted(numbers(), zeros=True)),
-    "lssvrcv-diagonal": (lambda: LSSVRCV("laplacian", metric="diagonal", **RELATIVE), numbers),
-    "ridgecv-full-targets": (lambda: KernelRidgeCV("rbf", metric="full", **RELATIVE),
+    "lssvrcv-diagonal": (LSSVRCV("laplacian", metric="diagonal", **RELATIVE), numbers),
+    "ridgecv-full-targets": (KernelRidgeCV("rbf", metric="full", **RELATIVE),
         lambda: numbers(targets=2)),
-    "lssvrcv-metric-rows": (
-        lambda: LSSVRCV("auto", metric="auto", metric_rows=80, blend=True, random_state=3, **RELATIVE),
-        lambda: numbers(300)),
-    "lssvccv-metric-rows": (lambda: LSSVCCV("rbf", metric="full", metric_rows=100, **RELATIVE),
+    "lssvrcv-metric-rows": (LSSVRCV("auto", metric="auto", metric_rows=80, blend=True,
+        random_state=3, **RELATIVE), lambda: numbers(300)),
+    "lssvccv-metric-rows": (LSSVCCV("rbf", metric="full", metric_rows=100, **RELATIVE),
         lambda: labels(250)),
-    "lssvrcv-metric-nystroem": (
-        lambda: LSSVRCV("rbf", metric="full", metric_rows=80, approximation=Nystroem(40), random_state=0,
-        **RELATIVE), lambda: weighted(numbers(300))),
-    "lssvrcv-metric-cg": (
-        lambda: LSSVRCV("rbf", metric="full", metric_rows=80, approximation="cg", **RELATIVE),
+    "lssvrcv-metric-nystroem": (LSSVRCV("rbf", metric="full", metric_rows=80,
+        approximation=Nystroem(40), random_state=0, **RELATIVE), lambda: weighted(numbers(300))),
+    "lssvrcv-metric-cg": (LSSVRCV("rbf", metric="full", metric_rows=80, approximation="cg", **RELATIVE),
         lambda: numbers(150)),
-    "lssvrcv-halving": (lambda: LSSVRCV(search=Halving(min_resources=40)), lambda: numbers(300)),
-    "lssvccv-halving": (lambda: LSSVCCV(search="halving", alphas=[1e-4, 1e-2, 1.0], cv=3),
-        lambda: labels(360)),
-    "lssvrcv-objective": (lambda: Driven(LSSVRCV()), lambda: weighted(numbers())),
-    "lssvccv-objective": (lambda: Driven(LSSVCCV(cv="loo")), lambda: labels(classes=3)),
+    "lssvrcv-halving": (LSSVRCV(search=Halving(min_resources=40)), lambda: numbers(300)),
+    "lssvccv-halving": (LSSVCCV(search="halving", alphas=[1e-4, 1e-2, 1.0], cv=3), lambda: labels(360)),
+    "lssvrcv-objective": (Driven(LSSVRCV()), lambda: weighted(numbers())),
+    "lssvccv-objective": (Driven(LSSVCCV(cv="loo")), lambda: labels(classes=3)),
     # Few centres.
-    "sparse-lssvr": (lambda: SparseLSSVR(**WIDTHS), numbers),
-    "sparse-lssvr-robust": (
-        lambda: SparseLSSVR(weights="robust", tolerance=0.1, max_centres=40, drop=0.2, **WIDTHS),
-        lambda: weighted(numbers(150), zeros=True)),
-    "sparse-lssvr-centres-targets": (lambda: SparseLSSVR("laplacian", n_centres=15, **WIDTHS),
+    "sparse-lssvr": (SparseLSSVR(**WIDTHS), numbers),
+    "sparse-lssvr-robust": (SparseLSSVR(weights="robust", tolerance=0.1, max_centres=40, drop=0.2,
+        **WIDTHS), lambda: weighted(numbers(150), zeros=True)),
+    "sparse-lssvr-centres-targets": (SparseLSSVR("laplacian", n_centres=15, **WIDTHS),
         lambda: numbers(targets=2)),
-    "sparse-lssvc": (
-        lambda: SparseLSSVC(drop=0.2, class_weight="balanced", calibration="sigmoid", **WIDTHS),
+    "sparse-lssvc": (SparseLSSVC(drop=0.2, class_weight="balanced", calibration="sigmoid", **WIDTHS),
         lambda: labels(classes=3)),
     # Tables.
-    "table-regressor": (lambda: TableR(kernel=["rbf", "laplacian"], metric="diagonal"), houses),
-    "table-classifier": (lambda: TableC(simple=True, class_weight="balanced"),
-        lambda: houses("heating", 100)),
-    "table-from-csv": (Tuned, lambda: Data(HOUSES, "price", HOUSES)),
+    "table-regressor": (TableR(kernel=["rbf", "laplacian"], metric="diagonal"), houses),
+    "table-classifier": (TableC(simple=True, class_weight="balanced"), lambda: houses("heating", 100)),
+    "table-from-csv": (Tuned(), lambda: Data(HOUSES, "price", HOUSES)),
 }
 # fmt: on
+
+
+def configured(name: str) -> tuple[Any, Data]:
+    """A fresh estimator, and its rows."""
+    estimator, data = CASES[name]
+    return copy.deepcopy(estimator), data()

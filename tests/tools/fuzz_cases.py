@@ -13,7 +13,7 @@ import pandas as pd
 from sklearn.model_selection import KFold
 
 from onefold import LSSVC, LSSVCCV, LSSVRCV, SparseLSSVC, TableRegressor
-from tests.tools.configurations import CASES as CONFIGURATIONS
+from tests.tools.configurations import configured as configuration
 
 N = 30
 SMALL: dict[str, Any] = {"gammas": [0.1, 1.0], "alphas": [0.01, 0.1], "cv": 3}
@@ -40,11 +40,10 @@ class Case:
 
 def configured(name: str) -> Case:
     """The model of a configuration, and its rows to predict."""
-    make, data_of = CONFIGURATIONS[name]
-    data = data_of()
+    estimator, data = configuration(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = make().fit(data.X, data.y, **data.fit)
+        model = estimator.fit(data.X, data.y, **data.fit)
     return Case(model, np.asarray(data.new) if "torch" in name else data.new)
 
 
@@ -82,6 +81,7 @@ def table(model: Any) -> Case:
     y = np.exp(frame["length"]) + (frame["colour"] == "red")
     if model.missing == "impute":
         frame.loc[::5, ["length", "colour"]] = None
+        frame["note"] = np.where(np.arange(N) % 4, "x", None)  # which says whether it is there
     return Case(model.fit(frame, y), frame)
 
 

@@ -28,7 +28,7 @@ from sklearn.base import clone
 
 import onefold
 from onefold.cli import inspect
-from onefold.saving import ModelFileError, container, registry
+from onefold.saving import ModelFileError, classes, container
 from tests.tools.fuzz_cases import CASES, Case
 
 SPECIAL = [
@@ -85,7 +85,7 @@ def mutate_metadata(metadata: dict[str, Any], rng: random.Random) -> str:
         return f"{where} becomes {new}"
     if choice < 0.8 and isinstance(old, str):
         holder[key] = rng.choice(
-            [*registry.MODULES, old + "x", old.upper(), "a0", "a1", "\ud800", "x" * 300]
+            [*classes.MODULES, old + "x", old.upper(), "a0", "a1", "\ud800", "x" * 300]
         )
         return f"{where} becomes {ascii(holder[key])[:60]}"
     holder[key] = copy.deepcopy(rng.choice(SPECIAL))
@@ -161,7 +161,7 @@ class Original:
         onefold.save(case.model, self.path)
         self.content = self.path.read_bytes()
         with container.opened(self.path) as opened:
-            self.text, self.arrays = opened.text(), opened.arrays()
+            self.text, self.arrays = opened.text, opened.arrays()
 
     def mutant(self, path: Path, rng: random.Random) -> str:
         """Write a mutant; says what was done."""
@@ -209,7 +209,7 @@ def complaint(path: Path, case: Case) -> str | None:
         return "other predictions when saved again"
     as_json = again.stat().st_size % 2 == 0
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(ModelFileError):
-        inspect.run(argparse.Namespace(model=path, json=as_json))
+        inspect.run_inspect(argparse.Namespace(model=path, json=as_json))
     return ""
 
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import random
-import subprocess
-import sys
 import tempfile
 import time
 import warnings
 from collections import Counter
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ from onefold import LSSVCCV, LSSVRCV
 from onefold.machine.journal import Journal
 
 KILLS = 50
-_BEGUN = "begun"
 
 
 def table(n: int, labels: bool) -> tuple[Any, Any]:
@@ -50,11 +49,11 @@ SEARCHES: dict[str, tuple[int, int, Any, dict[str, Any]]] = {
 """Rows, rows with --quick, estimator and its settings."""
 
 
-def work(name: str, quick: bool, journal: str | None, answer: Path) -> None:
+def work(name: str, quick: bool, journal: Path | None, answer: Path, begun: Event) -> None:
     """Search, in a process that may not live to the end."""
     full, small, kind, settings = SEARCHES[name]
     X, y = table(small if quick else full, kind is LSSVCCV)
-    print(_BEGUN, flush=True)
+    begun.set()
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -67,43 +66,31 @@ def work(name: str, quick: bool, journal: str | None, answer: Path) -> None:
     answer.write_text(json.dumps(found | {"seconds": seconds}), "utf-8")
 
 
-def start(name: str, quick: bool, journal: Path | None, answer: Path) -> subprocess.Popen[str]:
-    """A process that has begun to search."""
-    command = [sys.executable, "-m", "tests.tools.kills", "--work", name, "--answer", str(answer)]
-    command += ["--quick"] if quick else []
-    command += [] if journal is None else ["--journal", str(journal)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    if process.stdout is None or process.stdout.readline() != f"{_BEGUN}\n":
-        raise RuntimeError(f"the process of {name!r} did not begin")
-    return process
-
-
-def undisturbed(name: str, quick: bool, folder: Path) -> dict[str, Any]:
-    """The answer of a search without a journal."""
-    answer = folder / "undisturbed.json"
-    if start(name, quick, None, answer).wait() != 0:
-        raise RuntimeError(f"{name!r} failed")
-    return json.loads(answer.read_text("utf-8"))
-
-
-def disturbed(name: str, quick: bool, folder: Path, seconds: float, kills: int) -> tuple[Any, int]:
-    """The answer of a search that is killed at most so often; and how often it was."""
-    journal, answer, done = folder / "journal", folder / "disturbed.json", 0
-    journal.unlink(missing_ok=True)
-    answer.unlink(missing_ok=True)
-    while True:
-        process = start(name, quick, journal, answer)
-        try:
-            # Short enough for several kills of one search; what is left to do becomes less.
-            process.wait(random.uniform(0.0, 0.7 * seconds) if done < kills else None)
-        except subprocess.TimeoutExpired:
+def searched(
+    name: str,
+    quick: bool,
+    folder: Path,
+    journal: Path | None = None,
+    kills: int = 0,
+    seconds: float = 0.0,
+) -> tuple[dict[str, Any], int]:
+    """The answer of a search that was killed up to so often, and how often it was."""
+    answer, spawn = folder / "answer.json", multiprocessing.get_context("spawn")
+    for done in range(kills + 1):
+        begun = spawn.Event()
+        process = spawn.Process(target=work, args=(name, quick, journal, answer, begun))
+        process.start()
+        begun.wait(300)
+        # Short enough for several kills of one search; what is left to do becomes less.
+        process.join(random.uniform(0.0, 0.7 * seconds) if done < kills else None)
+        if process.is_alive():
             process.kill()
-            process.wait()
-            done += 1
-            continue
-        if process.returncode != 0:
-            raise RuntimeError(f"{name!r} could not go on after {done} kills")
-        return json.loads(answer.read_text("utf-8")), done
+            process.join()
+        elif process.exitcode != 0:
+            raise RuntimeError(f"{name!r} failed after {done} kills")
+        else:
+            return json.loads(answer.read_text("utf-8")), done
+    raise AssertionError("the last one is waited for")
 
 
 def twice(path: Path) -> tuple[int, int]:
@@ -126,13 +113,14 @@ def search(name: str, quick: bool, kills: int) -> Row:
     """Kill searches of one kind, so often in all, and compare every answer."""
     left, searches, largest, cells, again = kills, 0, 0.0, 0, 0
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        expected = undisturbed(name, quick, folder)
+        folder, journal = Path(place), Path(place) / "journal"
+        expected, _ = searched(name, quick, folder)
         while left > 0:
-            answer, done = disturbed(name, quick, folder, expected["seconds"], left)
+            journal.unlink(missing_ok=True)
+            answer, done = searched(name, quick, folder, journal, left, expected["seconds"])
             left, searches = left - done, searches + 1
             largest = max(largest, difference(answer, expected))
-            evaluated, repeated = twice(folder / "journal")
+            evaluated, repeated = twice(journal)
             cells, again = cells + evaluated, again + repeated
             print(f"{name}: {done} kills, difference {difference(answer, expected):g}", flush=True)
     return {
@@ -148,16 +136,10 @@ def search(name: str, quick: bool, kills: int) -> Row:
 
 
 def main() -> None:
-    """Either side: the one that kills, or with --work the one that is killed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small tables, two kills each")
     parser.add_argument("--seed", type=int, default=0)
-    for option in ("--work", "--journal", "--answer"):
-        parser.add_argument(option, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.work:
-        work(options.work, options.quick, options.journal, Path(options.answer))
-        return
     random.seed(options.seed)
     each, extra = divmod(2 * len(SEARCHES) if options.quick else KILLS, len(SEARCHES))
     rows = [search(name, options.quick, each + (i < extra)) for i, name in enumerate(SEARCHES)]

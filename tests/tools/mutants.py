@@ -7,6 +7,8 @@ without the change, and a run that takes far too long catch it. Mutants that onl
 routes runs are listed below, and not drawn.
 
     python -m tests.tools.mutants --mutants 40 --seed 0 --rooms smoothers criteria --out mutants.json
+
+In the copy this module is a plugin of pytest, which puts the tests in order and ends with the limit.
 """
 
 from __future__ import annotations
@@ -23,25 +25,18 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.tools.mutation_sites import Mutation, mutations
+import pytest
+
+from tests.tools.mutation_sites import changed, changes
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path("src/onefold")
-
-AROUND = {
-    "cli",
-    "export",
-    "facts",
-    "plots",
-    "report",
-    "saving",
-    "tables",
-    "tuning",
-    "typing",
-}  # not the core
+# Not the core.
+AROUND = {"cli", "export", "facts", "plots", "report", "saving", "tables", "tuning", "typing"}
 
 # Where the tests of a room are; a room that is not here has the folder of its own name. The metamorphic
 # relations are asked of every room.
@@ -65,47 +60,40 @@ TESTS = {
     "typing": "test_typing.py",
 }
 
-# Lines whose change no result can show, and why: (path, line, reason).
-COSTS: list[tuple[str, str, str]] = [
-    (r"", r"^_?[A-Z][A-Z0-9_]*(: \w+)? = ", "thresholds, block sizes and tolerances of a module"),
-    (
-        r"",
-        r"_(MANY|BLOCK|STRIP|TILE|LIMIT|PROBE|SIDE_BY_SIDE)\b|\bLARGE\b|_LARGEST",
-        "equal routes",
-    ),
-    (
-        r"",
-        r"stacklevel=|perf_counter|seconds|isinstance\(.*(bool|Integral)",
-        "clock, levels of warnings",
-    ),
-    (
-        r"approximations/(planning|base|nystroem|exact|footprint)",
-        r"speed|Cost\(|load\.|memory",
-        "estimates of cost",
-    ),
-    (r"speed\.py|memory\.py", r"", "estimates of cost, and routes by them"),
-    (r"l1_triton\.py", r"", "runs on a GPU alone"),
-    (r"smoothers/base", r"eigen|triangle", "estimates of cost, and routes by them"),
-    (r"", r"workers|threads|require_memory|available_memory|2 ?\*\* ?\d\d", "threads and memory"),
-    (r"", r"overwrite=|release_lock", "memory and locks, not results"),
-    (r"", r"random_state: .* = \d", "another draw is as good"),
-    (r"", r"block = |range\(0, .*(block|_PAIR_TILE)|spans\(", "sizes of blocks"),
-]
+# Lines whose change no result can show: (path, line), and what they are.
+COSTS = {
+    (r"", r"^_?[A-Z][A-Z0-9_]*(: \w+)? = "): "thresholds, block sizes and tolerances of a module",
+    (r"", r"_(MANY|BLOCK|STRIP|TILE|LIMIT|PROBE|SIDE_BY_SIDE)\b|\bLARGE\b|_LARGEST"): "equal routes",
+    (r"", r"stacklevel=|perf_counter|seconds|isinstance\(.*(bool|Integral)"): "clock, warnings",
+    (r"approximations/(base|nystroem|exact|footprint)", r"speed|Cost\(|load\.|memory"): "costs",
+    (r"speed\.py|memory\.py", r""): "estimates of cost, and routes by them",
+    (r"l1_triton\.py", r""): "runs on a GPU alone",
+    (r"smoothers/base", r"eigen|triangle"): "estimates of cost, and routes by them",
+    (r"", r"workers|threads|require_memory|available_memory|2 ?\*\* ?\d\d"): "threads and memory",
+    (r"", r"overwrite=|release_lock"): "memory and locks, not results",
+    (r"", r"random_state: .* = \d"): "another draw is as good",
+    (r"", r"block = |range\(0, .*(block|_PAIR_TILE)|spans\("): "sizes of blocks",
+}
+_PASSES = 8  # through the files of tests, each with as many tests of a file as the others
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A mutation of a file of the package."""
+    """A change of a file of the package."""
 
     path: Path  # relative to the root
-    mutation: Mutation
+    line: int
+    kind: str
+    number: int  # among the changes of the file
+
+    def text(self) -> str:
+        """The file with the change made."""
+        return changed((ROOT / self.path).read_text("utf-8"), self.number)
 
     def diff(self) -> str:
         """The change, as a unified diff without context."""
-        before = (ROOT / self.path).read_bytes()
-        after = self.mutation.apply(before)
-        lines = [text.decode().splitlines() for text in (before, after)]
-        found = difflib.unified_diff(*lines, n=0, lineterm="")
+        before = changed((ROOT / self.path).read_text("utf-8"))
+        found = difflib.unified_diff(before.splitlines(), self.text().splitlines(), n=0, lineterm="")
         return "\n".join(line for line in found if line[:3] not in ("---", "+++"))
 
 
@@ -115,11 +103,9 @@ class Sandbox:
     def __init__(self, folder: Path, limit: float) -> None:
         self._folder, self._limit = folder, limit
         self._sound: dict[str, bool] = {}  # of tests that failed with a mutant: do they pass without?
-        names = subprocess.run(
-            ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-            cwd=ROOT, capture_output=True, text=True, check=True,
-        ).stdout.splitlines()  # fmt: skip
-        for name in names:
+        listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+        names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        for name in names.splitlines():
             if (ROOT / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(ROOT / name, folder / name)
@@ -131,11 +117,9 @@ class Sandbox:
         words = [word.removesuffix(".py") for word in mutant.path.relative_to(PACKAGE).parts[1:]]
         while True:
             ignored = [f"--deselect={name}" for name, sound in self._sound.items() if not sound]
-            target.write_bytes(mutant.mutation.apply(before))
+            target.write_text(mutant.text(), "utf-8")
             try:
-                code, text = self._run(
-                    [*room_tests(mutant.path), *ignored, "--first", *words], self._limit
-                )
+                code, text = self._run([*room_tests(mutant.path), *ignored, "--first", *words])
             finally:
                 target.write_bytes(before)
             if code == 0:
@@ -145,27 +129,54 @@ class Sandbox:
                 return text[-200:] or f"ran past {3 * self._limit:.0f} s"
             name = found[2] + (found[3] or "")
             if name not in self._sound:
-                self._sound[name] = self._run([name], self._limit)[0] == 0
+                self._sound[name] = self._run([name])[0] == 0
             if self._sound[name]:
                 return found[0][:200]
 
-    def _run(self, arguments: list[str], limit: float) -> tuple[int, str]:
+    def _run(self, arguments: list[str]) -> tuple[int, str]:
         command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=no", "-p", "no:cacheprovider"]
-        command += ["-p", "tests.tools.some_tests", f"--processor-seconds={limit}", *arguments]
+        command += ["-p", "tests.tools.mutants", f"--processor-seconds={self._limit}", *arguments]
         environment = os.environ | {"PYTHONPATH": "src:.", "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
         environment |= {"OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        most = int(3 * self._limit)
         process = subprocess.Popen(
             command, cwd=self._folder, env=environment, text=True, start_new_session=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (int(3 * limit), int(3 * limit))),
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (most, most)),
         )  # fmt: skip
         try:
-            text, _ = process.communicate(timeout=20 * limit)  # a deadlock spends no processor time
+            text, _ = process.communicate(timeout=20 * self._limit)  # for a deadlock
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # its own session: nothing else is in it
             process.communicate()
             return -signal.SIGKILL, ""
         return process.returncode, text if process.returncode > 0 else ""
+
+
+# -- as a plugin of pytest: seconds are those of the processor, so that a busy machine runs the same ----
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--first", nargs="*", default=[], help="words in the paths of what comes first")
+    parser.addoption("--processor-seconds", type=float, default=float("inf"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    words, seen = config.getoption("--first"), Counter[str]()
+    order = {}
+    for item in items:
+        file = item.location[0]
+        order[item] = 0 if any(word in file for word in words) else 1 + seen[file] % _PASSES
+        seen[file] += 1
+    items.sort(key=lambda item: order[item])
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if sum(os.times()[:4]) > item.config.getoption("--processor-seconds"):
+        pytest.skip("past the limit")
+
+
+# -- drawing -------------------------------------------------------------------------------------------
 
 
 def rooms() -> list[str]:
@@ -186,18 +197,17 @@ def draw(names: list[str], count: int, generator: random.Random) -> list[Mutant]
     for name in names:
         where = ROOT / PACKAGE / name
         for file in sorted(where.rglob("*.py")) if where.is_dir() else [where.with_suffix(".py")]:
-            source = file.read_bytes()
-            lines, path = source.decode().splitlines(), file.relative_to(ROOT)
-            found += [
-                Mutant(path, change) for change in mutations(source)
-                if not only_cost(path, lines[change.line - 1].strip())
-            ]  # fmt: skip
+            source, path = file.read_text("utf-8"), file.relative_to(ROOT)
+            lines = source.splitlines()
+            for number, (kind, line, *_) in enumerate(changes(source)):
+                if not only_cost(path, lines[line - 1].strip()):
+                    found.append(Mutant(path, line, kind, number))
     return generator.sample(found, min(count, len(found)))
 
 
 def only_cost(path: Path, line: str) -> bool:
     """Whether the line is on the list of those that decide costs alone."""
-    return any(re.search(where, path.as_posix()) and re.search(what, line) for where, what, _ in COSTS)
+    return any(re.search(where, path.as_posix()) and re.search(what, line) for where, what in COSTS)
 
 
 def main() -> None:
@@ -206,9 +216,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     core = sorted({*rooms()} - AROUND)
     parser.add_argument("--rooms", nargs="+", default=core, help="folders and files of the package")
-    parser.add_argument(
-        "--limit", type=float, default=90, help="processor seconds of tests for each mutant"
-    )
+    parser.add_argument("--limit", type=float, default=90, help="processor seconds for each mutant")
     parser.add_argument("--out", type=Path, default=None, help="write every mutant to this JSON file")
     options = parser.parse_args()
     drawn = draw(options.rooms, options.mutants, random.Random(options.seed))
@@ -216,13 +224,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         sandbox = Sandbox(Path(folder), options.limit)
         for number, mutant in enumerate(drawn, 1):
-            caught = sandbox.catches(mutant)
-            where = f"{mutant.path}:{mutant.mutation.line}"
-            kind = mutant.mutation.kind
-            print(f"{number}/{len(drawn)} {where} {kind}: {caught or 'SURVIVED'}", flush=True)
+            caught, where, diff = sandbox.catches(mutant), f"{mutant.path}:{mutant.line}", mutant.diff()
+            print(f"{number}/{len(drawn)} {where} {mutant.kind}: {caught or 'SURVIVED'}", flush=True)
             if caught is None:
-                print(mutant.diff(), flush=True)
-            table.append({"where": where, "kind": kind, "caught_by": caught, "diff": mutant.diff()})
+                print(diff, flush=True)
+            table.append({"where": where, "kind": mutant.kind, "caught_by": caught, "diff": diff})
             if options.out is not None:
                 options.out.write_text(json.dumps(table, indent=1))
     caught_count = sum(row["caught_by"] is not None for row in table)

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
 _ARITHMETIC: dict[type, type] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
-    ast.FloorDiv: ast.Mult,
-    ast.Mod: ast.Mult,
-    ast.Pow: ast.Mult,
-}
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.Mult, ast.Pow: ast.Mult,
+}  # fmt: skip
 _COMPARISONS: dict[type, tuple[type, ...]] = {
-    ast.Lt: (ast.LtE, ast.Gt),
-    ast.LtE: (ast.Lt, ast.Gt),
-    ast.Gt: (ast.GtE, ast.Lt),
-    ast.GtE: (ast.Gt, ast.Lt),
-    ast.Eq: (ast.NotEq,),
-    ast.NotEq: (ast.Eq,),
-    ast.Is: (ast.IsNot,),
-    ast.IsNot: (ast.Is,),
-    ast.In: (ast.NotIn,),
-    ast.NotIn: (ast.In,),
-}
+    ast.Lt: (ast.LtE, ast.Gt), ast.LtE: (ast.Lt, ast.Gt), ast.Gt: (ast.GtE, ast.Lt),
+    ast.GtE: (ast.Gt, ast.Lt), ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,), ast.In: (ast.NotIn,), ast.NotIn: (ast.In,),
+}  # fmt: skip
 _NAMES = {
     "max": "min", "min": "max", "maximum": "minimum", "minimum": "maximum", "any": "all", "all": "any",
     "argmax": "argmin", "argmin": "argmax", "sum": "mean", "ones": "zeros", "zeros": "ones",
@@ -35,121 +23,77 @@ _NAMES = {
 }  # fmt: skip
 _SYMMETRIC = ("maximum", "minimum", "max", "min", "multiply", "add", "isin", "array_equal", "gcd")
 _UNTOUCHED = (ast.Raise, ast.JoinedStr, ast.Import, ast.ImportFrom, ast.Assert)
+_FIELDS_LEFT_ALONE = {"annotation", "returns", "decorator_list", "type_params"}
+
+Change = tuple[str, int, ast.AST, str, Any]
+"""What kind of change it is, its line, and the node whose field gets another value."""
 
 
-@dataclass(frozen=True)
-class Mutation:
-    """One replacement in a file, by byte positions of its lines."""
-
-    kind: str
-    line: int
-    column: int
-    end_line: int
-    end_column: int
-    text: str
-
-    def apply(self, source: bytes) -> bytes:
-        """The file with the replacement made."""
-        lines = source.splitlines(keepends=True)
-        start = sum(map(len, lines[: self.line - 1])) + self.column
-        end = sum(map(len, lines[: self.end_line - 1])) + self.end_column
-        return source[:start] + self.text.encode() + source[end:]
+def changes(source: str) -> Iterator[Change]:
+    """Every change that this module knows for a file; messages and annotations are left alone."""
+    return _visit(ast.parse(source))
 
 
-def mutations(source: bytes) -> list[Mutation]:
-    """Every replacement that this module knows for a file; messages and annotations are left alone."""
-    return list(_visit(ast.parse(source)))
+def changed(source: str, number: int | None = None) -> str:
+    """The file with one of its `changes` made, without comments; None: as it is."""
+    tree = ast.parse(source)
+    if number is not None:
+        _, _, node, field, value = next(islice(_visit(tree), number, None))
+        setattr(node, field, value)
+    return ast.unparse(ast.fix_missing_locations(tree))
 
 
-def _visit(node: ast.AST) -> Iterator[Mutation]:
-    if isinstance(node, _UNTOUCHED) or _is_docstring(node) or _warns(node):
+def _visit(node: ast.AST) -> Iterator[Change]:
+    docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    warning = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("warn")  # its words
+    if isinstance(node, _UNTOUCHED) or docstring or warning:
         return
-    yield from _here(node)
-    annotations = {"annotation", "returns", "decorator_list", "type_params"}
+    for kind, field, value in _here(node):
+        yield kind, node.lineno, node, field, value  # type: ignore[attr-defined]
     for name, value in ast.iter_fields(node):
-        if name in annotations:
-            continue
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST):
+            if isinstance(child, ast.AST) and name not in _FIELDS_LEFT_ALONE:
                 yield from _visit(child)
 
 
-def _is_docstring(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+def _here(node: ast.AST) -> Iterator[tuple[str, str, Any]]:
+    match node:
+        case ast.BinOp(op=op) | ast.AugAssign(op=op) if type(op) in _ARITHMETIC and not _joins_text(
+            node
+        ):
+            yield "operator", "op", _ARITHMETIC[type(op)]()
+        case ast.Compare(ops=[op]):
+            for other in _COMPARISONS[type(op)]:
+                yield "comparison", "ops", [other()]
+        case ast.BoolOp(op=op):
+            yield "and/or", "op", ast.Or() if isinstance(op, ast.And) else ast.And()
+        case ast.UnaryOp(op=ast.USub()):
+            yield "sign", "op", ast.UAdd()
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            yield "not", "operand", ast.UnaryOp(ast.Not(), operand)
+        case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
+            yield "condition", "test", ast.UnaryOp(ast.Not(), test)
+        case ast.Constant(value=bool(value)):
+            yield "constant", "value", not value
+        case ast.Constant(value=int(value)):
+            yield "constant", "value", value + 1
+        case ast.Constant(value=float(value)):
+            yield "constant", "value", value * 2 if value else 1.0
+        case ast.Call():
+            yield from _call(node)
 
 
-def _warns(node: ast.AST) -> bool:
-    """A warning or the text of a plan: its words are no results."""
-    return isinstance(node, ast.Call) and ast.unparse(node.func).endswith("warn")
+def _joins_text(node: ast.BinOp | ast.AugAssign) -> bool:
+    parts = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.value]
+    return any(isinstance(p, ast.JoinedStr) or isinstance(getattr(p, "value", 0), str) for p in parts)
 
 
-def _here(node: ast.AST) -> Iterator[Mutation]:
-    if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC and not _joins_text(node):
-        yield _replaced(node, "operator", op=_ARITHMETIC[type(node.op)]())
-    elif isinstance(node, ast.Compare) and len(node.ops) == 1:
-        for other in _COMPARISONS[type(node.ops[0])]:
-            yield _replaced(node, "comparison", ops=[other()])
-    elif isinstance(node, ast.BoolOp):
-        yield _replaced(node, "and/or", op=ast.Or() if isinstance(node.op, ast.And) else ast.And())
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Not):
-        kind = "sign" if isinstance(node.op, ast.USub) else "not"
-        yield _segment(node, kind, f"({ast.unparse(node.operand)})")
-    elif isinstance(node, ast.If | ast.IfExp | ast.While):
-        yield _segment(node.test, "condition", f"(not ({ast.unparse(node.test)}))")
-    elif isinstance(node, ast.AugAssign) and type(node.op) in _ARITHMETIC:
-        yield _replaced(node, "update", op=_ARITHMETIC[type(node.op)]())
-    elif isinstance(node, ast.Constant):
-        yield from _constant(node)
-    elif isinstance(node, ast.Call):
-        yield from _call(node)
-
-
-def _joins_text(node: ast.BinOp) -> bool:
-    parts = (node.left, node.right)
-    return any(isinstance(p, ast.JoinedStr) or _is_text(p) for p in parts)
-
-
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
-
-
-def _constant(node: ast.Constant) -> Iterator[Mutation]:
-    value = node.value
-    if isinstance(value, bool):
-        yield _segment(node, "constant", str(not value))
-    elif isinstance(value, int):
-        yield _segment(node, "constant", str(value + 1))
-    elif isinstance(value, float):
-        yield _segment(node, "constant", repr(value * 2 if value else 1.0))
-
-
-def _call(node: ast.Call) -> Iterator[Mutation]:
-    first_two = node.args[:2]
-    same = (
-        ast.unparse(node.func).split(".")[-1] in _SYMMETRIC or len(set(map(ast.unparse, first_two))) < 2
-    )
-    if not same and not any(isinstance(a, ast.Starred) for a in first_two):
-        yield _replaced(node, "arguments", args=[*first_two[::-1], *node.args[2:]])
-    function = node.func
-    if (
-        isinstance(function, ast.Name)
-        and function.id in _NAMES
-        and function.id not in ("sum", "all", "any")
-    ):
-        yield _segment(function, "function", _NAMES[function.id])
-    elif isinstance(function, ast.Attribute) and function.attr in _NAMES:
-        yield _replaced(function, "function", attr=_NAMES[function.attr])
-
-
-def _replaced(node: ast.expr | ast.AugAssign, kind: str, **fields: object) -> Mutation:
-    changed = copy.copy(node)
-    for name, value in fields.items():
-        setattr(changed, name, value)
-    text = ast.unparse(changed)
-    return _segment(node, kind, text if isinstance(node, ast.AugAssign | ast.Attribute) else f"({text})")
-
-
-def _segment(node: ast.expr | ast.AugAssign, kind: str, text: str) -> Mutation:
-    assert node.end_lineno is not None
-    assert node.end_col_offset is not None
-    return Mutation(kind, node.lineno, node.col_offset, node.end_lineno, node.end_col_offset, text)
+def _call(node: ast.Call) -> Iterator[tuple[str, str, Any]]:
+    name, first = ast.unparse(node.func).split(".")[-1], node.args[:2]
+    starred = any(isinstance(argument, ast.Starred) for argument in first)
+    if len(set(map(ast.unparse, first))) == 2 and name not in _SYMMETRIC and not starred:
+        yield "arguments", "args", [*first[::-1], *node.args[2:]]
+    if isinstance(node.func, ast.Attribute) and name in _NAMES:
+        yield "function", "func", ast.Attribute(node.func.value, _NAMES[name], ast.Load())
+    elif isinstance(node.func, ast.Name) and name in _NAMES and name not in ("sum", "all", "any"):
+        yield "function", "func", ast.Name(_NAMES[name], ast.Load())

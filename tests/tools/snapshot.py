@@ -1,7 +1,7 @@
 """What must not change: fit many small configurations, keep what they choose and predict, compare later.
 
-    python -m tests.tools.snapshot keep FILE.npz [--only GLOB]
-    python -m tests.tools.snapshot compare FILE.npz [--only GLOB] [--tolerance 1e-9]
+    python -m tests.tools.snapshot keep FILE [--only GLOB]
+    python -m tests.tools.snapshot compare FILE [--only GLOB] [--tolerance 1e-9]
     python -m tests.tools.snapshot list
 
 Every number is compared with the one that was kept, relative to the spread of its array: the range from
@@ -15,17 +15,17 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import json
 import sys
 import time
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import joblib
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from tests.tools.configurations import CASES
+from tests.tools.configurations import CASES, configured
 
 # What is read of a fitted estimator, where it is there.
 ATTRIBUTES = (
@@ -72,8 +72,7 @@ def of_search(results: dict[str, Any]) -> dict[str, Any]:
 
 def fitted_values(name: str) -> Iterator[tuple[str, Any]]:
     """Fit a configuration, and everything that is read of it."""
-    make, data_of = CASES[name]
-    estimator, data = make(), data_of()
+    estimator, data = configured(name)
     for one in (estimator, getattr(estimator, "estimator", None)):
         if hasattr(one, "set_params"):
             one.set_params(n_jobs=1)
@@ -112,34 +111,19 @@ def snapshot(names: list[str]) -> Iterator[tuple[str, dict[str, Any], float]]:
 
 
 def keep(path: str, names: list[str]) -> int:
-    arrays: dict[str, Any] = {}
-    failed = 0
+    found = {}
     for name, values, seconds in snapshot(names):
-        print(
-            f"{name:34} {len(values):4} values {seconds:6.1f} s  {values.get('error', '')}", flush=True
-        )
-        failed += "error" in values
-        plain = {key: value for key, value in values.items() if not isinstance(value, np.ndarray)}
-        arrays[f"{name}|choice"] = np.array(json.dumps(plain))
-        arrays |= {f"{name}|{key}": value for key, value in values.items() if key not in plain}
-    np.savez_compressed(path, **arrays)
-    return int(failed > 0)
-
-
-def kept(path: str) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    with np.load(path) as arrays:
-        for key in arrays.files:
-            name, part = key.split("|", 1)
-            entry = {part: arrays[key]} if part != "choice" else json.loads(str(arrays[key]))
-            found.setdefault(name, {}).update(entry)
-    return found
+        error = values.get("error", "")
+        print(f"{name:34} {len(values):4} values {seconds:6.1f} s  {error}", flush=True)
+        found[name] = values
+    joblib.dump(found, path, compress=3)
+    return int(any("error" in values for values in found.values()))
 
 
 def difference(old: Any, new: Any) -> float:
     """The largest difference relative to the spread; infinite where values are of another kind."""
     if not (isinstance(old, np.ndarray) and isinstance(new, np.ndarray)):
-        return 0.0 if json.loads(json.dumps(new)) == old else np.inf
+        return 0.0 if new == old else np.inf
     finite = np.isfinite(old)
     if old.shape != new.shape or not np.array_equal(old[~finite], new[~finite], equal_nan=True):
         return np.inf
@@ -154,7 +138,7 @@ def difference(old: Any, new: Any) -> float:
 
 
 def compare(path: str, names: list[str], tolerance: float) -> int:
-    before, failed = kept(path), 0
+    before, failed = joblib.load(path), 0
     for name, now, seconds in snapshot([name for name in names if name in before]):
         old = before[name]
         both = {key: difference(old[key], now[key]) for key in old if key in now}

@@ -45,28 +45,40 @@ def machine(**options: Any) -> LSSVRCV:
     return LSSVRCV(**GRID, approximation=Nystroem(15), **options)
 
 
-def test_the_last_step_is_checked_on_transformed_rows() -> None:
-    pipeline = make_pipeline(StandardScaler(), PCA(3), machine())
-    rows = PCA(3).fit_transform(StandardScaler().fit_transform(X))
-    found = trust(pipeline, X, Y, **CHECK, sample_weight=WEIGHTS)
-    assert found == trust(machine(), rows, Y, **CHECK, sample_weight=WEIGHTS)
-    assert found != trust(machine(), X, Y, **CHECK, sample_weight=WEIGHTS)
-    assert not hasattr(pipeline[0], "mean_")  # it was a copy that was fitted
+SCALED = StandardScaler().fit_transform(X)
+REDUCED = PCA(3).fit_transform(SCALED)
+PICKED = SelectKBest(f_regression, k=2)
+BY_GROUPS = {"cv": GroupKFold(3)}
 
 
-def test_groups_reach_the_splitter_and_weights_the_steps_that_ask() -> None:
-    grouped = make_pipeline(StandardScaler(), machine(cv=GroupKFold(3)))
-    rows = StandardScaler().fit_transform(X)
-    found = trust(grouped, X, Y, **CHECK, groups=GROUPS)
-    assert found == trust(machine(cv=GroupKFold(3)), rows, Y, **CHECK, groups=GROUPS)
+@pytest.mark.parametrize(
+    ("steps", "settings", "rows", "given"),
+    [
+        ([StandardScaler(), PCA(3)], {}, REDUCED, {"sample_weight": WEIGHTS}),
+        ([StandardScaler()], BY_GROUPS, SCALED, {"groups": GROUPS}),  # which reach the splitter
+        ([StandardScaler(), "passthrough"], {}, SCALED, {}),
+        ([], {}, X, {}),
+        ([PICKED], {}, clone(PICKED).fit_transform(X, Y), {}),  # a step that looks at y
+    ],
+)
+def test_the_last_step_is_checked_on_transformed_rows(steps, settings, rows, given) -> None:
+    inner = make_pipeline(*steps[1:], machine(**settings))
+    asked = make_pipeline(*steps[:1], inner if len(steps) > 1 else inner[-1])  # nested where it can be
+    assert trust(asked, X, Y, **CHECK, **given) == trust(machine(**settings), rows, Y, **CHECK, **given)
+    if steps:
+        with pytest.raises(NotFittedError):  # it was a copy that was fitted
+            check_is_fitted(steps[0])
+
+
+def test_weights_reach_the_steps_that_ask() -> None:
+    given = {**CHECK, "sample_weight": WEIGHTS}
     with sklearn.config_context(enable_metadata_routing=True):
-        asking = StandardScaler().set_fit_request(sample_weight=True)
-        weighted = StandardScaler().fit(X, sample_weight=WEIGHTS).transform(X)
-        found = trust(make_pipeline(asking, machine()), X, Y, **CHECK, sample_weight=WEIGHTS)
-        assert found == trust(machine(), weighted, Y, **CHECK, sample_weight=WEIGHTS)
-        silent = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), machine())
-        found = trust(silent, X, Y, **CHECK, sample_weight=WEIGHTS)
-        assert found == trust(machine(), rows, Y, **CHECK, sample_weight=WEIGHTS)
+        for asks, weight in ((True, WEIGHTS), (False, None)):
+            rows = StandardScaler().fit(X, sample_weight=weight).transform(X)
+            scaler = StandardScaler().set_fit_request(sample_weight=asks)
+            found = trust(make_pipeline(scaler, machine()), X, Y, **given)
+            assert found == trust(machine(), rows, Y, **given)
+            assert found != trust(machine(), X, Y, **given)
 
 
 def same(found: Any, expected: Any) -> bool:
@@ -75,44 +87,42 @@ def same(found: Any, expected: Any) -> bool:
     return all(getattr(found, name) == getattr(expected, name) for name in facts)
 
 
-def priced(load: Workload, shape: tuple[int, int, int], approximation: Any = "auto") -> Any:
-    return make_plan(resolve_approximation(approximation), *shape, load)
+PREDICTIONS = {"predictions": True}
 
 
 @pytest.mark.parametrize("shape", [(90, 4), (30_000, 40)])
 @pytest.mark.parametrize(
-    ("options", "load"),
+    ("estimator", "y", "load", "more"),
     [
-        ({}, (13, 11, 5)),
-        (GRID, (3, 3, 5)),
-        ({"gammas": ["scale", 0.1]}, (2, 11, 5)),
-        ({"cv": KFold(7)}, (13, 11, 7)),
-        ({"cv": ShuffleSplit(3)}, (13, 11, 3)),
-        ({"cv": [([0, 1], [2])] * 4}, (13, 11, 4)),
-        ({"cv": None}, (13, 11, 5)),
-        ({"kernel": "auto"}, (18, 14, 5)),
-        ({"kernel": "linear"}, (1, 11, 5)),
+        (LSSVRCV(), None, (13, 11, 5), {}),
+        (LSSVRCV(**GRID), None, (3, 3, 5), {}),
+        (LSSVRCV(gammas=["scale", 0.1]), None, (2, 11, 5), {}),
+        (LSSVRCV(cv=KFold(7)), None, (13, 11, 7), {}),
+        (LSSVRCV(cv=ShuffleSplit(3)), None, (13, 11, 3), {}),
+        (LSSVRCV(cv=[([0, 1], [2])] * 4), None, (13, 11, 4), {}),
+        (LSSVRCV(cv=None), None, (13, 11, 5), {}),
+        (LSSVRCV("auto"), None, (18, 14, 5), {}),
+        (LSSVRCV("linear"), None, (1, 11, 5), {}),
+        (LSSVRCV(cv="loo"), None, (13, 11, 1), PREDICTIONS),
+        (LSSVRCV(cv=LeaveOneOut()), None, (13, 11, 1), PREDICTIONS),
+        (LSSVCCV(), np.arange(4), (13, 11, 5), PREDICTIONS | {"targets": 4}),
+        (LSSVCCV(), [0, 1], (13, 11, 5), PREDICTIONS),
+        (LSSVR(), None, (1, 1, 0), {"approximation": "exact"}),
+        (
+            KernelRidge(alpha=[1.0, 2.0]),
+            np.zeros((9, 2)),
+            (1, 2, 0),
+            {"approximation": "exact", "targets": 2},
+        ),
     ],
 )
-def test_a_plan_counts_what_an_estimator_tries(shape, options, load) -> None:
-    expected = priced(Workload(*load, whole=False), (*shape, 1))
-    assert same(plan(LSSVRCV(**options), shape), expected)
-
-
-@pytest.mark.parametrize("cv", ["loo", LeaveOneOut()])
-def test_single_rows_and_labels_keep_predictions(cv) -> None:
-    load = Workload(13, 11, 1, predictions=True, whole=False)
-    assert same(plan(LSSVRCV(cv=cv), (30_000, 40)), priced(load, (30_000, 40, 1)))
-    load = Workload(13, 11, 5, predictions=True, whole=False)
-    assert same(plan(LSSVCCV(), (30_000, 40), np.arange(4)), priced(load, (30_000, 40, 4)))
-    assert same(plan(LSSVCCV(), (30_000, 40), [0, 1]), priced(load, (30_000, 40, 1)))
-
-
-def test_fits_with_given_hyper_parameters() -> None:
-    expected = priced(Workload(1, 1, 0, whole=False), (5000, 10, 1), "exact")
-    assert same(plan(LSSVR(), (5000, 10)), expected)
-    several = plan(KernelRidge(alpha=[1.0, 2.0]), (5000, 10), np.zeros((5000, 2)))
-    assert same(several, priced(Workload(1, 2, 0, whole=False), (5000, 10, 2), "exact"))
+def test_a_plan_counts_what_an_estimator_tries(shape, estimator, y, load, more) -> None:
+    """Folds, kernels and ridges; single rows and labels keep predictions."""
+    load = Workload(*load, whole=False, predictions=more.get("predictions", False))
+    approximation = resolve_approximation(more.get("approximation", "auto"))
+    assert same(
+        plan(estimator, shape, y), make_plan(approximation, *shape, more.get("targets", 1), load)
+    )
 
 
 def test_the_rows_of_a_pipeline_are_those_of_its_last_step() -> None:
@@ -124,16 +134,6 @@ def test_the_rows_of_a_pipeline_are_those_of_its_last_step() -> None:
     assert plan(Pipeline([("last", LSSVC())]), (90, 4)).features == 4
     chosen = make_pipeline(SelectKBest(f_regression, k=1), LSSVRCV(**GRID))
     assert plan(chosen, X, Y).features == 1
-
-
-def test_nested_and_empty_steps_and_steps_that_look_at_y() -> None:
-    direct = trust(machine(), StandardScaler().fit_transform(X), Y, **CHECK)
-    inner = make_pipeline("passthrough", machine())
-    assert trust(make_pipeline(StandardScaler(), inner), X, Y, **CHECK) == direct
-    assert trust(make_pipeline(machine()), X, Y, **CHECK) == trust(machine(), X, Y, **CHECK)
-    chosen = SelectKBest(f_regression, k=2)
-    found = trust(make_pipeline(chosen, machine()), X, Y, **CHECK)
-    assert found == trust(machine(), chosen.fit_transform(X, Y), Y, **CHECK)
 
 
 @pytest.mark.parametrize("check", [lambda p: trust(p, X, Y), lambda p: plan(p, X)])

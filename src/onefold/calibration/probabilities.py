@@ -72,7 +72,7 @@ _SLOPES = 1e-307, 1e307  # of β
 
 _HALVINGS, _CLOSE, _ROUNDING = 40, 1e-12, 1e-14  # of Newton's steps for Platt's sigmoid
 
-_CERTAINTY = 0.01  # closest that an estimated probability comes to 0 or 1 before its log-odds are taken
+CERTAINTY = 0.01  # closest that an estimated probability comes to 0 or 1 before its log-odds are taken
 _PENALTY = 0.1  # λ of the two slopes
 
 _AT_ONCE = 2**20  # decision values of all models that are cross-fitted together
@@ -269,7 +269,7 @@ class LogOdds(Calibrator):
 
 def _log_odds(decision: Any) -> Any:
     """Of the probability that a decision value is an estimate of, which has its limits."""
-    share = np.clip((1.0 + decision) / 2, _CERTAINTY, 1.0 - _CERTAINTY)
+    share = np.clip((1.0 + decision) / 2, CERTAINTY, 1.0 - CERTAINTY)
     return np.log(share / (1.0 - share))
 
 

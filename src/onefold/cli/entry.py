@@ -1,13 +1,5 @@
 """The entry point: run a command, stop in order, turn what goes wrong into one line and an exit code.
 
-====  ==============================================================
-0     done, also where the first Ctrl-C ended the search of ``tune``
-1     internal error (a traceback) or not enough memory
-2     wrong usage or unusable input (one line on stderr)
-130   interrupted with Ctrl-C; no file is left half-written
-143   stopped with SIGTERM; likewise
-====  ==============================================================
-
 The first Ctrl-C asks a search that has found something to end, and what it has found is kept; the second
 one, and the first everywhere else, stops at once. Python runs its handlers between two steps of the main
 thread: a factorisation that is under way is finished first.
@@ -15,7 +7,6 @@ thread: a factorisation that is under way is finished first.
 
 from __future__ import annotations
 
-import errno
 import gc
 import os
 import re
@@ -37,6 +28,7 @@ if TYPE_CHECKING:
     from onefold.tables.errors import Remedy
 
 Callback = Callable[[Mapping[str, Any]], None]
+_MODULES = {"plan": "tune", "report": "inspect"}  # other commands have their own
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,9 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings(), orderly_stopping():
             warnings.showwarning = _each_once()
             arguments = parsed(argv)
-            options |= arguments.options
+            options = arguments.options
             arguments.argv = list(sys.argv[1:] if argv is None else argv)
-            _command(arguments.command).run(arguments)
+            _command(arguments.command)(arguments)
             sys.stdout.flush()
     except SystemExit as finished:  # --help, --version, SIGTERM
         return int(finished.code or 0)
@@ -57,28 +49,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # Whoever read our output has enough of it. Python flushes once more when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except MemoryError as error:
         return _fail(f"not enough memory ({error})", 1)
+    except FileNotFoundError as error:
+        return _fail(f"there is no file {error.filename}", 2)
     except OSError as error:
-        return _fail(_trouble(error), 2)
+        what, file = error.strerror or str(error), error.filename or "a file"
+        return _fail(f"can't use {file}: {what.lower()}; check path, permissions and free space", 2)
     except (ValueError, ImportError) as error:
-        message = (
-            error.spelled(partial(_as_option, options)) if hasattr(error, "spelled") else str(error)
-        )
-        return _fail(" ".join(message.split()) or type(error).__name__, 2)
+        spelled = getattr(error, "spelled", None)
+        return _fail(str(error) if spelled is None else spelled(partial(_as_option, options)), 2)
     return 0
 
 
-def _command(name: str) -> Any:
-    """The module of a command, imported only now: --help and --version answer at once."""
-    collects = gc.isenabled()
+def _command(name: str) -> Callable[[Any], None]:
+    """What runs a command, imported only now: --help and --version answer at once."""
     gc.disable()  # what is imported stays: looking through it takes a tenth of the time
-    try:
-        return import_module(f"onefold.cli.{name}")
-    finally:
-        if collects:
-            gc.enable()
+    module = import_module(f"onefold.cli.{_MODULES.get(name, name)}")
+    gc.enable()
+    return getattr(module, f"run_{name}")
 
 
 def _as_option(options: dict[str, list[str]], remedy: Remedy) -> str | None:
@@ -101,25 +90,8 @@ def _quoted(text: str) -> str:
     return shlex.quote(text) if set(text) & set('"$`!\\') else f'"{text}"'
 
 
-def _trouble(error: OSError) -> str:
-    """What the operating system refused, in a sentence with the file it is about."""
-    if error.strerror is None:
-        return " ".join(str(error).split()) or type(error).__name__
-    file = error.filename if error.filename is not None else "a file"
-    if isinstance(error, FileNotFoundError):
-        return f"there is no file {file}"
-    remedy = {
-        errno.EACCES: "check its permissions",
-        errno.EPERM: "check its permissions",
-        errno.ENOSPC: "free some space and try again",
-        errno.EROFS: "choose another place",
-    }.get(error.errno or 0, "check the path")
-    return f"can't use {file}: {error.strerror.lower()}; {remedy}"
-
-
 def _fail(message: str, code: int) -> int:
-    kind = "" if code == 130 else "error: "
-    print(f"onefold: {kind}{message}", file=sys.stderr)
+    print(f"onefold: {'' if code == 130 else 'error: '}{' '.join(message.split())}", file=sys.stderr)
     return code
 
 
@@ -177,7 +149,10 @@ def orderly_stopping() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set signal handlers
         return
-    handlers: dict[int, Any] = {signal.SIGINT: _CtrlC(), signal.SIGTERM: _terminate}
+    handlers: dict[int, Any] = {
+        signal.SIGINT: _CtrlC(),
+        signal.SIGTERM: lambda number, frame: sys.exit(128 + number),
+    }
     earlier = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
@@ -200,10 +175,6 @@ def best_kept(callback: Callback) -> Iterator[Callback]:
         key.callback = None
 
 
-def _terminate(number: int, frame: FrameType | None) -> None:
-    sys.exit(128 + number)
-
-
 def _announce(words: str) -> None:
-    start = "\n" if sys.stderr.isatty() else ""  # a progress bar may stand at the cursor
-    print(f"{start}onefold: {words}", file=sys.stderr, flush=True)
+    bar = sys.stderr.isatty()  # may stand at the cursor
+    print("\n" * bar + f"onefold: {words}", file=sys.stderr, flush=True)

@@ -1,35 +1,47 @@
-"""``onefold inspect``: what a model file holds."""
+"""``onefold inspect``: what a model file holds. ``onefold report``: one page about it and its rows."""
 
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from onefold import saving
-from onefold.cli.output import model_file
-from onefold.cli.result_text import measure_lines, tested_lines
-from onefold.estimators.final import metric_of
-from onefold.expansions import Blend
-from onefold.facts.criteria import criterion_of, score_label, score_text
-from onefold.facts.ran import approximation_lines, blend_lines, importance_lines, parameter_lines
-from onefold.facts.words import aligned, counted, json_text, number_words
-from onefold.tables import Preparation, TableModel
+from onefold.cli.options import open_asked
+from onefold.cli.output import REPORT_NAME, model_file, refuse_existing, replaced_file
+from onefold.cli.terminal import measure_lines, repeated, tested_lines
+from onefold.facts.ran import importance_lines, ran_facts
+from onefold.facts.words import aligned, counted, json_text
+from onefold.report import Report, gather
+from onefold.tables import TableModel, load_table_model
 from onefold.tables.errors import listing
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run_inspect(arguments: argparse.Namespace) -> None:
     """Run the command."""
     path = model_file(arguments.model)
     header, model = saving.peek(path), saving.load(path)
     facts: dict[str, Any] = {"file": str(path), "bytes": path.stat().st_size}
     facts |= {name: header[name] for name in ("onefold_version", "format_version")}
+    estimator = getattr(model, "estimator_", model)
     try:
-        facts |= _estimator_facts(getattr(model, "estimator_", model))
+        facts |= ran_facts(estimator) | {
+            "centres": estimator.expansion_.n_centres,
+            "features": int(estimator.n_features_in_),
+            "classes": np.asarray(getattr(estimator, "classes_", [])).tolist() or None,
+            "best_params": dict(getattr(estimator, "best_params_", {})),
+        }
         if isinstance(model, TableModel):
             facts |= {"target": model.target_, "id_column": model.id_column_, "tuning": model.report_}
-            facts["preparation"] = _preparation_facts(model.preparation_)
+            facts["missing"], facts["constant"] = model.missing, list(model.preparation_.constant)
+            facts["columns"] = {
+                part.name: {"kind": part.label, "summary": part.summary(), "missing": part.missing}
+                | part.facts()
+                for part in model.preparation_.parts
+            }
         shown = json_text(facts) if arguments.json else _text(facts)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         # Notes of the fit: prediction does not need them, and loading does not read them.
@@ -40,123 +52,69 @@ def run(arguments: argparse.Namespace) -> None:
     print(shown)
 
 
-def _estimator_facts(estimator: Any) -> dict[str, Any]:
-    expansion = estimator.expansion_
-    classes = getattr(estimator, "classes_", None)
-    parts = [{"weight": w, "kernel": _kernel_words(part.kernel)} for w, part in expansion.parts]
-    several = isinstance(expansion, Blend) and len(parts) > 1
-    facts = {
-        "estimator": type(estimator).__name__,
-        "kernel": f"a blend of {counted(len(parts), 'kernel')}" if several else parts[0]["kernel"],
-        "blend": parts if several else None,
-        "centres": expansion.n_centres,
-        "features": int(estimator.n_features_in_),
-        "approximation": getattr(estimator, "approximation_", None),
-        "classes": None if classes is None else np.asarray(classes).tolist(),
-    }
-    if not hasattr(estimator, "best_score_"):
-        return facts | {"params": {"alpha": np.asarray(estimator.alpha, dtype=float).tolist()}}
-    facts |= {"best_score": float(estimator.best_score_), "criterion": criterion_of(estimator)}
-    if not hasattr(estimator, "best_params_"):
-        return facts | {"params": {"gamma": estimator.gamma_, "alpha": float(estimator.alpha_)}}
-    if several and estimator.blend_:
-        # As the search names them, the heaviest first, each with its kernel.
-        order = np.argsort([-part["weight"] for part in parts], kind="stable")
-        facts["blend"] = [
-            {**named, "function": parts[i]["kernel"]} for i, named in zip(order, estimator.blend_)
-        ]
-    blend_score = getattr(estimator, "blend_score_", None)
-    return facts | {"best_params": dict(estimator.best_params_), "blend_score": blend_score}
-
-
-def _kernel_words(kernel: Any) -> str:
-    """A kernel as Python writes it, but for the numbers of a learned metric."""
-    values = metric_of(kernel)
-    if values is None:
-        return repr(kernel)
-    kind = "diagonal" if values.ndim == 1 else "full"
-    return f"{type(kernel).__name__}(gamma={kernel.gamma}, {kind} metric)"
-
-
-def _preparation_facts(preparation: Preparation) -> dict[str, Any]:
-    return {
-        "columns": {
-            part.name: {
-                "kind": part.label,
-                "summary": part.summary(),
-                **part.facts(),
-                "missing": part.missing,
-            }
-            for part in preparation.parts
-        },
-        "constant": list(preparation.constant),
-        "missing": preparation.missing,
-    }
-
-
 def _text(facts: dict[str, Any]) -> str:
-    lines = [
-        ("model", f"{facts['estimator']} with {facts['kernel']}"),
-        ("size", f"{counted(facts['centres'], 'centre')}, {counted(facts['features'], 'feature')}"),
-    ]
-    lines += approximation_lines(facts["approximation"])
-    params = facts.get("best_params") or facts.get("params", {})
-    if "kernel" in params:
-        lines += [*parameter_lines(params), *blend_lines(facts)]
-        params = {}
-    elif facts["blend"] is not None:
-        lines += [("member", f"{one['weight']:.3g} × {one['kernel']}") for one in facts["blend"]]
-    for name, value in params.items():
-        if value is not None:
-            values = value if isinstance(value, list) else [value]
-            shown = [item if isinstance(item, str) else number_words(float(item)) for item in values]
-            lines.append((name, ", ".join(shown)))
+    size = f"{counted(facts['centres'], 'centre')}, {counted(facts['features'], 'feature')}"
+    lines, tuning = [*facts["lines"], ("size", size)], facts.get("tuning")
     if facts["classes"] is not None:
         lines.append(("classes", listing(map(str, facts["classes"]))))
-    if "tuning" in facts:
-        lines += _tuning_lines(facts)
-    elif "best_score" in facts:
-        criterion, score = facts["criterion"], facts["best_score"]
-        label = "score" if criterion is None else score_label(criterion)
-        lines.append((label, f"{score:.6g}" if criterion is None else score_text(criterion, score)))
+    if tuning:
+        lines += [
+            ("target", f"'{facts['target']}' ({tuning['task']})"),
+            ("tuned on", f"{tuning['rows']} rows, {tuning['candidates']} candidates, {tuning['cv']}"),
+            *measure_lines(tuning),
+        ]
+        if tuning["test"] is not None:
+            words = [f"{label} {text}" for label, text in tested_lines(tuning["test"])]
+            lines.append((f"{tuning['test']['rows']} test rows", ", ".join(words)))
+        if important := importance_lines(tuning["importances"]):
+            lines.append(("important", ", ".join(f"{name} {share}" for name, share in important)))
+        lines += [("note", note) for note in tuning["notes"]]
+    if "columns" in facts:
+        lines += _column_lines(facts)
     versions = f"onefold {facts['onefold_version']}, file format {facts['format_version']}"
     lines.append(("written by", versions))
     return "\n".join([f"{facts['file']} ({facts['bytes']} bytes)", *aligned(lines)])
 
 
-def _tuning_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    tuning = facts["tuning"]
-    if not tuning:  # fitted in Python
-        return [("target", f"'{facts['target']}'"), *_preparation_lines(facts)]
-    lines = [
-        ("target", f"'{facts['target']}' ({tuning['task']})"),
-        ("tuned on", f"{tuning['rows']} rows, {tuning['candidates']} candidates, {tuning['cv']}"),
-        *measure_lines(tuning),
-    ]
-    if tuning.get("test") is not None:
-        words = [f"{label} {text}" for label, text in tested_lines(tuning["test"])]
-        lines.append((f"{tuning['test']['rows']} test rows", ", ".join(words)))
-    important = [f"{name} {share}" for name, share in importance_lines(tuning.get("importances"))]
-    if important:
-        lines.append(("important", ", ".join(important)))
-    notes = [("note", note) for note in tuning.get("notes", [])]
-    return [*lines, *_preparation_lines(facts), *notes]
-
-
-def _preparation_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    preparation, lines = facts["preparation"], dict[str, str]()
-    for name, column in preparation["columns"].items():
+def _column_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """What became of the columns; those of one kind in a line, unless there is more to say of them."""
+    columns, lines = facts["columns"], dict[str, str]()
+    for name, column in columns.items():
         if column["summary"]:
             lines[f"{column['kind']} '{name}'"] = column["summary"]
         else:
-            alike = [n for n, c in preparation["columns"].items() if c["kind"] == column["kind"]]
+            alike = [n for n, c in columns.items() if c["kind"] == column["kind"]]
             lines[column["kind"]] = listing(alike)
-    if preparation["constant"]:
-        lines["left out"] = f"{listing(preparation['constant'])} (constant)"
-    lines["missing values"] = "filled in" if preparation["missing"] == "impute" else "refused"
-    lacking = [name for name, column in preparation["columns"].items() if column["missing"]]
+    if facts["constant"]:
+        lines["left out"] = f"{listing(facts['constant'])} (constant)"
+    lines["missing values"] = "filled in" if facts["missing"] == "impute" else "refused"
+    lacking = [name for name, column in columns.items() if column["missing"]]
     if lacking:
         lines["missing values"] += f"; training rows had some in {listing(lacking)}"
     if facts["id_column"]:
         lines["id column"] = f"'{facts['id_column']}'"
     return list(lines.items())
+
+
+def run_report(arguments: argparse.Namespace) -> None:
+    """Write a page about a model and its rows."""
+    path, out = model_file(arguments.model), arguments.out
+    if out is None and arguments.json:
+        found = _gathered(arguments, path)
+    else:
+        # The page next to the model is the one that tune or this command wrote.
+        out, force = (path.with_name(REPORT_NAME), True) if out is None else (out, arguments.force)
+        refuse_existing([out], force, inputs=[arguments.table, path])
+        with replaced_file(out) as temporary:
+            found = _gathered(arguments, path)
+            temporary.write_text(found.html(), encoding="utf-8")
+        print(f"onefold: wrote {out}", file=sys.stderr)
+    print(json_text(found.as_dict()) if arguments.json else found.text())
+
+
+def _gathered(arguments: argparse.Namespace, path: Path) -> Report:
+    model = load_table_model(path)
+    source = open_asked(arguments, model.reading_)
+    if model.target_ is not None:
+        source.require(model.target_, "the target")
+    return gather(model, source.read(), new_rows=None, repeat=[repeated(arguments)])

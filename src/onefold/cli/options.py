@@ -10,9 +10,10 @@ from __future__ import annotations
 import argparse
 import difflib
 import math
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from onefold._version import __version__
 
@@ -22,73 +23,65 @@ if TYPE_CHECKING:
 Specs = dict[str, dict[str, Any]]
 
 
-def _float(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
+def _reads(
+    words: str, parse: Callable[[str], Any], accepts: Callable[[Any], bool] = lambda value: True
+) -> Callable[[str], Any]:
+    """A parser of values that refuses others in these words."""
+
+    def checked(text: str) -> Any:
+        try:
+            value = parse(text.strip())
+            refused = not accepts(value)
+        except (ArithmeticError, TypeError, ValueError):
+            refused = True
+        if refused:
+            raise argparse.ArgumentTypeError(f"'{text}' is no {words}")
+        return value
+
+    return checked
 
 
-def _positive(text: str) -> float:
-    base, power, exponent = text.strip().partition("^")
-    try:
-        value = _float(base) ** _float(exponent) if power else _float(base)
-    except (OverflowError, ZeroDivisionError):
-        value = math.nan
-    if not (isinstance(value, float) and 0 < value < math.inf):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a positive number (as in 0.5 or 2^-3)")
-    return value
-
-
-def grid(text: str) -> list[float]:
-    """Positive numbers: ``0.1,1,10`` or log-spaced ``2^-15:2^9:13`` (first : last : how many)."""
+def _grid(text: str) -> list[float]:
     import numpy as np
+
+    def number(text: str) -> float:
+        base, power, exponent = text.partition("^")
+        return float(float(base) ** float(exponent)) if power else float(base)
 
     values: list[float] = []
     for part in text.split(","):
-        pieces = part.split(":")
-        if len(pieces) == 1:
-            values.append(_positive(part))
-        elif len(pieces) == 3:
-            first, last = _positive(pieces[0]), _positive(pieces[1])
-            values.extend(np.geomspace(first, last, count(pieces[2])).tolist())
+        first, *more = part.split(":")
+        if more:
+            last, count = more
+            values.extend(np.geomspace(number(first), number(last), positive(count)).tolist())
         else:
-            raise argparse.ArgumentTypeError(
-                f"'{part}' is neither a number nor FIRST:LAST:COUNT (as in 2^-15:2^9:13)"
-            )
+            values.append(number(first))
     return values
 
 
-def share(text: str) -> float:
-    """A number between 0 and 1."""
-    if not 0 < _float(text) < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is no share between 0 and 1, such as 0.2")
-    return float(text)
+def _seconds(text: str) -> float:
+    unit = {"s": 1.0, "m": 60.0, "h": 3600.0}.get(text[-1:])
+    return float(text) if unit is None else unit * float(text[:-1])
 
 
-def frequency(text: str) -> float:
-    """A number of rows, or a share of them."""
-    if text.isdigit() and int(text) >= 1:
-        return int(text)
-    if not 0 < _float(text) < 1:
-        raise argparse.ArgumentTypeError(
-            f"'{text}' is neither a number of rows nor a share of them between 0 and 1"
-        )
-    return float(text)
+grid = _reads(
+    "grid of positive numbers, as 0.1,1,10 or 2^-15:2^9:13 (first : last : how many)",
+    _grid,
+    lambda values: all(0 < value < math.inf for value in values),
+)
+duration = _reads(
+    "duration: give seconds, or as in 90s, 5m, 2h", _seconds, lambda value: 0 < value < math.inf
+)
+positive = _reads("whole number from 1", int, lambda value: value >= 1)
+share = _reads("share between 0 and 1, such as 0.2", float, lambda value: 0 < value < 1)
+frequency = _reads(
+    "number of rows, and no share of them", lambda text: int(text) if text.isdigit() else float(text)
+)
+folds = _reads("number of folds, nor 'loo'", lambda text: text if text == "loo" else int(text))
 
 
-def or_none(text: str) -> str | None:
-    """A name, or none."""
+def _or_none(text: str) -> str | None:
     return None if text == "none" else text
-
-
-def duration(text: str) -> float:
-    """Seconds: ``90``, ``90s``, ``5m`` or ``2h``."""
-    number, unit = text.strip(), {"s": 1.0, "m": 60.0, "h": 3600.0}.get(text.strip()[-1:])
-    value = _float(number) if unit is None else unit * _float(number[:-1])
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"'{text}' is no duration: give seconds, or as in 90s, 5m, 2h")
-    return value
 
 
 def path(text: str) -> Path:
@@ -98,38 +91,6 @@ def path(text: str) -> Path:
     if text == "-":
         raise argparse.ArgumentTypeError("standard input is not read; write the table to a file first")
     return Path(text)
-
-
-def names(text: str) -> str | list[str]:
-    """A name, or several with commas between them."""
-    return [name.strip() for name in text.split(",")] if "," in text else text
-
-
-def _whole(accepted: Callable[[int], bool], refusal: str) -> Callable[[str], int]:
-    """A parser of whole numbers."""
-
-    def parse(text: str) -> int:
-        try:
-            value: int | None = int(text)
-        except ValueError:
-            value = None
-        if value is None or not accepted(value):
-            raise argparse.ArgumentTypeError(f"'{text}' {refusal}")
-        return value
-
-    return parse
-
-
-count = _whole(lambda value: value >= 1, "is not a whole number from 1")
-whole_number = _whole(lambda value: value >= 0, "is not a whole number from 0")
-seed = _whole(lambda value: 0 <= value < 2**32, "is no seed: give a whole number from 0, below 2^32")
-threads = _whole(lambda value: value != 0, "is no number of threads: give 1, 2, … or -1 for all")
-_folds = _whole(lambda value: value >= 2, "is neither 'loo' nor a number of folds (≥ 2)")
-
-
-def folds(text: str) -> int | Literal["loo"]:
-    """A number of folds, or ``loo`` for leave-one-out."""
-    return "loo" if text == "loo" else _folds(text)
 
 
 def _option(purpose: str, metavar: str | None = None, parse: Any = None, **more: Any) -> dict[str, Any]:
@@ -143,13 +104,6 @@ def _flag(purpose: str) -> dict[str, Any]:
 
 def _columns(purpose: str) -> dict[str, Any]:
     return _option(purpose, "COL", nargs="+", action="extend")
-
-
-def _own(purpose: str, metavar: str | None = None, parse: Any = None) -> dict[str, Any]:
-    """An option of the command itself, None or False unless given."""
-    if metavar is None:
-        return _flag(purpose) | {"default": False}
-    return _option(purpose, metavar, parse, default=None)
 
 
 _TABLES = (
@@ -168,41 +122,33 @@ _COLUMNS: Specs = {
     "--id": _option("ID column, copied to the predictions", "COL", dest="id_column"),
     "--weight": _option("column of row weights", "COL"),
     "--groups": _option("rows with the same value stay in the same fold", "COL"),
-    "--missing": _option(
-        "fill missing values with the median or the most frequent value and add a feature that says "
-        "where, or refuse them (default: impute)",
-        choices=["impute", "error"],
-    ),
+    "--missing": _option("fill in missing values (default), or refuse", choices=["impute", "error"]),
     "--min-frequency": _option(
-        "categories in fewer rows (10), or in a smaller share of the rows (0.01), are taken together",
+        "categories in fewer rows (10), or a smaller share (0.01), are taken together",
         "N|SHARE",
         frequency,
     ),
     "--drop-missing-target": _flag("leave out rows without a target, instead of refusing them"),
-    "--target-transform": _option(
-        "log: fit the logarithm of a positive target, as for prices (regression)",
-        choices=["log"],
-    ),
+    "--target-transform": _option("fit the logarithm of a positive target", choices=["log"]),
 }
 _SEARCH: Specs = {
     "--simple": _flag("one kernel (rbf, or that of --kernel) over gamma and alpha: no metric, no blend"),
     "--kernel": _option(
-        "auto (rbf, matern12 and laplacian compete), one or several of rbf, laplacian, matern12, "
-        "matern32, matern52, polynomial, linear (default: auto)",
+        "auto (rbf, powexp and laplacian compete; default), one or several of rbf, powexp, laplacian, "
+        "matern12, matern32, matern52, polynomial, linear",
         "NAME[,NAME…]",
-        names,
+        lambda text: [name.strip() for name in text.split(",")] if "," in text else text,
     ),
     "--metric": _option(
         "learned for every kernel: a weight per feature, or also how they mix (default: auto)",
         choices=["none", "diagonal", "full", "auto"],
     ),
     "--blend": _option(
-        "blend the best models by their held-out predictions, or keep one (default: blend)",
-        action=argparse.BooleanOptionalAction,
+        "blend the best models (default), or keep one", action=argparse.BooleanOptionalAction
     ),
     "--cv": _option("folds (default: 5)", "N|loo", folds),
     "--ordered": _flag("folds are blocks of consecutive rows (time); each is predicted from all others"),
-    "--gap": _option("with --ordered: rows left out around each fold", "N", whole_number),
+    "--gap": _option("with --ordered: rows left out around each fold", "N", int),
     "--criterion": _option(
         "default: error (classification), mse (regression); or press, span, gcv, evidence, "
         "radius_margin, or the name of a scikit-learn scorer (balanced_accuracy, f1_macro, r2, …)",
@@ -213,35 +159,21 @@ _SEARCH: Specs = {
         choices=["balanced"],
     ),
     "--calibration": _option(
-        "how decision values become probabilities: temperature, sigmoid, isotonic or none (default: "
-        "temperature; classification)",
-        "NAME",
-        or_none,
+        "of probabilities: log_odds (default), temperature, sigmoid, isotonic or none", "NAME", _or_none
     ),
     "--intervals": _option(
-        "cv+ (one width for all rows), jackknife+, normalised (wider where errors are larger) or none "
-        "(default: cv+; regression)",
+        "cv+ (one width; default), jackknife+, normalised (wider where errors are larger) or none",
         "NAME",
-        or_none,
+        _or_none,
     ),
-    "--gammas": _option(
-        "as 0.1,1,10 or 2^-15:2^9:13; relative to the mean distance of the rows unless --simple",
-        "GRID",
-        grid,
-    ),
+    "--gammas": _option("2^-15:2^9:13; relative to the mean distance unless --simple", "GRID", grid),
     "--alphas": _option("as 0.1,1,10 or 2^-15:2^5:11", "GRID", grid),
-    "--search": _option(
-        "search strategy: grid or halving (default: grid); halving needs --simple or --metric none",
-        "NAME",
-    ),
-    "--approximation": _option(
-        "of the kernel matrix: auto, exact, nystroem, grid, toeplitz, circulant (default: auto)",
-        "NAME",
-    ),
+    "--search": _option("grid (default) or halving, which needs --simple or --metric none", "NAME"),
+    "--approximation": _option("auto (default), exact, nystroem, grid, toeplitz, circulant", "NAME"),
     "--check": _flag("check the approximation against the exact method"),
     "--device": _option("where to compute: cuda, cuda:1 (default: the processor)", "NAME"),
-    "--jobs": _option("threads (-1: all cores)", "N", threads, dest="n_jobs"),
-    "--seed": _option("of the shuffle into folds (default: 0)", "N", seed, dest="random_state"),
+    "--jobs": _option("threads (-1: all cores)", "N", int, dest="n_jobs"),
+    "--seed": _option("of the shuffle into folds (default: 0)", "N", int, dest="random_state"),
 }
 _TEST: Specs = {
     "--test": _option("score the model on a table that it is not tuned on", "TABLE", path),
@@ -253,17 +185,8 @@ _TEST: Specs = {
     ),
 }
 _TIME: Specs = {
-    "--time-budget": _option(
-        "stop starting new evaluations after this long (90, 90s, 5m, 2h); the best so far is then "
-        "fitted and saved, which takes its own time",
-        "SECONDS",
-        duration,
-    ),
+    "--time-budget": _option("stop after 90, 90s, 5m or 2h; keep the best", "SECONDS", duration),
 }
-_RESUME = (
-    "go on where a run of the same command with --resume was stopped or killed; its journal DIR.journal "
-    "is removed once the whole search is done and saved"
-)
 _READING: Specs = {
     "--decimal": _option("decimal mark of numbers: . or , (default: .)", "CHAR"),
     "--thousands": _option("what separates thousands: , . ' or a blank (default: nothing)", "CHAR"),
@@ -271,80 +194,67 @@ _READING: Specs = {
     "--month-first": _option("it is in March", action="store_const", const=False, dest="dayfirst"),
     "--delimiter": _option("what separates columns; tab for a tab", "CHAR"),
     "--encoding": _option("of the text, as latin-1 or utf-16", "NAME"),
-    "--na-values": _option(
-        "what means a missing value besides an empty one, NA and NaN: ?,unknown (repeatable)",
-        "TEXT",
-        action="append",
-    ),
+    "--na-values": _option("missing values besides '', NA, NaN: ?,unknown", "TEXT", action="append"),
     "--sheet": _option("of a spreadsheet, by name or number (default: the first)", "NAME|N"),
 }
-_FORCE: Specs = {"--force": _own("replace files that exist")}
-_JSON: Specs = {"--json": _own("print one JSON object instead of text")}
+_RESUME: Specs = {"--resume": _flag("keep a journal; go on from it after a stop or a kill")}
+_FORCE: Specs = {"--force": _flag("replace files that exist")}
+_JSON: Specs = {"--json": _flag("print one JSON object instead of text")}
+# Options of commands themselves; one that is a parameter of the model is absent unless it is given.
+_UNLESS_GIVEN = dict.fromkeys(("out", "id", "interval", "batch_rows")) | dict.fromkeys(
+    ("force", "json", "quiet", "resume", "decision", "proba", "score"), False
+)
 _OF_TEXT, _AS_TUNED = (
     f"tables of text and spreadsheets (default: {default})" for default in ("found out", "as in tune")
 )
 
 
-class _Command(NamedTuple):
-    summary: str
-    description: str
-    groups: dict[str, Specs]  # by title; those of "" come first, without one
-
-
-_COMMANDS = {
-    "tune": _Command(
-        "choose a model for a table and save it",
-        "Choose kernel, metric, width and ridge by cross-validation, blend the best models, fit the "
-        "result and save it with the preparation of its table. Numbers are standardised, text becomes "
-        "indicators, dates become elapsed time and cycles. Rows are shuffled into folds, evenly by "
-        "class, unless --groups or --ordered says otherwise. Ctrl-C ends the search and keeps the best "
-        "so far; a second one stops at once.",
+# What each command does, the first sentence in a line of the overview; its options by the title of their
+# group, those of "" first and without one.
+_COMMANDS: dict[str, tuple[str, dict[str, Specs]]] = {
+    "tune": (
+        "Choose a model for a table and save it: kernel, metric, width and ridge by cross-validation, a "
+        "blend of the best. Numbers are standardised, text becomes indicators, dates become time and "
+        "cycles. Rows are shuffled into folds, evenly by class, unless --groups or --ordered says "
+        "otherwise. Ctrl-C ends the search and keeps the best so far; a second one stops at once.",
         {
             "": _TABLE | _TARGET,
             "columns": _COLUMNS,
-            "search": _SEARCH | _TIME | {"--resume": _own(_RESUME)},
+            "search": _SEARCH | _TIME | _RESUME,
             "test": _TEST,
             _OF_TEXT: _READING,
             "output": {
-                "--out": _own(
-                    "gets model.onefold, search.csv and report.html (default: TABLE + -onefold)",
-                    "DIR",
-                    path,
+                "--out": _option(
+                    "gets model.onefold, search.csv, report.html (default: TABLE-onefold)", "DIR", path
                 ),
-                "--quiet": _own("no progress and no notes, only the result"),
-            }
-            | _FORCE
-            | _JSON,
+                "--quiet": _flag("no progress and no notes, only the result"),
+                **_FORCE,
+                **_JSON,
+            },
         },
     ),
-    "predict": _Command(
-        "predict the rows of a table",
-        "Predict the rows of a table, in their order, block by block: tables larger than memory are "
-        "fine for .csv, .tsv, .parquet and svmlight. Columns not needed are ignored.",
+    "predict": (
+        "Predict the rows of a table, in their order. Tables larger than memory are fine as .csv, .tsv, "
+        ".parquet and svmlight. Columns not needed are ignored.",
         {
             "": _MODEL | _TABLE,
             "output": {
-                "--out": _own(".csv or .parquet (default: CSV on stdout)", "FILE", path),
-                "--id": _own("ID column to copy (default: that of tune)", "COL"),
-                "--decision": _own("add decision values (classification)"),
-                "--proba": _own("add the probability of every class (classification)"),
-                "--interval": _own(
-                    "add bounds that contain the target with this probability, as 0.9 (regression)",
-                    "COVERAGE",
-                    share,
-                ),
-                "--score": _own("compare with the target column of the table, on stderr"),
-                "--batch-rows": _own("rows in memory at a time", "N", count),
-                "--json": _own("print one JSON object: rows, file, score, predictions unless --out"),
-            }
-            | _FORCE,
+                "--out": _option(".csv or .parquet (default: CSV on stdout)", "FILE", path),
+                "--id": _option("ID column to copy (default: that of tune)", "COL"),
+                "--decision": _flag("add decision values (classification)"),
+                "--proba": _flag("add the probability of every class (classification)"),
+                "--interval": _option("add bounds that hold this share, as 0.9", "COVERAGE", share),
+                "--score": _flag("compare with the target column of the table, on stderr"),
+                "--batch-rows": _option("rows in memory at a time", "N", positive),
+                "--json": _flag("print one JSON object: rows, file, score, predictions unless --out"),
+                **_FORCE,
+            },
             _AS_TUNED: _READING,
         },
     ),
-    "plan": _Command(
-        "say what tune would run, its time and memory",
-        "Say what tune with the same options would run on a table, how long it would take on this "
-        "machine and how much memory it would need besides the table. Reads and prepares the table.",
+    "plan": (
+        "Say what tune would run, its time and memory. Takes the options of tune, reads and prepares "
+        "the table; the memory is what is needed besides the table.",
         {
             "": _TABLE | _TARGET | _JSON,
             "columns": _COLUMNS,
@@ -352,36 +262,29 @@ _COMMANDS = {
             _OF_TEXT: _READING,
         },
     ),
-    "report": _Command(
-        "write a page about a model and its rows",
-        "Write one HTML page about a model: scores next to baselines, what ran and why, importances, "
-        "weak spots, warnings. TABLE holds the rows that it was tuned on; with other rows the scores "
-        "are those of a test.",
+    "report": (
+        "Write a page about a model and its rows: scores next to baselines, what ran and why, "
+        "importances, weak spots, warnings. TABLE holds the rows that it was tuned on; with other rows "
+        "the scores are those of a test.",
         {
-            "": _MODEL
-            | _TABLE
-            | {
-                "--target": _own("of a model that was not tuned on a table", "COL"),
-                "--out": _own(
-                    "the page (default: report.html next to the model, replaced)", "FILE", path
-                ),
-                "--json": _own("print the facts as one JSON object; a page only with --out"),
-            }
-            | _FORCE,
+            "": {
+                **_MODEL,
+                **_TABLE,
+                "--out": _option("default: report.html next to the model, replaced", "FILE", path),
+                "--json": _flag("print the facts as one JSON object; a page only with --out"),
+                **_FORCE,
+            },
             _AS_TUNED: _READING,
         },
     ),
-    "inspect": _Command(
-        "show what a model file holds",
+    "inspect": (
         "Show what a model file holds: model, scores, features, preparation.",
         {"": _MODEL | _JSON},
     ),
-    "demo": _Command(
-        "tune, test and save a model on example data",
-        "Tune a classifier on scikit-learn's handwritten digits, test it on held-out rows next to the "
-        "plain search and to baselines, and save the model and a page about it; then compare both "
-        "searches on a function of which it is known what matters.",
-        {"": {"--out": _own("default: onefold-demo", "DIR", path)} | _FORCE},
+    "demo": (
+        "Tune, test and save a model on example data: scikit-learn's handwritten digits, with a page "
+        "about the model; then a function of which it is known what matters. Compares with --simple.",
+        {"": {"--out": _option("default: onefold-demo", "DIR", path), **_FORCE}},
     ),
 }
 _EXAMPLES = """\
@@ -413,22 +316,22 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"onefold {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, command in _COMMANDS.items():
+    for name, (description, groups) in _COMMANDS.items():
         one = commands.add_parser(
             name,
-            help=command.summary,
-            description=command.description,
+            help=re.split("[.:]", description)[0].lower(),
+            description=description,
             allow_abbrev=False,
             argument_default=argparse.SUPPRESS,
         )
-        for title, specs in command.groups.items():
+        for title, specs in groups.items():
             place: Any = one.add_argument_group(title) if title else one
             for option, spec in specs.items():
                 place.add_argument(option, **spec)
         options: dict[str, list[str]] = {}
         for action in one._actions:
             options[action.dest] = [*options.get(action.dest, []), *action.option_strings]
-        one.set_defaults(command=name, options=options)
+        one.set_defaults(command=name, options=options, **_UNLESS_GIVEN)
     return parser
 
 

@@ -1,14 +1,11 @@
-"""Files that appear complete or not at all: models and their pages; journals; commands to copy."""
+"""Files that appear complete or not at all: models and their pages, journals."""
 
 from __future__ import annotations
 
-import argparse
 import csv
 import os
 import platform
-import shlex
 import shutil
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -22,18 +19,22 @@ from onefold.machine.journal import Journal
 from onefold.report import gather
 from onefold.tables import TableModel
 
-MODEL_NAME, REPORT_NAME = "model.onefold", "report.html"
-RESULT_NAMES = (MODEL_NAME, "search.csv")
-OUTPUT_NAMES = (*RESULT_NAMES, REPORT_NAME)
+MODEL_NAME, SEARCH_NAME, REPORT_NAME = "model.onefold", "search.csv", "report.html"
 # A process of another machine is not known here, by its number or at all.
 _STAGE = f".onefold-{platform.node() or 'here'}-"
 
 
-def refuse_existing(paths: Sequence[Path], force: bool, inputs: Sequence[Path] = ()) -> None:
-    """Raise if one of the files exists and may not be replaced.
+def outputs_in(directory: Path, force: bool, inputs: Sequence[Path] = ()) -> list[Path]:
+    """The files of a model's directory, which may be written."""
+    paths = [directory / name for name in (MODEL_NAME, SEARCH_NAME, REPORT_NAME)]
+    refuse_existing(paths, force, inputs)
+    return paths
 
-    A file that the command reads is never replaced, whatever `force` says and by whatever name
-    (another spelling, a link) it is called.
+
+def refuse_existing(paths: Sequence[Path], force: bool, inputs: Sequence[Path] = ()) -> None:
+    """Raise if one of the files exists and may not be replaced; what the command reads never is.
+
+    That holds by whatever name (another spelling, a link) it is called.
     """
     existing = [path for path in paths if path.exists()]
     for path in existing:
@@ -45,53 +46,51 @@ def refuse_existing(paths: Sequence[Path], force: bool, inputs: Sequence[Path] =
 
 def model_file(path: Path) -> Path:
     """The model file meant by a path, which may be the directory it lies in."""
-    if path.is_dir():
-        if not (path / MODEL_NAME).is_file():
-            raise ValueError(
-                f"the directory {path} holds no {MODEL_NAME}; give a model file, or the directory "
-                "that onefold tune wrote"
-            )
-        return path / MODEL_NAME
-    if not path.exists():
-        raise ValueError(f"there is no model file {path}; onefold tune writes one")
-    return path
+    file = path / MODEL_NAME if path.is_dir() else path
+    if not file.exists():
+        lacks = f"the directory {path} holds no {MODEL_NAME}" if path.is_dir() else f"there is no {path}"
+        raise ValueError(f"{lacks}; give a model file, or the directory that onefold tune wrote")
+    return file
 
 
 @contextmanager
-def staged_directory(directory: Path, names: Sequence[str]) -> Iterator[Path]:
-    """A place for files that move to `directory` together when the block ends without error.
+def staged_results(directory: Path) -> Iterator[Path]:
+    """A place for a model and its search, which move to `directory` when the block ends without error.
 
-    An older file with one of the `names` that the block doesn't write again is removed, so that
-    all files in the directory tell of the same run.
     The directory is made at once, so that an impossible one is noticed before any work; it is
     taken away again if it was made for nothing.
     """
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is a file, not a directory; choose another --out")
+    names = (MODEL_NAME, SEARCH_NAME)
     for name in names:
         _refuse_directory(directory / name)
     made = [place for place in (directory, *directory.parents) if not place.exists()]
     stage = directory / f"{_STAGE}{os.getpid()}"
     try:
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            stage.mkdir()
-        except OSError as error:
-            raise ValueError(
-                f"can't write to {directory} ({error.strerror}); choose another --out"
-            ) from error
+        stage.mkdir(parents=True)
         _remove_stages_of_the_killed(directory)
         yield stage
         for name in names:
-            if (stage / name).exists():
-                os.replace(stage / name, directory / name)
-            else:
-                (directory / name).unlink(missing_ok=True)
+            os.replace(stage / name, directory / name)
     finally:
         shutil.rmtree(stage, ignore_errors=True)
         for place in made:
             with suppress(OSError):  # it was not made, or it is in use
                 place.rmdir()
+
+
+def _remove_stages_of_the_killed(directory: Path) -> None:
+    """Remove the stages of processes of this machine that did not live to do it themselves."""
+    for stage in directory.glob(f"{_STAGE}*"):
+        number = stage.name.removeprefix(_STAGE)
+        if os.name == "posix" and number.isascii() and number.isdigit():  # elsewhere it would interrupt
+            try:
+                os.kill(int(number), 0)
+            except ProcessLookupError:
+                shutil.rmtree(stage, ignore_errors=True)
+            except OSError:  # somebody else's
+                continue
 
 
 @contextmanager
@@ -106,20 +105,6 @@ def replaced_file(path: Path) -> Iterator[Path]:
         yield temporary
 
 
-def _remove_stages_of_the_killed(directory: Path) -> None:
-    """Remove the stages of processes of this machine that did not live to do it themselves."""
-    for stage in directory.glob(f"{_STAGE}*"):
-        number = stage.name.removeprefix(_STAGE)
-        if os.name != "posix" or not (number.isascii() and number.isdigit()):
-            continue  # elsewhere to ask for a process would be to interrupt it
-        try:
-            os.kill(int(number), 0)
-        except ProcessLookupError:
-            shutil.rmtree(stage, ignore_errors=True)
-        except OSError:  # somebody else's
-            continue
-
-
 def _refuse_directory(path: Path) -> None:
     if path.is_dir():
         raise ValueError(f"{path} is a directory, not a file to replace; use another --out")
@@ -128,13 +113,11 @@ def _refuse_directory(path: Path) -> None:
 def write_results(model: TableModel, stage: Path) -> None:
     """Write the model, and ``cv_results_`` with one line per candidate, to `stage`."""
     model.save(stage / MODEL_NAME)
-    results = model.estimator_.cv_results_
-    names = [name for name in results if name != "params"]
-    columns = [np.ma.asarray(results[name]).tolist() for name in names]
-    with (stage / "search.csv").open("w", newline="", encoding="utf-8") as file:
+    results = {name: values for name, values in model.cv_results_.items() if name != "params"}
+    with (stage / SEARCH_NAME).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")  # an empty cell where there is no such value
-        writer.writerow(names)
-        writer.writerows(zip(*columns))
+        writer.writerow(results)
+        writer.writerows(zip(*(np.ma.asarray(values).tolist() for values in results.values())))
 
 
 def write_page(model: TableModel, table: Any, directory: Path, **options: Any) -> str | None:
@@ -177,29 +160,3 @@ def useful_journal(path: Path | None) -> Iterator[None]:
                     empty = not journal.records
                 if empty:
                     path.unlink(missing_ok=True)
-
-
-def command_line(*arguments: str) -> str:
-    """A command to copy: ``onefold`` if the shell finds this program by that name, else its path."""
-    started = Path(sys.argv[0])
-    if started.name == "__main__.py":
-        program = [_called(Path(sys.executable)), "-m", "onefold"]
-    elif started.stem == "onefold":
-        program = [_called(started)]
-    else:  # called from Python
-        program = ["onefold"]
-    return " ".join([*program, *(shlex.quote(argument) for argument in arguments)])
-
-
-def _called(program: Path) -> str:
-    """The bare name where the search path leads to this file, else the path as it was given."""
-    found = shutil.which(program.name)
-    if found is not None and os.path.abspath(found) == os.path.abspath(program):
-        return program.name
-    return shlex.quote(str(program))
-
-
-def repeated(arguments: argparse.Namespace) -> str:
-    """The command as it was given, its files without their folders: a page may be passed on."""
-    files = {str(one): one.name for one in vars(arguments).values() if isinstance(one, Path)}
-    return shlex.join(["onefold", *(files.get(str(Path(one)), one) for one in arguments.argv)])

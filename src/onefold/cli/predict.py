@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import argparse
 import csv
-import math
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+from sklearn.metrics import accuracy_score, r2_score, root_mean_squared_error
 
 from onefold.cli.options import open_asked
 from onefold.cli.output import model_file, refuse_existing, replaced_file
 from onefold.facts.words import json_text, percent, readable, thousandths
-from onefold.tables import TableModel, TableSource, load_table_model
-from onefold.tables.target import read_target
+from onefold.rows import row_hashes
+from onefold.tables import TableModel, TableRows, TableSource, load_table_model
+from onefold.tables.target import missing_targets, read_target
+from onefold.tuning import check_id_name
 
-Columns = dict[str, Any]
-_OUTPUTS = ("prediction", "lower", "upper", "decision")
+_METHODS = {
+    "decision": ("decision_function", "classification"),
+    "proba": ("predict_proba", "classification with a calibration"),
+    "interval": ("predict_interval", "regression with intervals"),
+}
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run_predict(arguments: argparse.Namespace) -> None:
     """Run the command."""
     out: Path | None = arguments.out
     path = model_file(arguments.model)
@@ -34,166 +39,148 @@ def run(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--out {out.name}: predictions are written as .csv or .parquet")
         refuse_existing([out], arguments.force, inputs=[arguments.table, path])
     model = load_table_model(path)
-    _check(model, arguments)
-    source = open_asked(arguments, model.reading_)
-    id_column = _id_column(arguments.id, model, source)
-    target = model.target_ if arguments.score else None
-    estimator, n_rows, known = model.estimator_, 0, 0
-    shown: list[Columns] = []
-    truths, predictions = [], []
-    with _writer(out, arguments.json, shown) as write:
-        extra = tuple(name for name in (id_column, target) if name)
-        for rows, X in model.matrix_blocks(source, arguments.batch_rows, extra):
-            predicted = model.on_matrix("predict", X)
-            if target is not None:  # before anything is written: it may be refused
-                classes = getattr(estimator, "classes_", None)
-                truths.append(read_target(rows, target, model.task, classes))
-                predictions.append(predicted)
-                known += _known_rows(estimator, X)
-            columns: Columns = {} if id_column is None else {id_column: rows.raw(id_column)}
-            write(columns | {"prediction": predicted} | _more_columns(model, X, arguments))
-            n_rows += len(rows)
-        if n_rows == 0:
-            raise ValueError(f"{source.path.name} has no rows to predict")
-    score = None
-    if target is not None:
-        score = _score(np.concatenate(truths), np.concatenate(predictions), model.task)
-        score |= {"rows": n_rows, "training_rows": known}
-    if arguments.json:
-        whole = {name: [one for block in shown for one in block[name]] for name in (shown or [{}])[0]}
-        print(
-            json_text(
-                {
-                    "rows": n_rows,
-                    "file": None if out is None else str(out),
-                    "score": score,
-                    "predictions": whole or None,
-                }
-            )
-        )
-        return
-    if out is not None:
-        print(f"onefold: wrote {n_rows} predictions to {out}", file=sys.stderr)
-    if score is not None:
-        print(f"onefold: {_score_words(score)}", file=sys.stderr)
-
-
-def _check(model: TableModel, arguments: argparse.Namespace) -> None:
-    """Refuse what the model does not have."""
-    numbers = model.task == "regression"
-    if arguments.decision and numbers:
-        raise ValueError("--decision is for classification; this model predicts numbers")
-    if arguments.proba and not hasattr(model.estimator_, "predict_proba"):
-        why = "predicts numbers" if numbers else "has no calibration; tune it again"
-        raise ValueError(f"--proba is for classification with a calibration, and this model {why}")
-    if arguments.interval is not None and not hasattr(model.estimator_, "predict_interval"):
-        why = "has none; tune it again" if numbers else "predicts classes: use --proba"
-        raise ValueError(f"--interval is for regression with intervals, and this model {why}")
+    for option, (method, kind) in _METHODS.items():
+        if getattr(arguments, option) and not hasattr(model.estimator_, method):
+            have = "numbers" if model.task == "regression" else "classes"
+            raise ValueError(f"--{option} is for {kind}, and this model predicts {have} without it")
     if arguments.score and not model.target_:
         raise ValueError("--score needs the name of the target, which this model does not know")
-
-
-def _id_column(asked: str | None, model: TableModel, source: TableSource) -> str | None:
-    name = model.id_column_ if asked is None else asked
-    if asked is None and name is not None and name not in source.names:
-        print(
-            f"onefold: {source.path.name} has no ID column '{name}'; predictions come without it",
-            file=sys.stderr,
-        )
-        return None
-    if name is not None and (name in _OUTPUTS or name.startswith(("probability_", "decision_"))):
-        raise ValueError(f"the ID column is named '{name}', as an output column is; rename it")
-    return name
-
-
-def _more_columns(model: TableModel, X: Any, arguments: argparse.Namespace) -> Columns:
-    """Decision values, probabilities and bounds, where they were asked for."""
-    columns: Columns = {}
-    estimator = model.estimator_
-    if arguments.decision:
-        values = np.asarray(estimator.decision_function(X))
-        labels = [""] if values.ndim == 1 else [f"_{label}" for label in estimator.classes_]
-        columns |= dict(zip((f"decision{label}" for label in labels), values.reshape(len(values), -1).T))
-    if arguments.proba:
-        shares = model.on_matrix("predict_proba", X)
-        columns |= {f"probability_{label}": shares[:, j] for j, label in enumerate(estimator.classes_)}
-    if arguments.interval is not None:
-        lower, upper = model.on_matrix("predict_interval", X, coverage=arguments.interval).T
-        columns |= {"lower": lower, "upper": upper}
-    return columns
-
-
-def _known_rows(estimator: Any, X: Any) -> int:
-    """How many of the rows are centres of the model, which were rows of its table."""
-    known: set[bytes] = set()
-    for _, part in estimator.expansion_.parts:
-        centres = getattr(part, "centres", None)
-        if isinstance(centres, np.ndarray) and isinstance(X, np.ndarray) and centres.dtype == X.dtype:
-            known |= {row.tobytes() for row in np.ascontiguousarray(centres)}
-    return sum(row.tobytes() in known for row in np.ascontiguousarray(X)) if known else 0
-
-
-def _score(y: np.ndarray, predicted: np.ndarray, task: str) -> dict[str, Any]:
-    if task == "classification":
-        return {"accuracy": float(np.mean(y == predicted))}
-    mse, variance = float(np.mean((y - predicted) ** 2)), float(np.var(y))
-    return {"r2": 1.0 - mse / variance if variance > 0 else math.nan, "rmse": math.sqrt(mse)}
-
-
-def _score_words(score: dict[str, Any]) -> str:
-    rows, known = score["rows"], score["training_rows"]
-    if "accuracy" in score:
-        words = f"accuracy {percent(score['accuracy'])} on {rows} rows"
+    source = open_asked(arguments, model.reading_)
+    score = _Score(model) if arguments.score else None
+    blocks, shown = _predicted(model, source, score, arguments), None
+    if out is not None:
+        with replaced_file(out) as temporary:
+            if out.suffix.lower() == ".parquet":
+                rows = _write_parquet(blocks, temporary)
+            else:
+                with temporary.open("w", newline="", encoding="utf-8") as file:
+                    rows = _write_csv(blocks, file)
+    elif arguments.json:
+        whole = pa.concat_tables(blocks)
+        rows, shown = len(whole), {name: _plain(whole[name]) for name in whole.column_names}
     else:
-        words = f"R² {thousandths(score['r2'])}, RMSE {readable(score['rmse'])} on {rows} rows"
-    if known:
-        words += f"; {known} of them the model was fitted on, which flatters the score"
-    return words
+        rows = _write_csv(blocks, sys.stdout)
+    scored = None if score is None else score.facts()
+    if arguments.json:
+        facts = {"rows": rows, "file": None if out is None else str(out)}
+        print(json_text(facts | {"score": scored, "predictions": shown}))
+        return
+    if out is not None:
+        print(f"onefold: wrote {rows} predictions to {out}", file=sys.stderr)
+    if scored is not None:
+        print(f"onefold: {_Score.words(scored)}", file=sys.stderr)
 
 
-@contextmanager
-def _writer(
-    out: Path | None, as_json: bool, shown: list[Columns]
-) -> Iterator[Callable[[Columns], None]]:
-    """A function that takes blocks of columns; the first block decides the types of a Parquet file."""
-    if out is None and as_json:
-        yield lambda columns: shown.append({name: _plain(one) for name, one in columns.items()})
-    elif out is None:
-        yield _csv_writer(sys.stdout)
-    elif out.suffix.lower() == ".csv":
-        with replaced_file(out) as path, path.open("w", newline="", encoding="utf-8") as file:
-            yield _csv_writer(file)
-    else:
-        files: list[Any] = []
-
-        def write(columns: Columns) -> None:
-            table: pa.Table = pa.table(columns)
-            if not files:
-                files.append(pyarrow.parquet.ParquetWriter(path, table.schema))
-            files[0].write_table(table)
-
-        with replaced_file(out) as path:
-            try:
-                yield write
-            finally:
-                for file in files:
-                    file.close()
-
-
-def _csv_writer(stream: Any) -> Callable[[Columns], None]:
-    writer, header = csv.writer(stream, lineterminator="\n"), True
-
-    def write(columns: Columns) -> None:
-        nonlocal header
-        if header:
-            writer.writerow(columns)
-        header = False
-        writer.writerows(zip(*map(_plain, columns.values())))
-
-    return write
+def _predicted(
+    model: TableModel, source: TableSource, score: _Score | None, asked: argparse.Namespace
+) -> Iterator[pa.Table]:
+    """Predictions, with IDs, decision values, probabilities and bounds where they were asked for."""
+    estimator, id_column, n_rows = model.estimator_, asked.id or model.id_column_, 0
+    if asked.id is None and id_column is not None and id_column not in source.names:
+        lacks = f"{source.path.name} has no ID column '{id_column}'"
+        print(f"onefold: {lacks}; predictions come without it", file=sys.stderr)
+        id_column = None
+    check_id_name(id_column)
+    extra = tuple(name for name in (id_column, model.target_ if score is not None else None) if name)
+    for rows, X in model.matrix_blocks(source, asked.batch_rows, extra):
+        predicted = model.on_matrix("predict", X)
+        if score is not None:  # before anything is written: it may be refused
+            score.add(rows, X, predicted)
+        columns: dict[str, Any] = {} if id_column is None else {id_column: rows.raw(id_column)}
+        columns["prediction"] = predicted
+        if asked.decision:
+            values = np.asarray(estimator.decision_function(X))
+            labels = [""] if values.ndim == 1 else [f"_{label}" for label in estimator.classes_]
+            values = values.reshape(len(values), -1).T
+            columns |= {f"decision{label}": one for label, one in zip(labels, values)}
+        if asked.proba:
+            shares = model.on_matrix("predict_proba", X).T
+            columns |= {f"probability_{name}": one for name, one in zip(estimator.classes_, shares)}
+        if asked.interval is not None:
+            bounds = model.on_matrix("predict_interval", X, coverage=asked.interval)
+            columns |= {"lower": bounds[:, 0], "upper": bounds[:, 1]}
+        n_rows += len(rows)
+        yield pa.table(columns)
+    if n_rows == 0:
+        raise ValueError(f"{source.path.name} has no rows to predict")
 
 
-def _plain(column: Any) -> list[Any]:
-    """Python values as a CSV shows them: booleans in lower case, as other tools read them."""
-    values = column.tolist() if hasattr(column, "tolist") else column.to_pylist()
-    return [str(value).lower() if isinstance(value, bool) else value for value in values]
+class _Score:
+    """Predictions of all blocks next to their targets."""
+
+    def __init__(self, model: TableModel) -> None:
+        self._model, self._without = model, 0
+        self._pairs: list[tuple[np.ndarray, np.ndarray]] = []
+        self._hashes: list[np.ndarray] = []
+
+    def add(self, rows: TableRows, X: Any, predicted: np.ndarray) -> None:
+        model, name = self._model, str(self._model.target_)
+        missing = missing_targets(name, rows)
+        self._without += int(missing.sum())
+        known = np.flatnonzero(~missing)
+        if len(known):
+            classes = getattr(model, "classes_", None)
+            truth = read_target(rows.take(known), name, model.task, classes)
+            self._pairs.append((truth, predicted[known]))
+            self._hashes.append(row_hashes(X[known], np.float32))
+
+    def facts(self) -> dict[str, Any]:
+        """The measures, how many rows they are of, and how many of these the model was fitted on."""
+        if not self._pairs:
+            raise ValueError(f"no row has a value of '{self._model.target_}' to compare with")
+        y, predicted = (np.concatenate(part) for part in zip(*self._pairs))
+        score: dict[str, Any] = {"rows": len(y), "rows_without_target": self._without}
+        # Some training rows are known by hashes, all up to a thousand of them.
+        fitted, known = self._model.estimator_.fingerprint_, 0.0
+        if fitted is not None:
+            found = np.isin(fitted["hashes"], np.concatenate(self._hashes))
+            known = min(len(y), np.mean(found) * fitted["n"])
+        score["training_rows"] = round(known)
+        if self._model.task == "classification":
+            return score | {"accuracy": accuracy_score(y, predicted)}
+        error = float(root_mean_squared_error(y, predicted))
+        r2 = r2_score(y, predicted) if len(y) > 1 and np.ptp(y) > 0 else np.nan
+        return score | {"r2": float(r2), "rmse": error}
+
+    @staticmethod
+    def words(facts: dict[str, Any]) -> str:
+        """The same as a sentence."""
+        if "accuracy" in facts:
+            words = f"accuracy {percent(facts['accuracy'])}"
+        else:
+            words = f"R² {thousandths(facts['r2'])}, RMSE {readable(facts['rmse'])}"
+        words += f" on {facts['rows']} rows"
+        if without := facts["rows_without_target"]:
+            words += f" ({without} others have no target)"
+        if known := facts["training_rows"]:
+            words += f"; {known} of them the model was fitted on, which flatters the score"
+        return words
+
+
+def _write_csv(blocks: Iterator[pa.Table], stream: TextIO) -> int:
+    """Write lines, and say how many rows there were."""
+    writer, rows = csv.writer(stream, lineterminator="\n"), 0
+    for table in blocks:
+        if rows == 0:
+            writer.writerow(table.column_names)
+        writer.writerows(zip(*map(_plain, table.columns)))
+        rows += len(table)
+    return rows
+
+
+def _write_parquet(blocks: Iterator[pa.Table], path: Path) -> int:
+    """The same as Parquet; the first block decides the types."""
+    first, rows = next(blocks), 0
+    with pyarrow.parquet.ParquetWriter(path, first.schema) as writer:
+        for table in chain([first], blocks):
+            writer.write_table(table)
+            rows += len(table)
+    return rows
+
+
+def _plain(column: pa.ChunkedArray) -> list[Any]:
+    """Numbers as they are, all else as text: booleans in lower case, as other tools read them."""
+    kinds = pa.types
+    if not (kinds.is_integer(column.type) or kinds.is_floating(column.type)):
+        column = column.cast(pa.string())
+    return list(column.to_pylist())

@@ -1,4 +1,4 @@
-"""``onefold tune``: a table in; a model, the table of its search and a page out."""
+"""``onefold tune``: a table in; a model, the table of its search and a page out. ``onefold plan``."""
 
 from __future__ import annotations
 
@@ -6,51 +6,45 @@ import argparse
 import glob
 import sys
 import warnings
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from onefold.cli.entry import best_kept
 from onefold.cli.options import open_asked, parameters
 from onefold.cli.output import (
-    OUTPUT_NAMES,
-    RESULT_NAMES,
     journal_of,
-    refuse_existing,
-    repeated,
-    staged_directory,
+    outputs_in,
+    staged_results,
     useful_journal,
     write_page,
     write_results,
 )
-from onefold.cli.progress import Progress
-from onefold.cli.result_text import result_json, result_text
+from onefold.cli.terminal import Progress, repeated, result_text
 from onefold.estimators.setup import plan
-from onefold.facts.criteria import criterion_of, score_words
+from onefold.facts.criteria import criterion_of
 from onefold.facts.words import counted, json_text
 from onefold.machine.speed import duration_words
 from onefold.search import GridEdgeWarning, SearchStoppedWarning
-from onefold.search.metric import FIRST_ROWS
 from onefold.tables import Reading, TableError, TableModel, TableSource
 from onefold.tables.errors import listing
-from onefold.tables.findings import few_rows_note
+from onefold.tables.findings import edge_note, few_rows_note
+from onefold.tables.training import AUTO, Search
 from onefold.tuning import Tuning, tuning
 
 _ON_DISK = "rows stay on disk, in float32, as the table would fill half of the free memory"
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run_tune(arguments: argparse.Namespace) -> None:
     """Run the command."""
     quiet = arguments.quiet or arguments.json
-    source, options = asked(arguments)
-    directory: Path = arguments.out or Path(default_directory(arguments.table))
+    source, options = _asked(arguments)
+    directory: Path = arguments.out or Path(_default_directory(arguments.table))
     journal = journal_of(directory) if arguments.resume else None
-    outputs = [directory / name for name in OUTPUT_NAMES]
     given = [table for table in (arguments.table, options.get("test")) if table is not None]
-    refuse_existing(outputs, arguments.force, inputs=given)
+    outputs = outputs_in(directory, arguments.force, inputs=given)
     with (
         useful_journal(journal),
-        staged_directory(directory, RESULT_NAMES) as stage,
+        staged_results(directory) as stage,
         tuning(source, **options, checkpoint=journal, scratch=stage) as job,
     ):
         for note in [] if quiet else _notes(job, arguments.table.name, "task" in options):
@@ -66,13 +60,48 @@ def run(arguments: argparse.Namespace) -> None:
     if no_page:
         print(f"onefold: no report.html: {no_page}", file=sys.stderr)
     files = [str(path) for path in outputs if path.is_file()]
-    if arguments.json:
-        print(json_text(result_json(model, arguments.table, files) | {"no_report": no_page}))
-    else:
+    if not arguments.json:
         print(result_text(model, files))
+        return
+    facts = {
+        "table": str(arguments.table),
+        "target": model.target_,
+        **model.report_,
+        "best_params": model.best_params_,
+        "approximation": model.estimator_.approximation_,
+        "edge": edge_note(model.estimator_),
+        "constant_columns": list(model.preparation_.constant),
+        "files": files,
+        "no_report": no_page,
+    }
+    print(json_text(facts))
 
 
-def asked(arguments: argparse.Namespace) -> tuple[TableSource, dict[str, Any]]:
+def run_plan(arguments: argparse.Namespace) -> None:
+    """Say what `run_tune` would do with the same options."""
+    source, options = _asked(arguments)
+    with tuning(source, **options) as job:
+        search = job.training.search
+        estimator = job.model.inner_estimator(search, cv=job.training.cv)
+        found = plan(estimator, job.training.X, job.training.y)
+    if not arguments.json:
+        print(f"{found}\nsearch  {_search_words(search)}")
+        return
+    names = ("rows", "features", "reason", "seconds", "bytes", "free_bytes", "fits")
+    facts = {name: getattr(found, name) for name in names}
+    print(json_text(facts | {"approximation": repr(found.approximation), "search": search.as_plain()}))
+
+
+def _search_words(search: Search) -> str:
+    """What tune would choose among."""
+    names = search.as_plain()["kernels"]
+    words = ["the kernels of auto" if names == [AUTO] else ", ".join(names)]
+    words += [f"metric {search.metric}"] if search.metric else []
+    words += ["a blend"] if search.blend else []
+    return ", ".join(words) + (f" ({search.note})" if search.note else "")
+
+
+def _asked(arguments: argparse.Namespace) -> tuple[TableSource, dict[str, Any]]:
     """The table of a command, and its options as those of :func:`onefold.tuning.tuning`."""
     source, options = open_asked(arguments), parameters(arguments)
     target = options.get("target") or source.default_target
@@ -84,21 +113,18 @@ def asked(arguments: argparse.Namespace) -> tuple[TableSource, dict[str, Any]]:
     return source, options | {"target": target, "reading": reading}
 
 
-def default_directory(table: Path) -> str:
+def _default_directory(table: Path) -> str:
     """Where the files go unless --out says so: the table's name without its suffix, + -onefold."""
     if glob.has_magic(table.name) and not table.exists():
         table = table.parent if table.parent.name else Path("table")
-    name = table.name.removesuffix(".gz")
-    return f"{Path(name).stem}-onefold"
+    return f"{Path(table.name.removesuffix('.gz')).stem}-onefold"
 
 
 def _followed(job: Tuning, quiet: bool) -> TableModel:
     """Run the job; progress goes to stderr, and Ctrl-C keeps the best so far."""
-    words = partial(score_words, str(criterion_of(job.model.inner_estimator(job.training.search))))
-    every_row = job.training.X.shape[0] <= FIRST_ROWS
-    stream = None if quiet else sys.stderr
+    criterion = criterion_of(job.model.inner_estimator(job.training.search))
     with (
-        Progress(stream, words, rounds_score=every_row) as progress,
+        Progress(None if quiet else sys.stderr, criterion) as progress,
         best_kept(progress) as callback,
         warnings.catch_warnings(),
     ):
@@ -113,14 +139,13 @@ def _notes(job: Tuning, table: str, task_given: bool) -> list[str]:
     model, training, target = job.model, job.training, job.target
     why = "as asked for" if task_given else f"because {target.reason} (--task overrides)"
     rows, features = training.X.shape
-    few = few_rows_note(model.cv, training.y) if target.task == "classification" else None
     notes = [
         _ON_DISK if training.on_disk else None,
         training.search.note,
         f"{table}: {counted(rows, 'row')}, {counted(features, 'feature')}",
         f"{target.task} of '{target.name}', {why}",
         *training.notes,
-        few,
+        few_rows_note(model.cv, training.y) if target.task == "classification" else None,
     ]
     if model.search == "grid":  # no plan is made of strategies that leave some of the grid out
         found = plan(model.inner_estimator(training.search), training.X, training.y)

@@ -353,7 +353,7 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
     ----------
     kernel : str, Kernel, callable, or list of these, default="rbf"
         As in :class:`LSSVC`. The widths of a Kernel object are multiplied by each of `gammas`. A list
-        is a choice among families; "auto" is ["rbf", "matern12", "laplacian"], for sparse rows the first
+        is a choice among families; "auto" is ["rbf", "powexp", "laplacian"], for sparse rows the first
         two.
     gammas : list of float or "scale", default=None
         Widths to try; None is 2^-15, 2^-13, …, 2^9, meant for standardised features [ding2011]_. With

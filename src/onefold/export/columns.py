@@ -20,13 +20,14 @@ from onefold.tables.kinds import (
     CategoryColumn,
     Column,
     NumberColumn,
+    Preparation,
     boolean_of,
 )
-from onefold.tables.preparation import Preparation
 
 
-def check_preparation(preparation: Preparation) -> None:
-    """Raise if a column has no place in a graph."""
+def columns_in(preparation: Preparation, inputs: Any) -> dict[str, Node]:
+    """The inputs of a graph by the columns that they are; raise where one is missing or of no use."""
+    text, by_name = need("skl2onnx.common.data_types").StringTensorType, {o.raw_name: o for o in inputs}
     for part in preparation.parts:
         if type(part) not in _NODES:
             raise ValueError(
@@ -34,34 +35,30 @@ def check_preparation(preparation: Preparation) -> None:
                 "dropped or as numbers, or export what is inside, estimator_.to_onnx(), for rows of the "
                 "matrix that matrix(X) makes."
             )
+        if part.name not in by_name:
+            raise ValueError(
+                f"the graph has no input '{part.name}', a column that the model needs; give it one "
+                f"input (rows, 1) for each of {', '.join(preparation.columns)}."
+            )
+        if isinstance(by_name[part.name].type, text) != part.as_text:
+            wanted = "text" if part.as_text else "numbers"
+            raise ValueError(f"the input '{part.name}' of the graph must be {wanted}; change its type.")
+    return {name: one.full_name for name, one in by_name.items()}
 
 
 def prepared(graph: Graph, preparation: Preparation, inputs: Mapping[str, Node]) -> Node:
     """The matrix, float64 (rows, features), of columns (rows, 1)."""
-    fill = preparation.missing == "impute"
-    found = [
-        node for part in preparation.parts for node in _features(graph, part, inputs[part.name], fill)
-    ]
-    return found[0] if len(found) == 1 else graph.node("Concat", *found, axis=1)
-
-
-def _features(graph: Graph, part: Column, column: Node, fill: bool) -> list[Node]:
-    """The features of one column, "is missing" last; without `fill` missing values are NaN."""
-    values, absent = _NODES[type(part)](graph, part, column, fill)
-    made = [] if values is None else [values]
-    if part.missing:
-        made.append(graph.cast(absent, need("onnx").TensorProto.DOUBLE))
-    return made
-
-
-def _missing(graph: Graph, part: Column, column: Node, fill: bool) -> tuple[None, Node]:
-    """No feature but "is missing"."""
-    return None, _codes(graph, column, {})[1]
+    fill, made = preparation.missing == "impute", []  # else missing values are NaN
+    for part in preparation.parts:
+        values, absent = _NODES[type(part)](graph, part, inputs[part.name], fill)
+        made += [] if values is None else [values]
+        made += [graph.double(absent)] if part.missing else []
+    return made[0] if len(made) == 1 else graph.node("Concat", *made, axis=1)
 
 
 def _numbers(graph: Graph, part: NumberColumn, column: Node, fill: bool) -> tuple[Node, Node]:
     """(x − mean) / scale, the median for missing ones."""
-    values = graph.cast(column, need("onnx").TensorProto.DOUBLE)
+    values = graph.double(column)
     absent = graph.node("IsNaN", values)
     if fill:
         values = graph.node("Where", absent, graph.constant(part.median), values)
@@ -77,7 +74,7 @@ def _categories(graph: Graph, part: CategoryColumn, column: Node, fill: bool) ->
         codes = graph.node("Where", absent, graph.constant(places[part.most_frequent]), codes)
     known = [*range(len(places)), *([-1] if part.rare else [])]
     same = graph.node("Equal", codes, graph.constant(np.array(known)[None, :]))
-    values = graph.cast(same, need("onnx").TensorProto.DOUBLE)
+    values = graph.double(same)
     return (values if fill else graph.node("Where", absent, graph.constant(np.nan), values)), absent
 
 
@@ -110,5 +107,5 @@ _NODES: dict[type[Column], Callable[[Graph, Any, Node, bool], tuple[Node | None,
     NumberColumn: _numbers,
     BooleanColumn: _booleans,
     CategoryColumn: _categories,
-    Column: _missing,
+    Column: lambda graph, part, column, fill: (None, _codes(graph, column, {})[1]),
 }

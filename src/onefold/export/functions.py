@@ -1,21 +1,39 @@
 r"""f(x) = b + Σ_i w_i f_i(x) as nodes of a graph: an expansion, one over a grid, or a blend of them.
 
-Inside its grid an expansion over grid points is Σ_g w_g(x) u_g, outside it the sum over all points.
+Rows and centres lie about the mean of the centres. Squared distances come from products of matrices.
+With u = u₁ + u₂, u₁ a multiple of g and u₂ one of h,
+
+    ‖u − z‖² = ‖Δ₁‖² + 2 Δ₁·Δ₂ + ‖Δ₂‖²,    Δ = u₁ − z₁ + u₂ − z₂.
+
+g and h are powers of two such that each of the three terms, written out in u·u, z·z and u·z, is a sum
+of whole multiples of g², g·h or h² below 2⁵³: float64 adds them without rounding. Rows that equal a
+centre have the distance 0, nearly equal ones keep their digits, and no array is larger than rows ×
+centres. What u₂ leaves out of u is about as much as the rounding of u. Rows that are far from all
+centres may be rounded: they have no digits to lose.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from onefold import kernels
 from onefold.expansions import FittedFunction, GridExpansion
-from onefold.expansions.grid import Lattice
 from onefold.export.graph import Graph, Node, need
-from onefold.export.kernels import check_kernel, kernel_matrix
-from onefold.kernels import Kernel, Linear
+from onefold.kernels import Kernel
+from onefold.kernels.metric import Transform, WidthKernel
 from onefold.linalg import is_sparse
+from onefold.linalg.distances import HARMLESS_NORM, squared_norms
+
+_KERNELS = (
+    kernels.RBF, kernels.Matern, kernels.PowerExponential, kernels.Laplacian, kernels.Linear,
+    kernels.Polynomial, kernels.Sum, kernels.Product,
+)  # fmt: skip
+_REACH = 2.0  # rows up to so many norms of the furthest centre lose no digit; others are far from it
+_BITS = 25  # of u₁ and u₂: (‖u₁‖ + ‖z₁‖)² stays below 2⁵³ g²
 
 # Keys' weights of the four points around t in [0, 1]: coefficients of t, t², t³ and, at last, of 1.
 _KEYS = np.array(
@@ -26,7 +44,24 @@ _KEYS = np.array(
 def check_function(f: FittedFunction) -> None:
     """Raise if a fitted function has no place in a graph."""
     for _, part in f.parts:
-        check_kernel(part.kernel)
+        _check_kernel(part.kernel)
+
+
+def _check_kernel(kernel: Kernel) -> None:
+    if isinstance(kernel, kernels.Precomputed):
+        raise ValueError(
+            "a machine fitted to a precomputed kernel matrix knows no rows to compare with; fit it with "
+            "rows and a kernel to export it."
+        )
+    if type(kernel) not in _KERNELS:  # one derived from a kernel of ours may have another formula
+        code = isinstance(kernel, kernels.CallableKernel)
+        raise ValueError(
+            f"{'a Python function' if code else type(kernel).__name__} cannot be written to ONNX; fit "
+            "with a kernel of onefold.kernels itself, a sum or a product of them."
+        )
+    if isinstance(kernel, kernels.Sum | kernels.Product):
+        _check_kernel(kernel.left)
+        _check_kernel(kernel.right)
 
 
 def decision_values(graph: Graph, f: FittedFunction, rows: Node) -> Node:
@@ -41,71 +76,55 @@ def decision_values(graph: Graph, f: FittedFunction, rows: Node) -> Node:
 
 
 def _part(graph: Graph, part: Any, weight: float, rows: Node) -> Node:
-    """Weight · (f_i − b_i)."""
+    """Weight · (f_i − b_i), which is Σ_j c_j k(x, z_j); of the linear kernel x · Σ_j c_j z_j."""
     # Dense float64 also where the centres were sparse: a graph has no place for these.
     centres = part.centres.toarray() if is_sparse(part.centres) else part.centres
     centres, coef = np.asarray(centres, dtype=np.float64), weight * part.coef
 
     def summed(some: Node) -> Node:
-        return _sum(graph, part.kernel, some, centres, coef)
+        if isinstance(part.kernel, kernels.Linear):
+            return graph.product(some, centres.T @ coef)
+        return graph.product(_kernel_matrix(graph, part.kernel, some, centres), coef)
 
     if not isinstance(part, GridExpansion):
         return summed(rows)
-    return _interpolated(graph, part.lattice, weight * part.values, rows, summed)
-
-
-def _sum(graph: Graph, kernel: Kernel, rows: Node, centres: Any, coef: Any) -> Node:
-    """Σ_j c_j k(x, z_j); of the linear kernel x · Σ_j c_j z_j."""
-    if isinstance(kernel, Linear):
-        return graph.product(rows, centres.T @ coef)
-    return graph.product(kernel_matrix(graph, kernel, rows, centres), coef)
+    return _interpolated(graph, part, weight * part.values, rows, summed)
 
 
 def _interpolated(
-    graph: Graph, lattice: Lattice, values: Any, rows: Node, outside: Callable[[Node], Node]
+    graph: Graph, grid: GridExpansion, values: Any, rows: Node, outside: Callable[[Node], Node]
 ) -> Node:
-    """The values on the grid at every row; `outside` gives those of rows beyond the grid.
-
-    O(4^d) for a row inside. The rows outside, and they alone, take the sum over all points.
-    """
-    shifted = graph.node("Sub", rows, graph.constant(lattice.lower[None, :]))
-    place = graph.node("Div", shifted, graph.constant(lattice.step[None, :]))
-    inner = _inside(graph, lattice, place)
-    numbers = graph.node("Transpose", graph.node("NonZero", graph.node("Not", inner)), perm=[1, 0])
-    some = graph.node("GatherND", rows, numbers)
-    return graph.node("ScatterND", _inside_values(graph, lattice, values, place), numbers, outside(some))
-
-
-def _inside(graph: Graph, lattice: Lattice, place: Node) -> Node:
-    """Whether a row has four points around it on every axis: one truth value per row."""
-    last = np.array(lattice.counts, dtype=np.float64) - 2
+    """Inside its grid Σ_g w_g(x) u_g of the values u, O(4^d) a row; outside the sum over all points."""
+    shifted = graph.node("Sub", rows, graph.constant(grid.lower[None, :]))
+    place = graph.node("Div", shifted, graph.constant(grid.step[None, :]))
+    # Inside, a row has four points around it on every axis.
+    last = np.array(grid.counts, dtype=np.float64) - 2
     above = graph.node("GreaterOrEqual", place, graph.constant(1.0))
     below = graph.node("LessOrEqual", place, graph.constant(last[None, :]))
-    whole = graph.cast(graph.node("And", above, below), need("onnx").TensorProto.INT64)
-    axes = graph.node("ReduceSum", whole, graph.constant([1]), keepdims=0)
-    return graph.node("Equal", axes, graph.constant(len(lattice.counts)))
+    axes = graph.sum_columns(graph.whole(graph.node("And", above, below)), keepdims=0)
+    inside = graph.node("Equal", axes, graph.constant(len(grid.counts)))
+    numbers = graph.node("Transpose", graph.node("NonZero", graph.node("Not", inside)), perm=[1, 0])
+    some = graph.node("GatherND", rows, numbers)
+    return graph.node("ScatterND", _inside_values(graph, grid, values, place), numbers, outside(some))
 
 
-def _inside_values(graph: Graph, lattice: Lattice, values: Any, place: Node) -> Node:
+def _inside_values(graph: Graph, grid: GridExpansion, values: Any, place: Node) -> Node:
     """Σ_g w_g(x) u_g with the 4^d points of the nearest cell: right for rows inside alone."""
-    highest = np.array(lattice.counts, dtype=np.int64) - 3
-    cell = graph.cast(graph.node("Floor", place), need("onnx").TensorProto.INT64)
-    cell = graph.node(
-        "Max", graph.node("Min", cell, graph.constant(highest[None, :])), graph.constant(1)
-    )
-    offset = graph.node("Sub", place, graph.cast(cell, need("onnx").TensorProto.DOUBLE))
+    highest = np.array(grid.counts, dtype=np.int64) - 3
+    cell = graph.node("Min", graph.whole(graph.node("Floor", place)), graph.constant(highest[None, :]))
+    cell = graph.node("Max", cell, graph.constant(1))
+    offset = graph.node("Sub", place, graph.double(cell))
     index, weights = graph.constant([[0]]), graph.constant([[1.0]])
-    for axis, count in enumerate(lattice.counts):
+    for axis, count in enumerate(grid.counts):
         column = graph.constant([axis])
         points = graph.node("Gather", cell, column, axis=1)
         points = graph.node("Add", points, graph.constant(np.arange(-1, 3)[None, :]))
         index = _outer(graph, "Add", graph.node("Mul", index, graph.constant(count)), points, axis)
         keys = _keys(graph, graph.node("Gather", offset, column, axis=1))
         weights = _outer(graph, "Mul", weights, keys, axis)
-    last = graph.constant([2])
     chosen = graph.node("Gather", graph.constant(values), index, axis=0)
-    weighted = graph.node("Mul", chosen, graph.node("Unsqueeze", weights, last))
-    return graph.node("ReduceSum", weighted, graph.constant([1]), keepdims=0)
+    weighted = graph.node("Mul", chosen, graph.node("Unsqueeze", weights, graph.constant([2])))
+    return graph.sum_columns(weighted, keepdims=0)
 
 
 def _outer(graph: Graph, kind: str, left: Node, right: Node, axis: int) -> Node:
@@ -121,3 +140,128 @@ def _keys(graph: Graph, t: Node) -> Node:
     square = graph.node("Mul", t, t)
     powers = graph.node("Concat", t, square, graph.node("Mul", square, t), axis=1)
     return graph.node("Add", graph.product(powers, _KEYS[:3]), graph.constant(_KEYS[3:]))
+
+
+def _kernel_matrix(graph: Graph, kernel: Any, rows: Node, centres: Any) -> Node:
+    """[k(x_i, z_j)], (rows, m), of a kernel that `check_function` let pass, rows and centres float64."""
+    if isinstance(kernel, kernels.Sum | kernels.Product):
+        both = [_kernel_matrix(graph, part, rows, centres) for part in (kernel.left, kernel.right)]
+        return graph.node("Add" if isinstance(kernel, kernels.Sum) else "Mul", *both)
+    if isinstance(kernel, kernels.Linear):
+        return graph.product(rows, centres.T)
+    if isinstance(kernel, kernels.Polynomial):
+        others = Transform(kernel.gamma, kernel.metric, centres)(centres)
+        if kernel.metric is not None:
+            others = Transform(1.0, kernel.metric, centres).pull_back(others)
+        base = graph.node("Add", graph.product(rows, others.T), graph.constant(float(kernel.coef0)))
+        return graph.node("Pow", base, graph.constant(float(kernel.degree)))
+    matern = isinstance(kernel, kernels.Matern)
+    U, Z = _moved(graph, kernel, rows, centres, math.sqrt(kernel.unit) if matern else 1.0)
+    if isinstance(kernel, kernels.Laplacian):
+        return graph.node("Exp", _negative_l1_distances(graph, U, Z))
+    if isinstance(kernel, kernels.RBF):
+        return graph.node("Exp", _squared_distances(graph, U, Z, -1.0, smooth=True))
+    squares = _squared_distances(graph, U, Z, 1.0, smooth=False)
+    if isinstance(kernel, kernels.PowerExponential):
+        exponent = graph.node("Pow", squares, graph.constant(kernel.power / 2))
+        return graph.node("Exp", graph.node("Neg", exponent))
+    s = graph.node("Sqrt", squares)
+    values = graph.node("Exp", graph.node("Neg", s))
+    if kernel.nu == 0.5:
+        return values
+    factor = graph.node("Add", s, graph.constant(1.0))
+    if kernel.nu == 2.5:
+        factor = graph.node("Add", factor, graph.node("Div", squares, graph.constant(3.0)))
+    return graph.node("Mul", factor, values)
+
+
+def _moved(
+    graph: Graph, kernel: WidthKernel, rows: Node, centres: Any, factor: float = 1.0
+) -> tuple[Node, Any]:
+    """Rows and centres x → factor · γ^p S (x − c), c being the mean of the centres."""
+    origin = np.mean(centres, axis=0)
+    width = factor * kernel.gamma**kernel.width_power
+    transform = Transform(width, kernel.metric, centres)
+    U = graph.node("Sub", rows, graph.constant(origin[None, :]))
+    S = np.ones(1) if kernel.metric is None else kernel.metric.values
+    if S.ndim == 2:
+        U = graph.product(U, width * S.T)
+    else:
+        U = graph.node("Mul", U, graph.constant((width * S)[None, :]))
+    return U, transform(centres - origin)
+
+
+def _squared_distances(graph: Graph, U: Node, Z: Any, sign: float, *, smooth: bool) -> Node:
+    """Sign · ‖u − z‖², never of the wrong sign.
+
+    Where the profile is `smooth` at 0 and norms are small, the plain product will do.
+    """
+    largest = float(squared_norms(Z).max(initial=0.0))
+    if smooth and largest <= HARMLESS_NORM:
+        values = _products(graph, U, Z, sign)
+    else:
+        values = _split_products(graph, U, Z, sign, math.sqrt(largest))
+    return graph.node("Max" if sign > 0 else "Min", values, graph.constant(0.0))
+
+
+def _products(graph: Graph, U: Node, Z: Any, sign: float) -> Node:
+    """Sign · (‖u‖² − 2 u·z + ‖z‖²) as one product of matrices."""
+    squares = graph.sum_columns(graph.node("Mul", U, U))
+    left = graph.node("Concat", U, squares, _full(graph, U, 1, 1.0), axis=1)
+    right = np.concatenate([-2.0 * Z, np.ones((len(Z), 1)), squared_norms(Z)[:, None]], axis=1)
+    return graph.product(left, sign * right.T)
+
+
+def _split_products(graph: Graph, U: Node, Z: Any, sign: float, norm: float) -> Node:
+    """The same from the three terms of the module's docstring."""
+    exponent = math.frexp(_REACH * norm)[1] if norm > 0 else 0
+    spare = math.frexp(math.sqrt(Z.shape[1]))[1]  # bits for the sums of d products with u₂
+    units = [math.ldexp(1.0, exponent - _BITS), math.ldexp(1.0, exponent - 2 * _BITS + spare)]
+    first = _multiple(graph, U, units[0])
+    second = _multiple(graph, graph.node("Sub", U, first), units[1])
+    Z_first = units[0] * np.round(Z / units[0])
+    Z_second = units[1] * np.round((Z - Z_first) / units[1])
+    own = graph.sum_columns(graph.node("Mul", first, second))
+    left = graph.node("Concat", first, second, own, _full(graph, U, 1, 1.0), axis=1)
+    Z_own = np.sum(Z_first * Z_second, axis=1)[:, None]
+    right = 2.0 * np.concatenate([-Z_second, -Z_first, np.ones_like(Z_own), Z_own], axis=1)
+    mixed = graph.product(left, sign * right.T)
+    small = graph.node("Add", mixed, _products(graph, second, Z_second, sign))
+    return graph.node("Add", _products(graph, first, Z_first, sign), small)
+
+
+def _multiple(graph: Graph, U: Node, unit: float) -> Node:
+    """U to the nearest multiple of a power of two."""
+    steps = graph.node("Round", graph.node("Mul", U, graph.constant(1.0 / unit)))
+    return graph.node("Mul", steps, graph.constant(unit))
+
+
+def _full(graph: Graph, U: Node, columns: int, value: float) -> Node:
+    """One number everywhere, (rows, columns)."""
+    length = graph.node("Gather", graph.node("Shape", U), graph.constant([0]))
+    shape = graph.node("Concat", length, graph.constant([columns]), axis=0)
+    return graph.node("Expand", graph.constant([[value]]), shape)
+
+
+def _negative_l1_distances(graph: Graph, U: Node, Z: Any) -> Node:
+    """−Σ_j |u_j − z_j|, one feature after another: nothing larger than rows × centres is made."""
+    helper, double = need("onnx.helper"), need("onnx").TensorProto.DOUBLE
+
+    def value(name: str, *shape: str | int) -> Any:
+        return helper.make_tensor_value_info(name, double, list(shape))
+
+    body = helper.make_graph(
+        [
+            helper.make_node("Sub", ["row", "centre"], ["difference"]),
+            helper.make_node("Abs", ["difference"], ["distance"]),
+            helper.make_node("Sub", ["so_far", "distance"], ["sum"]),
+        ],
+        "one_feature",
+        [value("so_far", "n", "m"), value("row", "n", 1), value("centre", 1, "m")],
+        [value("sum", "n", "m")],
+    )
+    start = _full(graph, U, len(Z), 0.0)
+    columns = graph.node("Unsqueeze", graph.node("Transpose", U, perm=[1, 0]), graph.constant([2]))
+    return graph.node(
+        "Scan", start, columns, graph.constant(Z.T[:, None, :]), body=body, num_scan_inputs=2
+    )

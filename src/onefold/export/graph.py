@@ -64,12 +64,13 @@ class Graph:
             self._container.add_initializer(name, None, None, content)
         return name
 
-    def cast(self, value: Node, kind: int, output: Node | None = None) -> Node:
-        """The same numbers of another type of ONNX, under a name that it may have already."""
-        if output is None:
-            return self.node("Cast", value, to=kind)
-        self.node_as(output, "Cast", value, to=kind)
-        return output
+    def double(self, value: Node) -> Node:
+        """The same numbers as float64."""
+        return self.node("Cast", value, to=need("onnx").TensorProto.DOUBLE)
+
+    def whole(self, value: Node) -> Node:
+        """The same numbers as int64."""
+        return self.node("Cast", value, to=need("onnx").TensorProto.INT64)
 
     def product(self, left: Node, right: Any) -> Node:
         """The product with a matrix of constants.
@@ -78,10 +79,6 @@ class Graph:
         """
         return self.node("Gemm", left, self.constant(right))
 
-    def sum_columns(self, value: Node) -> Node:
+    def sum_columns(self, value: Node, keepdims: int = 1) -> Node:
         """Σ_j v_ij as one column."""
-        return self.node("ReduceSum", value, self.constant([1]), keepdims=1)
-
-    def sum_products(self, left: Node, right: Node) -> Node:
-        """Σ_j a_ij b_ij as one column."""
-        return self.sum_columns(self.node("Mul", left, right))
+        return self.node("ReduceSum", value, self.constant([1]), keepdims=keepdims)

@@ -7,23 +7,26 @@ classifiers  ``label``                           (rows,), int64 or text
 ..           ``decision``                        also next to probabilities, by the option ``decision``
 ===========  ==================================  ===================================================
 
-Estimators of whole tables have the outputs of the estimator inside, and one input per column. All are
-converters of skl2onnx, which :func:`to_onnx` uses as pipelines do.
+Labels are whole numbers or text, as ONNX knows no others. Rows with NaN have NaN for decision values and
+probabilities. Estimators of whole tables have the outputs of the estimator inside, and one input per
+column. All are converters of skl2onnx, which :func:`to_onnx` uses as pipelines do.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from sklearn.base import ClassifierMixin, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from onefold import estimators
 from onefold._version import __version__
+from onefold.calibration.probabilities import CERTAINTY
 from onefold.estimators.base import KernelMachine
-from onefold.export.classes import class_values, label_values, probabilities, write_labels
-from onefold.export.columns import check_preparation, prepared
+from onefold.export.columns import columns_in, prepared
 from onefold.export.functions import check_function, decision_values
 from onefold.export.graph import Graph, Node, need
 from onefold.tables import TableClassifier, TableModel, TableRegressor
@@ -64,8 +67,7 @@ def to_onnx(
         "variable", (rows, targets); of a classifier to "label" and "probabilities", or "decision" where
         nothing was calibrated.
     """
-    of_tables = isinstance(estimator, TableModel)
-    check_is_fitted(estimator, "estimator_" if of_tables else "expansion_")
+    _, preparation = _inside(estimator)
     if dtype not in ("float32", "float64"):
         raise ValueError(f'dtype must be "float32" or "float64"; got {dtype!r}.')
     if decision and not is_classifier(estimator):
@@ -76,13 +78,12 @@ def to_onnx(
     skl2onnx, types = need("skl2onnx"), need("skl2onnx.common.data_types")
     _register(type(estimator))
     number = types.FloatTensorType if dtype == "float32" else types.DoubleTensorType
-    if isinstance(estimator, TableModel):
+    inputs = [("X", number([None, estimator.n_features_in_]))]
+    if preparation is not None:
         inputs = [
             (part.name, (types.StringTensorType if part.as_text else number)([None, 1]))
-            for part in estimator.preparation_.parts
+            for part in preparation.parts
         ]
-    else:
-        inputs = [("X", number([None, estimator.n_features_in_]))]
     model = skl2onnx.to_onnx(
         estimator,
         name=type(estimator).__name__,
@@ -92,8 +93,8 @@ def to_onnx(
     )
     model.producer_name, model.producer_version = "onefold", __version__
     model.doc_string = f"{type(estimator).__name__} of onefold {__version__}"
-    if isinstance(estimator, TableModel):  # the graph's own names have letters, digits and _ alone
-        columns = json.dumps(estimator.preparation_.columns, ensure_ascii=False)
+    if preparation is not None:  # the graph's own names have letters, digits and _ alone
+        columns = json.dumps(preparation.columns, ensure_ascii=False)
         need("onnx.helper").set_model_props(model, {"columns": columns})
     return model
 
@@ -121,16 +122,18 @@ def _register(kind: Any) -> None:
     )
 
 
-def _machine(model: Any) -> Any:
-    """The machine itself: of an estimator of whole tables the one inside."""
-    return model.estimator_ if isinstance(model, TableModel) else model
+def _inside(model: Any) -> tuple[Any, Any]:
+    """The fitted machine itself, and the preparation of an estimator of whole tables, or None."""
+    of_tables = isinstance(model, TableModel)
+    check_is_fitted(model, "estimator_" if of_tables else "expansion_")
+    return (model.estimator_, model.preparation_) if of_tables else (model, None)
 
 
 def _classifier_outputs(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
     """The outputs of a classifier; their types and shapes are set later, once the inputs' are known."""
     options = scope.get_options(model, {"raw_scores": False, "decision": False})
     types = need("skl2onnx.common.data_types")
-    calibrated = getattr(_machine(model), "calibrator_", None) is not None
+    calibrated = getattr(_inside(model)[0], "calibrator_", None) is not None
     names = ["probabilities" if calibrated and not options["raw_scores"] else "decision"]
     if options["decision"] and names != ["decision"]:
         names.append("decision")
@@ -145,52 +148,37 @@ def _classifier_outputs(scope: Any, model: Any, inputs: Any, custom_parsers: Any
 def _shapes(operator: Any) -> None:
     """Types and shapes of the outputs; raise where the model or its inputs do not suit."""
     model, types = operator.raw_operator, need("skl2onnx.common.data_types")
-    check_is_fitted(model, "estimator_" if isinstance(model, TableModel) else "expansion_")
-    function, inputs = _machine(model).expansion_, [one.type for one in operator.inputs]
-    check_function(function)
-    if isinstance(model, TableModel):
-        check_preparation(model.preparation_)
-        _columns_in(model, operator.inputs)
+    (machine, preparation), kinds = _inside(model), [one.type for one in operator.inputs]
+    check_function(machine.expansion_)
+    calibrator = getattr(machine, "calibrator_", None)
+    if calibrator is not None and calibrator.name not in _CALIBRATIONS:
+        raise ValueError(
+            f"the calibration {calibrator.name!r} cannot be written to ONNX; fit with calibration="
+            '"log_odds", "temperature", "sigmoid" or "isotonic", or with None for decision values.'
+        )
+    if preparation is not None:
+        columns_in(preparation, operator.inputs)
         # Numbers go out as they come in; float64 of a table of text alone.
-        short = any(isinstance(kind, types.FloatTensorType) for kind in inputs)
+        short = any(isinstance(kind, types.FloatTensorType) for kind in kinds)
         number = types.FloatTensorType if short else types.DoubleTensorType
     else:
-        _check_inputs(model, inputs, types)
-        number = type(types.guess_tensor_type(inputs[0]))
+        _check_inputs(model, kinds)
+        number = type(types.guess_tensor_type(kinds[0]))
     rows = operator.inputs[0].get_first_dimension()
     if not is_classifier(model):
-        operator.outputs[0].set_type(number([rows, function.n_targets]))
+        operator.outputs[0].set_type(number([rows, machine.expansion_.n_targets]))
         return
-    text = label_values(model.classes_).dtype.kind == "U"
+    text = _label_values(model.classes_).dtype.kind == "U"
     operator.outputs[0].set_type((types.StringTensorType if text else types.Int64TensorType)([rows]))
     for output in operator.outputs[1:]:
         output.set_type(number([rows, len(model.classes_)]))
 
 
-def _columns_in(model: Any, inputs: Any) -> dict[str, Any]:
-    """The inputs of a graph by the columns that they are; raise where one is missing or of no use."""
-    types = need("skl2onnx.common.data_types")
-    by_name = {one.raw_name: one for one in inputs}
-    for part in model.preparation_.parts:
-        if part.name not in by_name:
-            raise ValueError(
-                f"the graph has no input '{part.name}', a column that the model needs; give it one "
-                f"input (rows, 1) for each of {', '.join(model.preparation_.columns)}."
-            )
-        if isinstance(by_name[part.name].type, types.StringTensorType) != part.as_text:
-            wanted = "text" if part.as_text else "numbers"
-            raise ValueError(f"the input '{part.name}' of the graph must be {wanted}; change its type.")
-    return by_name
-
-
-def _check_inputs(model: Any, kinds: list[Any], types: Any) -> None:
-    numbers = (types.FloatTensorType, types.DoubleTensorType, types.Int64TensorType)
-    if not all(
-        isinstance(kind, (*numbers, types.BooleanTensorType, types.Int32TensorType)) for kind in kinds
-    ):
+def _check_inputs(model: Any, kinds: list[Any]) -> None:
+    if any(isinstance(kind, need("skl2onnx.common.data_types").StringTensorType) for kind in kinds):
         raise ValueError(
             f"{type(model).__name__} takes numbers, and its input in the graph is of the type "
-            f"{type(kinds[0]).__name__}; encode text in a step of the pipeline before it."
+            "StringTensorType; encode text in a step of the pipeline before it."
         )
     known = [kind.shape[1] for kind in kinds if len(kind.shape) == 2 and kind.shape[1]]
     if len(known) == len(kinds) and sum(known) != model.n_features_in_:
@@ -202,34 +190,139 @@ def _check_inputs(model: Any, kinds: list[Any], types: Any) -> None:
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     """The nodes between inputs and outputs."""
-    model, graph, onnx = operator.raw_operator, Graph(scope, container), need("onnx")
+    model, graph, outputs = operator.raw_operator, Graph(scope, container), operator.outputs
     opset = container.target_opset_any_domain("")
     if opset < FIRST_OPSET:
         raise ValueError(f"the graph needs opset {FIRST_OPSET} at least; got target_opset={opset}.")
-    if isinstance(model, TableModel):
-        columns = {name: one.full_name for name, one in _columns_in(model, operator.inputs).items()}
-        X = prepared(graph, model.preparation_, columns)
+    machine, preparation = _inside(model)
+    if preparation is not None:
+        X = prepared(graph, preparation, columns_in(preparation, operator.inputs))
     else:
-        rows = [graph.cast(one.full_name, onnx.TensorProto.DOUBLE) for one in operator.inputs]
+        rows = [graph.double(one.full_name) for one in operator.inputs]
         X = rows[0] if len(rows) == 1 else graph.node("Concat", *rows, axis=1)
-    machine, outputs = _machine(model), operator.outputs
     values = decision_values(graph, machine.expansion_.on_host(), X)
-
-    def write(what: Node, output: Any) -> None:
-        kind = need("skl2onnx.common.data_types").guess_proto_type(output.type)
-        graph.cast(what, kind, output.full_name)
-
-    if not is_classifier(model):
-        logarithm = getattr(model, "target_transform", None) == "log"
-        write(graph.node("Exp", values) if logarithm else values, outputs[0])
-        return
-    n_classes = len(model.classes_)
-    write_labels(graph, values, model.classes_, outputs[0].full_name)
-    raw = container.get_options(model, {"raw_scores": False})["raw_scores"]
-    calibrator = None if raw else getattr(machine, "calibrator_", None)
-    if calibrator is None:
-        write(class_values(graph, values, n_classes), outputs[1])
+    if is_classifier(model):
+        label, *outputs = outputs
+        n_classes, raw = len(model.classes_), container.get_options(model, {"raw_scores": False})
+        calibrator = None if raw["raw_scores"] else getattr(machine, "calibrator_", None)
+        _write_labels(graph, values, model.classes_, label.full_name)
+        found = []
+        if calibrator is not None:
+            found.append(_CALIBRATIONS[calibrator.name](graph, calibrator, values, n_classes))
+        if len(found) < len(outputs):
+            found.append(_class_values(graph, values, n_classes))
+    elif getattr(model, "target_transform", None) == "log":
+        found = [graph.node("Exp", values)]
     else:
-        write(probabilities(graph, calibrator, values, n_classes), outputs[1])
-    if len(outputs) > 2:
-        write(class_values(graph, values, n_classes), outputs[2])
+        found = [values]
+    for output, node in zip(outputs, found, strict=True):
+        kind = need("skl2onnx.common.data_types").guess_proto_type(output.type)
+        graph.node_as(output.full_name, "Cast", node, to=kind)
+
+
+def _label_values(classes: Any) -> Any:
+    """The sorted labels as int64 or as text; raise where they are neither."""
+    labels = np.asarray(classes).tolist()
+    if all(isinstance(label, str) for label in labels):
+        return np.array(labels)
+    if all(isinstance(label, int | float) and label % 1 == 0 for label in labels) and (
+        -(2**63) <= min(labels) <= max(labels) < 2**63
+    ):
+        return np.array([int(label) for label in labels], dtype=np.int64)
+    raise ValueError(
+        f"labels of ONNX are whole numbers of 64 bits or text, and the classes are {labels!r:.60}; "
+        "encode y before fitting, with LabelEncoder of scikit-learn say."
+    )
+
+
+def _write_labels(graph: Graph, decision: Node, classes: Any, output: Node) -> None:
+    """The label of each row; a decision value of exactly 0 is the first class."""
+    if len(classes) == 2:
+        second = graph.whole(graph.node("Greater", decision, graph.constant(0.0)))
+        index = graph.node("Squeeze", second, graph.constant([1]))
+    else:
+        index = graph.node("ArgMax", decision, axis=1, keepdims=0)
+    graph.node_as(output, "Gather", graph.constant(_label_values(classes)), index)
+
+
+def _class_values(graph: Graph, decision: Node, n_classes: int) -> Node:
+    """Decision values, one column per class: (−f, f) of two classes, whose larger one is the label's."""
+    if n_classes > 2:
+        return decision
+    return graph.node("Concat", graph.node("Neg", decision), decision, axis=1)
+
+
+def _temperature(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> Node:
+    """exp(β f) over the sum of all classes."""
+    values = _class_values(graph, decision, n_classes)
+    return graph.node("Softmax", graph.node("Mul", values, graph.constant(calibrator.slope)), axis=1)
+
+
+def _log_odds(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> Node:
+    """exp(β f + δ z) over the sum of all classes, z the log-odds of (1 + f)/2 within its limits."""
+    values, one = _class_values(graph, decision, n_classes), graph.constant(1.0)
+    share = graph.node("Div", graph.node("Add", values, one), graph.constant(2.0))
+    share = graph.node("Max", share, graph.constant(CERTAINTY))
+    share = graph.node("Min", share, graph.constant(1.0 - CERTAINTY))
+    odds = graph.node("Log", graph.node("Div", share, graph.node("Sub", one, share)))
+    steep = graph.node("Mul", values, graph.constant(calibrator.slope))
+    total = graph.node("Add", steep, graph.node("Mul", odds, graph.constant(calibrator.odds)))
+    return graph.node("Softmax", total, axis=1)
+
+
+def _sigmoid(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> Node:
+    """1 / (1 + exp(−(a f + b))) of every column, and what they say together."""
+    steep = graph.node("Mul", decision, graph.constant(calibrator.slope[None, :]))
+    logits = graph.node("Add", steep, graph.constant(calibrator.intercept[None, :]))
+    # ONNX Runtime's Sigmoid has no digits left of small values, and small ones are divided by their sum.
+    one = graph.constant(1.0)
+    others = graph.node("Exp", graph.node("Neg", logits))
+    shares = graph.node("Div", one, graph.node("Add", one, others))
+    return _one_against_rest(graph, shares, n_classes)
+
+
+def _isotonic(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> Node:
+    """Straight lines between the corners x_i of every column, constant beyond them.
+
+    The last corner x_i ≤ f is found by halving: log₂(corners) steps, no rows × corners array. The
+    corners of all columns are in one table, each column's filled up to a power of two with corners that
+    are never reached.
+    """
+    steps = max(1, *((len(x) - 1).bit_length() for x in calibrator.inputs))
+    shape = len(calibrator.inputs), 2**steps
+    x, p, slope = np.full(shape, np.inf), np.zeros(shape), np.zeros(shape)
+    for i, (inputs, outputs) in enumerate(zip(calibrator.inputs, calibrator.outputs)):
+        x[i, : len(inputs)], p[i, : len(inputs)] = inputs, outputs
+        slope[i, : len(inputs) - 1] = np.diff(outputs) / np.diff(inputs)
+    ends = [np.array([[inputs[end] for inputs in calibrator.inputs]]) for end in (0, -1)]
+    within = graph.node("Min", decision, graph.constant(ends[1]))
+    within = graph.node("Max", within, graph.constant(ends[0]))
+    table = graph.constant(x.ravel())
+    place = graph.constant(2**steps * np.arange(len(x))[None, :])
+    for step in reversed(range(steps)):
+        further = graph.node("Add", place, graph.constant(2**step))
+        reached = graph.node("LessOrEqual", graph.node("Gather", table, further), within)
+        place = graph.node("Where", reached, further, place)
+    beyond = graph.node("Sub", within, graph.node("Gather", table, place))
+    rise = graph.node("Mul", beyond, graph.node("Gather", graph.constant(slope.ravel()), place))
+    shares = graph.node("Add", graph.node("Gather", graph.constant(p.ravel()), place), rise)
+    return _one_against_rest(graph, shares, n_classes)
+
+
+def _one_against_rest(graph: Graph, shares: Node, n_classes: int) -> Node:
+    """A single column is that of the second class; several are divided by their sum."""
+    if n_classes == 2:
+        first = graph.node("Sub", graph.constant(1.0), shares)
+        return graph.node("Concat", first, shares, axis=1)
+    total = graph.sum_columns(shares)
+    none = graph.node("Equal", total, graph.constant(0.0))  # false of NaN, which the shares pass on
+    return graph.node("Where", none, graph.constant(1.0 / n_classes), graph.node("Div", shares, total))
+
+
+# Calibrations by name, from decision values (rows, t), t = 1 for two classes, to (rows, classes).
+_CALIBRATIONS: dict[str, Callable[[Graph, Any, Node, int], Node]] = {
+    "log_odds": _log_odds,
+    "temperature": _temperature,
+    "sigmoid": _sigmoid,
+    "isotonic": _isotonic,
+}

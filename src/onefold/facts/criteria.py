@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.dummy import DummyClassifier
 from sklearn.metrics import get_scorer, get_scorer_names
 
 from onefold.facts.words import error_number, number
@@ -30,8 +30,6 @@ _NOT_WITH = {
 }
 # Where scikit-learn keeps the functions behind its scorers.
 _TASK_OF_MODULE = {"_regression": "regression", "_classification": "classification"}
-
-
 # Own criteria that are errors, their score therefore negative; scikit-learn's begin with "neg_".
 _LOSSES = ("press", "span", "gcv", "cost", "radius_margin", "cov", "mape")
 
@@ -41,17 +39,17 @@ class Shown:
     """The number that people read in place of a criterion's score, of which greater is better."""
 
     label: str
-    number: Callable[[Any], Any]  # from the score
+    number: Callable[[Any], Any] = lambda score: score  # from the score
     measure: str = ""  # that it is written like
     smaller: bool = False  # is better
 
 
 _SHOWN = {
     "error": Shown("accuracy", lambda score: 1.0 + score, "accuracy"),
-    "accuracy": Shown("accuracy", lambda score: score, "accuracy"),
-    "balanced_accuracy": Shown("balanced accuracy", lambda score: score, "accuracy"),
+    "accuracy": Shown("accuracy", measure="accuracy"),
+    "balanced_accuracy": Shown("balanced accuracy", measure="accuracy"),
     "mse": Shown("RMSE", lambda score: np.sqrt(np.maximum(-score, 0.0)), smaller=True),
-    "r2": Shown("R²", lambda score: score, "r2"),
+    "r2": Shown("R²", measure="r2"),
     "neg_root_mean_squared_error": Shown("RMSE", lambda score: -score, smaller=True),
 }
 _SHOWN["neg_mean_squared_error"] = _SHOWN["mse"]
@@ -59,10 +57,11 @@ _SHOWN["neg_mean_squared_error"] = _SHOWN["mse"]
 
 def shown(name: str) -> Shown:
     """How the score of a criterion is shown: as accuracy for the error rate, as RMSE for mse."""
-    loss = name in _LOSSES or name.startswith("neg_")
+    if name in _SHOWN:
+        return _SHOWN[name]
     label = name.removeprefix("neg_").replace("_", " ")
-    plain = Shown(label, lambda score: -score if loss else score, smaller=loss)
-    return _SHOWN.get(name, plain)
+    loss = name in _LOSSES or name.startswith("neg_")
+    return Shown(label, lambda score: -score, smaller=True) if loss else Shown(label)
 
 
 def score_label(criterion: str) -> str:
@@ -117,25 +116,19 @@ def check_criterion(name: str, task: str, target: str, values: np.ndarray, appro
         raise ValueError(f"there is no criterion '{name}'; {_nearest(name, task)}")
     scorer = get_scorer(name)
     meant = _task_of(scorer)
-    if meant is None:
-        raise ValueError(f"{option} compares clusterings, and this is {task}; {advice}")
     if meant != task:
-        raise ValueError(f"{option} is for {meant}, and this is {task}; {advice}")
+        purpose = "compares clusterings" if meant is None else f"is for {meant}"
+        raise ValueError(f"{option} {purpose}, and this is {task}; {advice}")
     if task == "classification":
         _check_labels(name, scorer, target, np.unique(values))
 
 
 def _nearest(name: str, task: str) -> str:
-    choices = _suitable(task)
-    near = difflib.get_close_matches(name.lower(), choices, n=3, cutoff=0.6)
+    usable = [one for one in get_scorer_names() if _task_of(get_scorer(one)) == task]
+    near = difflib.get_close_matches(name.lower(), dict.fromkeys([*_OWN[task], *usable]), n=3)
     if near:
         return "did you mean " + " or ".join(f"'{match}'" for match in near) + "?"
     return f"use one of {', '.join(_OWN[task])}, or a scikit-learn scorer for {task}"
-
-
-def _suitable(task: str) -> list[str]:
-    usable = [name for name in get_scorer_names() if _task_of(get_scorer(name)) == task]
-    return list(dict.fromkeys([*_OWN[task], *usable]))
 
 
 def _task_of(scorer: Any) -> str | None:
@@ -147,31 +140,12 @@ def _task_of(scorer: Any) -> str | None:
 
 
 def _check_labels(name: str, scorer: Any, target: str, classes: np.ndarray) -> None:
-    """Try the scorer on decision values for one row of each class, and on labels that are right."""
-
-    class Right(ClassifierMixin, BaseEstimator):
-        """Answers as the machine does: decision values, labels and probabilities."""
-
-        classes_ = classes
-
-        def __sklearn_is_fitted__(self) -> bool:
-            return True
-
-        def decision_function(self, X: Any) -> Any:
-            right = np.eye(len(classes))[X[:, 0]]
-            return right[:, 1] - 0.5 if len(classes) == 2 else right
-
-        def predict(self, X: Any) -> Any:
-            return classes[X[:, 0]]
-
-        def predict_proba(self, X: Any) -> Any:
-            return np.eye(len(classes))[X[:, 0]]
-
-    codes = np.arange(len(classes))
+    """Try the scorer on one row of each class and a model that knows their shares."""
+    rows = np.zeros((len(classes), 1))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # one row of each class is too few for some scores
-            scorer(Right(), codes[:, None], classes[codes])
+            scorer(DummyClassifier(strategy="prior").fit(rows, classes), rows, classes)
     except (ValueError, TypeError, AttributeError) as error:
         named = ", ".join(f"'{one}'" for one in classes[:8])
         if name.endswith("_samples"):
@@ -180,13 +154,9 @@ def _check_labels(name: str, scorer: Any, target: str, classes: np.ndarray) -> N
             why = f"tells two classes apart, and '{target}' has {len(classes)} ({named})"
         else:
             why = f"counts the class 1 against another, and '{target}' has {named}"
+        # The nearest relative that takes any classes.
+        better = f"{name}_macro" if name in {"f1", "precision", "recall", "jaccard"} else "f1_macro"
+        better = "neg_log_loss" if "brier" in name else better
         raise ValueError(
-            f"the criterion {name!r} {why}; use {_macro(name)}, or error or balanced_accuracy"
+            f"the criterion {name!r} {why}; use {better}, or error or balanced_accuracy"
         ) from error
-
-
-def _macro(name: str) -> str:
-    """The nearest relative that takes any classes."""
-    if "brier" in name:
-        return "neg_log_loss"
-    return f"{name}_macro" if name in {"f1", "precision", "recall", "jaccard"} else "f1_macro"

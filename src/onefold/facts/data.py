@@ -1,21 +1,26 @@
-"""What rows are like, column by column, and what a person should be warned of.
+r"""What rows are like, column by column, and where a model of them is least accurate.
 
 Each column alone is given a simple model: a small tree over its numbers, or the mean or most frequent
 class of each of its categories, learned on every other row and tried on the rest. What looks at all rows
 at once, ranks and few intervals, counts only where it leaves next to nothing open: it finds copies of
 the target among few rows, and would flatter any other column.
+
+A slice is a category of a column, a quantile of its numbers, or the rows where it has no value. Each is
+compared with all other rows by Welch's t; of all slices looked at, those are kept that Holm's procedure
+finds worse at level 0.05, so that a table without any bad slice shows one in twenty times at most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.stats import ttest_ind_from_stats
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from onefold.facts.words import counted, percent, quoted
 from onefold.rows import row_hashes
 
 UNEXPLAINED = 0.02  # of the target, left by a column that tells too much; |correlation| 0.99
@@ -29,6 +34,12 @@ _RARE_ROWS, _RARE_SHARE = 10, 0.01
 _FAR = 6.0  # robust standard deviations
 _NEAR_MODEL, _MUCH = 0.95, 0.5  # of what the model explains, by one column that explains much
 _BY_CHANCE = 0.5  # of the rows with an equal one, that have one if columns are shuffled
+_LEVEL = 0.05
+_LEAST_SHARE = 0.02  # of the rows, in a slice
+_QUANTILES = 5
+_FEW_VALUES = 8  # numbers of which each is a slice of its own
+_MOST_CATEGORIES = 50
+_SHOWN = 8
 
 
 @dataclass(frozen=True)
@@ -84,90 +95,41 @@ def data_facts(
     classes: np.ndarray | None,
     duplicates: dict[str, Any],
     explained: float | None,
+    fitted: np.ndarray | None = None,
 ) -> dict[str, Any]:
-    """Columns with missing values and their like, the target, and warnings, the gravest first.
+    """Columns with missing values and their like, and the target.
 
-    `explained` is the share of a constant prediction's loss that the whole model explains.
+    `explained` is the share of a constant prediction's loss that the whole model explains; `fitted` the
+    targets in the units whose squares it minimises, where those are others.
     """
     alone = explained_alone(columns, y, classes is not None)
     leaks = [name for name, share in alone.items() if share > 1.0 - UNEXPLAINED]
-    nearly = []
-    if explained is not None and np.isfinite(explained):
-        enough = max(_MUCH, _NEAR_MODEL * explained)
-        nearly = [name for name, share in alone.items() if share >= enough and name not in leaks]
+    enough = np.inf if explained is None else max(_MUCH, _NEAR_MODEL * explained)
+    missing = {one.name: int(one.absent.sum()) for one in columns if one.absent.any()}
     facts: dict[str, Any] = {
+        "rows": len(y),
         "columns": len(columns),
         "numeric": sum(one.categories is None and not one.date for one in columns),
-        "missing": {one.name: int(one.absent.sum()) for one in columns if one.absent.any()},
+        "missing": dict(sorted(missing.items(), key=lambda item: -item[1])),
         "constant": [one.name for one in columns if one.distinct <= 1],
         "identifiers": [one.name for one in columns if one.identifies],
         "copies": equal_columns(columns),
         "alone": alone,
         "leaks": leaks,
-        "nearly_all": nearly,
+        "nearly_all": [name for name, one in alone.items() if one >= enough and name not in leaks],
         "duplicates": duplicates,
     }
     if classes is not None:
-        facts["classes"] = {str(label): int(np.sum(y == label)) for label in classes}
-    else:
-        facts |= _number_facts(y)
-    return facts | {"warnings": warnings_of(facts, len(y))}
-
-
-def _number_facts(y: np.ndarray) -> dict[str, Any]:
-    """Where the targets lie, and how many lie far from all others."""
-    first = y.reshape(len(y), -1)[:, 0]
-    middle = float(np.median(first))
-    spread = 1.4826 * float(np.median(np.abs(first - middle)))
-    far: Any = np.flatnonzero(np.abs(first - middle) > _FAR * spread) if spread > 0 else []
-    low, high = float(first.min()), float(first.max())
-    target = {"mean": float(first.mean()), "median": middle, "lowest": low, "highest": high}
-    return {"target": target, "outliers": {"rows": len(far), "first": [int(i) for i in far[:6]]}}
-
-
-def warnings_of(facts: dict[str, Any], n: int) -> list[str]:
-    """Sentences with the cause and the remedy."""
-    found = []
-
-    def warn(names: Sequence[str], one: str, several: str, rest: str = "") -> None:
-        if names:
-            found.append(f"{quoted(names)} {one if len(names) == 1 else several}{rest}")
-
-    perfect = "the target almost perfectly alone; leave it out unless it is known in time to predict"
-    nearly = "nearly as well alone as the whole model; make sure that it is known in time to predict"
-    warn(facts["leaks"], "predicts", "each predict", f" {perfect}")
-    warn(facts["nearly_all"], "predicts", "each predict", f" {nearly}")
-    copies = facts["duplicates"]
-    if copies["across"] and not copies["by_chance"]:
-        same, across = copies["same_target"], copies["across"]
-        how_many = "all of them" if same == across else f"{same:,} of them" if same else "none of them"
-        how_many = ("and" if same else "but not") if across == 1 else how_many
-        found.append(
-            f"{counted(across, 'held-out row')} ({percent(across / n)}) had an equal row in training, "
-            f"{how_many} with the same target, so scores may be optimistic; remove copies, or keep them "
-            "together with a grouped splitter"
-        )
-    for group in facts["copies"]:
-        found.append(f"{quoted(group)} are copies of one another; keep one of them")
-    different = " a different value in nearly every row, like an identifier; leave it out if it is one"
-    warn(facts["identifiers"], "has", "have", different)
-    warn(facts["constant"], "is", "are", " the same in every row")
-    few = max(_RARE_ROWS, _RARE_SHARE * n)
-    rare = [label for label, rows in facts.get("classes", {}).items() if rows < few]
-    if rare:
-        noun = "class" if len(rare) == 1 else "classes"
-        found.append(f"few rows of the {noun} {quoted(rare)}: scores of such rows are uncertain")
-    far = facts.get("outliers", {"rows": 0})["rows"]
-    if far:
-        found.append(
-            f"{counted(far, 'target')} {'lies' if far == 1 else 'lie'} far from the others (more than "
-            f"{_FAR:g} robust standard deviations from the median); such rows dominate squared errors"
-        )
-    missing = sorted(facts["missing"], key=lambda name: -facts["missing"][name])
-    if missing:
-        most = percent(facts["missing"][missing[0]] / n)
-        found.append(f"values are missing in {quoted(missing)}, {most} at most")
-    return found
+        counts = {str(label): int(np.sum(y == label)) for label in classes}
+        few = max(_RARE_ROWS, _RARE_SHARE * len(y))
+        return facts | {"classes": counts, "rare": [one for one, rows in counts.items() if rows < few]}
+    first, own = (a.reshape(len(y), -1)[:, 0] for a in (y, y if fitted is None else fitted))
+    away = np.abs(own - np.median(own))
+    spread = 1.4826 * float(np.median(away))
+    far = int(np.sum(away > _FAR * spread)) if spread > 0 else 0
+    facts["outliers"] = {"rows": far, "deviations": _FAR}
+    target = {"mean": float(first.mean()), "median": float(np.median(first))}
+    return facts | {"target": target | {"lowest": float(first.min()), "highest": float(first.max())}}
 
 
 # Copies
@@ -219,19 +181,15 @@ def equal_columns(columns: Sequence[Column]) -> list[list[str]]:
     for one in columns:
         if one.distinct < 2:
             continue
-        numbers = one.categories is None and one.distinct > 2
-        if numbers:
+        if measured := one.categories is None and one.distinct > 2:
             values = one.values - np.nanmean(one.values)
-            scale = float(np.nanmax(np.abs(values)))
             first = values[np.flatnonzero(~one.absent & (values != 0))[0]]
-            key: Any = np.round(np.sign(first) * values / scale, 9) + 0.0
+            key: Any = np.round(np.sign(first) * values / np.nanmax(np.abs(values)), 9) + 0.0
         else:  # in the order in which they come first
             present = np.unique(one.values, return_index=True, return_inverse=True)
             order = np.argsort(np.argsort(present[1]))
             key = np.where(one.absent, -1, order[present[2].ravel()])
-        groups.setdefault((one.categories is None and one.distinct > 2, key.tobytes()), []).append(
-            one.name
-        )
+        groups.setdefault((measured, key.tobytes()), []).append(one.name)
     return [names for names in groups.values() if len(names) > 1]
 
 
@@ -322,3 +280,81 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> float:
     a, b = a - a.mean(), b - b.mean()
     size = float(np.sqrt(np.sum(a * a) * np.sum(b * b)))
     return float(np.sum(a * b)) / size if size > 0 else 0.0
+
+
+# Slices
+
+
+def weak_slices(columns: Sequence[Column], loss: np.ndarray) -> dict[str, Any]:
+    """Slices with significantly larger mean loss, the largest difference first; O(columns · n log n).
+
+    `loss` (n,) is NaN for rows that have none, which are left out.
+    """
+    has = np.isfinite(loss)
+    loss, n = loss[has], int(has.sum())
+    fewest = max(FEWEST_ROWS, int(np.ceil(_LEAST_SHARE * n)))
+    looked: list[dict[str, Any]] = []
+    for column in columns:
+        for words, inside in slices_of(replace(column, values=column.values[has])):
+            rows = int(inside.sum())
+            if fewest <= rows <= n - FEWEST_ROWS:
+                found = {"column": column.name, "where": words, "rows": rows, "share": rows / n}
+                looked.append(found | _compared(loss[inside], loss[~inside]))
+    worse = [looked[i] for i in _holm([one["p"] for one in looked])]
+    worse.sort(key=lambda one: -float(one["difference"]))
+    return {
+        "looked": len(looked),
+        "overall": float(loss.mean()) if n else float("nan"),
+        "found": worse[:_SHOWN],
+        "more": max(0, len(worse) - _SHOWN),
+        "fewest_rows": fewest,
+    }
+
+
+def slices_of(column: Column) -> Iterator[tuple[str, np.ndarray]]:
+    """Each slice of a column in words, with a mask of its rows."""
+    absent = column.absent
+    if absent.any():
+        yield "missing", absent
+    values, counts = np.unique(column.values[~absent], return_counts=True)
+    if column.categories is not None:
+        values = values[np.argsort(-counts, kind="stable")][:_MOST_CATEGORIES]
+    elif len(values) > _FEW_VALUES:
+        inner = np.quantile(column.values[~absent], np.arange(1, _QUANTILES) / _QUANTILES)
+        for low, high in pairwise(np.unique([-np.inf, *inner, np.inf]).tolist()):
+            words = f"≤ {column.words(high)}" if low == -np.inf else f"> {column.words(low)}"
+            if -np.inf < low and high < np.inf:
+                words = f"{column.words(low)} to {column.words(high)}"
+            yield words, (column.values > low) & (column.values <= high)
+        return
+    elif len(values) == 1:
+        return
+    for value in values:
+        yield f"= {column.words(value)}", column.values == value
+
+
+def largest(loss: np.ndarray, count: int = 5) -> list[int]:
+    """Numbers of the rows with the largest loss, the largest first."""
+    order = np.argsort(np.where(np.isfinite(loss), -loss, np.inf), kind="stable")
+    return [int(i) for i in order[: min(count, int(np.isfinite(loss).sum()))]]
+
+
+def _compared(inside: np.ndarray, outside: np.ndarray) -> dict[str, float]:
+    """Mean loss of the slice and of the rest, and Welch's one-sided p of their difference."""
+    (loss, one), (rest, other) = ((float(a.mean()), float(a.std(ddof=1))) for a in (inside, outside))
+    if one == other == 0:
+        p = 0.0 if loss > rest else 1.0
+    else:
+        sides = (loss, one, len(inside), rest, other, len(outside))
+        p = float(ttest_ind_from_stats(*sides, equal_var=False, alternative="greater").pvalue)
+    return {"loss": loss, "rest": rest, "difference": loss - rest, "p": p}
+
+
+def _holm(p: Sequence[float]) -> list[int]:
+    """Which of several hypotheses Holm's step-down procedure rejects."""
+    kept = []
+    for place, i in enumerate(np.argsort(p, kind="stable")):
+        if p[i] * (len(p) - place) > _LEVEL:
+            break
+        kept.append(int(i))
+    return kept

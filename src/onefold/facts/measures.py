@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import t as student
+from sklearn.metrics import confusion_matrix
 
 LABELS = {
     "r2": "R²",
@@ -27,7 +28,6 @@ LABELS = {
     "log_loss": "log loss",
 }
 ERRORS = ("rmse", "mae", "log_loss")  # smaller is better
-_SHARES = ("accuracy", "balanced_accuracy", "roc_auc")  # between 0 and 1
 _Z = 1.959963984540054  # of the normal distribution: 95 % lie within
 _UNBALANCED = 0.5  # the smallest class next to the largest
 _MOST_TESTS = 50
@@ -55,7 +55,7 @@ class ScoredRows:
     """The rows that predictions are measured on."""
 
     y: np.ndarray  # (n,) or (n, targets): numbers, or labels
-    tests: list[np.ndarray]  # rows that were tested together; a row in several of them counts in each
+    tests: Sequence[np.ndarray]  # rows that were tested together; one in several counts in each
     classes: np.ndarray | None = None
     given: np.ndarray | None = None  # how much the rows count within their test set
 
@@ -83,6 +83,13 @@ class ScoredRows:
         return row_weights(len(self.y), self.tests, self.given)
 
     @cached_property
+    def balance(self) -> np.ndarray:
+        """The same with the classes that a test set has alike within it: balanced accuracy's weights."""
+        y = self.index
+        parts = [[rows[y[rows] == label] for label in np.unique(y[rows])] for rows in self.tests]
+        return np.mean([row_weights(len(y), within, self.given) for within in parts], axis=0)
+
+    @cached_property
     def index(self) -> np.ndarray:
         """The place of each row's label among the classes."""
         return np.searchsorted(self.classes, self.y)  # type: ignore[arg-type]
@@ -96,22 +103,85 @@ class ScoredRows:
         self, values: np.ndarray, probabilities: np.ndarray | None = None
     ) -> dict[str, Measured]:
         """Measures of numbers or decision values (n, columns), and of probabilities where there are."""
-        used = self.weight > 0
-        values = np.where(used[:, None], values, 0.0)
-        if self.classes is None:
-            y = np.where(used if self.y.ndim == 1 else used[:, None], self.y, 0.0)
-            given = np.ones(len(y)) if self.given is None else self.given
-            return of_numbers(values, y, self.weight, np.average(y[used], axis=0, weights=given[used]))
-        ranked = values[:, -1] if values.shape[1] <= 2 else None
-        return of_labels(
-            labels_of(values),
-            self.index,
-            self.weight,
-            balanced_weights(self.index, self.tests, self.given),
-            ranked=ranked,
-            probabilities=None if probabilities is None else np.nan_to_num(probabilities),
-            tests=self.tests,
-        )
+        values = np.where(self.weight[:, None] > 0, values, 0.0)
+        return self._numbers(values) if self.classes is None else self._labels(values, probabilities)
+
+    def _numbers(self, predicted: np.ndarray) -> dict[str, Measured]:
+        """R², RMSE and mean absolute error; of several targets the mean R² and the errors of all."""
+        weight, used = self.weight, self.weight > 0
+        y = np.where(used[:, None], self.y.reshape(len(self.y), -1), 0.0).astype(np.float64)
+        given = None if self.given is None else self.given[used]
+        loss, spread = (y - predicted) ** 2, (y - np.average(y[used], axis=0, weights=given)) ** 2
+        error, total = weight @ loss, weight @ spread
+        found = {}
+        if np.all(total > 0):
+            moved = -(loss - error) / total + (error / total) * (spread / total - 1.0)
+            found["r2"] = Measured(float(np.mean(1.0 - error / total)), moved.mean(axis=1))
+        square = _mean(loss.mean(axis=1), weight)
+        root = math.sqrt(square.value)
+        found["rmse"] = Measured(root, square.influence / (2 * root) if root > 0 else np.zeros(len(y)))
+        return found | {"mae": _mean(np.abs(y - predicted).mean(axis=1), weight)}
+
+    def _labels(self, values: np.ndarray, probabilities: np.ndarray | None) -> dict[str, Measured]:
+        """Accuracy and balanced accuracy; the area under the curve of two classes, and the log loss."""
+        y, weight = self.index, self.weight
+        right = (labels_of(values) == y).astype(np.float64)
+        share = _mean(right, weight)
+        span = _wilson(share.value, 1.0 / float(np.sum(weight**2)))
+        found = {"accuracy": Measured(share.value, share.influence, span)}
+        found["balanced_accuracy"] = self._balanced(right)
+        if values.shape[1] <= 2 and len(np.unique(y[weight > 0])) == 2:
+            found["roc_auc"] = self._area(values[:, -1])
+        if probabilities is not None:
+            of_class = np.nan_to_num(probabilities)[np.arange(len(y)), y]
+            of_class = np.clip(of_class, np.finfo(np.float64).eps, 1.0)
+            found["log_loss"] = _mean(-np.log(of_class), weight)
+        return found
+
+    def _balanced(self, right: np.ndarray) -> Measured:
+        r"""Balanced accuracy; its interval is put together from Wilson's of the classes.
+
+        With s_c the share of class c and [l_c, u_c] the interval of its recall r_c, the ends are
+        √(Σ s_c² (r_c − l_c)²) below and √(Σ s_c² (u_c − r_c)²) above: a few rows of a class, all of
+        them wrong, do not make a certain 0. The weights β of balanced accuracy may differ much from fold
+        to fold within a class: its interval is that of (Σβ)²/Σβ² rows.
+        """
+        y, weight, balance = self.index, self.weight, self.balance
+        recall, below, above = np.zeros(len(y)), 0.0, 0.0
+        for label in np.unique(y[weight > 0]):
+            member = balance * (y == label)
+            share = float(member.sum())
+            found = min(float(member @ right) / share, 1.0)
+            recall[y == label] = found
+            low, high = _wilson(found, share**2 / float(np.sum(member**2)))
+            below += (share * (found - low)) ** 2
+            above += (share * (high - found)) ** 2
+        value = float(balance @ right)
+        ratio = balance / np.where(weight > 0, weight, 1.0)
+        span = value - math.sqrt(below), value + math.sqrt(above)
+        return Measured(value, ratio * (right - recall), span)
+
+    def _area(self, ranked: np.ndarray) -> Measured:
+        r"""P(f(x⁺) > f(x⁻)) + ½ P(=), its influence by the placements of the rows; O(n log n).
+
+        It is the mean over the test sets that have rows of both classes, as models of different splits
+        need not agree on what a number means; without any, that of all rows.
+        """
+        y, weight = self.index, self.weight
+        used = [rows[weight[rows] > 0] for rows in self.tests]
+        used = [rows for rows in used if len(np.unique(y[rows])) == 2] or [np.flatnonzero(weight > 0)]
+        value, pull = 0.0, np.zeros(len(y))
+        for rows in used:
+            one, order = y[rows] == 1, np.unique(ranked[rows], return_inverse=True)[1]
+            of_one, of_zero = weight[rows] * one, weight[rows] * ~one
+            at_one, at_zero = (np.bincount(order, part) for part in (of_one, of_zero))
+            below = (np.cumsum(at_zero) - at_zero / 2)[order] / of_zero.sum()
+            above = 1.0 - (np.cumsum(at_one) - at_one / 2)[order] / of_one.sum()
+            area = float(of_one @ below) / of_one.sum()
+            influence = np.where(one, (below - area) / of_one.sum(), (above - area) / of_zero.sum())
+            value += area / len(used)
+            np.add.at(pull, rows, weight[rows] * influence / len(used))
+        return Measured(value, pull / np.where(weight > 0, weight, 1.0))
 
     def main_measure(self, measured: dict[str, Measured], wanted: Any = None) -> str:
         """What is named first: R², accuracy, or balanced accuracy if classes differ in size."""
@@ -123,8 +193,12 @@ class ScoredRows:
         return "balanced_accuracy" if counts.min() < _UNBALANCED * counts.max() else "accuracy"
 
     def by_test(self, values: np.ndarray, measure: str) -> list[float]:
-        """The measure in each test set alone; empty where there is one only, or very many."""
-        if not 2 <= len(self.tests) <= _MOST_TESTS:
+        """The measure in each test set alone.
+
+        Empty where there is one only, or very many, or where sets share rows: what is known of those is
+        the mean of the predictions that several models made.
+        """
+        if not 2 <= len(self.tests) <= _MOST_TESTS or sum(map(len, self.tests)) > self.count:
             return []
         alone = [ScoredRows(self.y, [rows], self.classes, self.given) for rows in self.tests]
         found = [rows.measure(values) for rows in alone]
@@ -132,10 +206,8 @@ class ScoredRows:
 
     def confusion(self, values: np.ndarray) -> np.ndarray:
         """Rows (classes, classes) by their label and by what was predicted."""
-        used, count = self.weight > 0, len(self.classes)  # type: ignore[arg-type]
-        table = np.zeros((count, count), dtype=np.intp)
-        np.add.at(table, (self.index[used], labels_of(values[used])), 1)
-        return table
+        used, places = self.weight > 0, np.arange(len(self.classes))  # type: ignore[arg-type]
+        return confusion_matrix(self.index[used], labels_of(values[used]), labels=places)
 
 
 def labels_of(values: np.ndarray) -> np.ndarray:
@@ -151,79 +223,17 @@ def row_weights(n: int, tests: Sequence[np.ndarray], weight: np.ndarray | None =
     given = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
     total = np.zeros(n)
     for rows in tests:
-        within = given[rows].sum()
-        if within > 0:
-            np.add.at(total, rows, given[rows] / within)
-    return total / total.sum() if total.sum() > 0 else total
-
-
-def balanced_weights(
-    y: np.ndarray, tests: Sequence[np.ndarray], weight: np.ndarray | None = None
-) -> np.ndarray:
-    """The same with the classes that a test set has alike within it: balanced accuracy's weights."""
-    parts = [[rows[y[rows] == label] for label in np.unique(y[rows])] for rows in tests]
-    return np.mean([row_weights(len(y), within, weight) for within in parts], axis=0)
-
-
-def of_numbers(
-    predicted: np.ndarray, y: np.ndarray, weight: np.ndarray, centre: Any = None
-) -> dict[str, Measured]:
-    """R², RMSE and mean absolute error; of several targets the mean R² and the errors of all.
-
-    `centre` is the constant prediction that R² compares with; None is the mean by these weights.
-    """
-    predicted, y = (np.asarray(a, dtype=np.float64).reshape(len(a), -1) for a in (predicted, y))
-    centre = weight @ y if centre is None else centre
-    loss, spread = (y - predicted) ** 2, (y - centre) ** 2
-    error, total = weight @ loss, weight @ spread
-    found = {}
-    if np.all(total > 0):
-        moved = -(loss - error) / total + (error / total) * (spread / total - 1.0)
-        found["r2"] = Measured(float(np.mean(1.0 - error / total)), moved.mean(axis=1))
-    mse = float(error.mean())
-    root = math.sqrt(mse)
-    about = loss.mean(axis=1) - mse
-    found["rmse"] = Measured(root, about / (2 * root) if root > 0 else np.zeros(len(y)))
-    return found | {"mae": _mean(np.abs(y - predicted).mean(axis=1), weight)}
-
-
-def of_labels(
-    predicted: np.ndarray,
-    y: np.ndarray,
-    weight: np.ndarray,
-    balance: np.ndarray,
-    *,
-    ranked: np.ndarray | None = None,
-    probabilities: np.ndarray | None = None,
-    tests: Sequence[np.ndarray] = (),
-) -> dict[str, Measured]:
-    """Accuracy and balanced accuracy; the area under the curve of two classes, and the log loss.
-
-    `predicted` and `y` are places among the classes; `balance` are the weights of `balanced_weights`;
-    `ranked` (n,) is greater the likelier the second class, and compared within each of the `tests`, as
-    models of different splits need not agree on what a number means; without any, among all rows.
-    """
-    right = (predicted == y).astype(np.float64)
-    found = {"accuracy": _mean(right, weight), "balanced_accuracy": _balanced(right, y, weight, balance)}
-    if ranked is not None and len(np.unique(y[weight > 0])) == 2:
-        found["roc_auc"] = _area_within(ranked, y, weight, tests)
-    if probabilities is not None:
-        of_class = np.clip(probabilities[np.arange(len(y)), y], np.finfo(np.float64).eps, 1.0)
-        found["log_loss"] = _mean(-np.log(of_class), weight)
-    return found
+        np.add.at(total, rows, given[rows] / given[rows].sum())
+    return total / max(len(tests), 1)
 
 
 def interval(name: str, measured: Measured, weight: np.ndarray) -> dict[str, float]:
     """Value, standard error and a 95 % interval: Wilson's for shares of rows, else by Student's t."""
     error, rows = measured.error(weight), 1.0 / float(np.sum(weight**2))
     wide = float(student.ppf(0.975, max(rows - 1.0, 1.0))) * error
-    low, high = measured.value - wide, measured.value + wide
-    if name == "accuracy":
-        low, high = _wilson(measured.value, rows)
-    elif measured.span is not None:
-        low, high = measured.span
-    low = max(low, 0.0) if name != "r2" else low
-    high = min(high, 1.0) if name == "r2" or name in _SHARES else high
+    low, high = measured.span or (measured.value - wide, measured.value + wide)
+    low = low if name == "r2" else max(low, 0.0)
+    high = high if name in ERRORS else min(high, 1.0)
     return {"value": measured.value, "error": error, "low": low, "high": high}
 
 
@@ -237,55 +247,3 @@ def _wilson(share: float, rows: float) -> tuple[float, float]:
     middle = (share + square / 2) / (1 + square)
     half = _Z / (1 + square) * math.sqrt(max(share * (1 - share), 0.0) / rows + square / (4 * rows))
     return max(middle - half, 0.0), min(middle + half, 1.0)
-
-
-def _balanced(right: np.ndarray, y: np.ndarray, weight: np.ndarray, balance: np.ndarray) -> Measured:
-    r"""Balanced accuracy; its interval is put together from Wilson's of the classes.
-
-    With s_c the share of class c and [l_c, u_c] the interval of its recall r_c, the ends are
-    √(Σ s_c² (r_c − l_c)²) below and √(Σ s_c² (u_c − r_c)²) above: a few rows of a class, all of them
-    wrong, do not make a certain 0. The weights β of balanced accuracy may differ much from fold to fold
-    within a class: its interval is that of (Σβ)²/Σβ² rows.
-    """
-    recall, below, above = np.zeros(len(y)), 0.0, 0.0
-    for label in np.unique(y[weight > 0]):
-        member = balance * (y == label)
-        share = float(member.sum())
-        found = min(float(member @ right) / share, 1.0)
-        recall[y == label] = found
-        low, high = _wilson(found, share**2 / float(np.sum(member**2)))
-        below += (share * (found - low)) ** 2
-        above += (share * (high - found)) ** 2
-    value = float(balance @ right)
-    span = max(value - math.sqrt(below), 0.0), min(value + math.sqrt(above), 1.0)
-    ratio = balance / np.where(weight > 0, weight, 1.0)
-    return Measured(value, ratio * (right - recall), span)
-
-
-def _area_within(
-    ranked: np.ndarray, y: np.ndarray, weight: np.ndarray, tests: Sequence[np.ndarray]
-) -> Measured:
-    """The mean of the areas of the test sets that have rows of both classes."""
-    used = [rows[weight[rows] > 0] for rows in tests]
-    used = [rows for rows in used if len(np.unique(y[rows])) == 2]
-    if not used:
-        return _area(ranked, y, weight)
-    value, pull = 0.0, np.zeros(len(y))
-    for rows in used:
-        one = _area(ranked[rows], y[rows], weight[rows])
-        value += one.value / len(used)
-        np.add.at(pull, rows, weight[rows] * one.influence / len(used))
-    return Measured(value, pull / np.where(weight > 0, weight, 1.0))
-
-
-def _area(ranked: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Measured:
-    r"""P(f(x⁺) > f(x⁻)) + ½ P(=), its influence by the placements of the rows; O(n log n)."""
-    order = np.unique(ranked, return_inverse=True)[1]
-    of_one, of_zero = (weight * (y == label) for label in (1, 0))
-    total_one, total_zero = float(of_one.sum()), float(of_zero.sum())
-    at_one, at_zero = (np.bincount(order, part) for part in (of_one, of_zero))
-    below = (np.cumsum(at_zero) - at_zero / 2)[order] / total_zero  # of the zeros
-    above = 1.0 - (np.cumsum(at_one) - at_one / 2)[order] / total_one  # of the ones
-    area = float(of_one @ below) / total_one
-    influence: Any = np.where(y == 1, (below - area) / total_one, (above - area) / total_zero)
-    return Measured(area, influence)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onefold.facts.criteria import criterion_of, score_label, score_text, score_words
-from onefold.facts.words import counted, number_words, percent, power_of_two, rough
+from onefold.facts.words import aligned, counted, error_number, number_words, percent, power_of_two
 
 _NEXT_BEST = 4
 _MOST_FEATURES = 6
@@ -83,29 +83,22 @@ def next_best(estimator: Any, criterion: str) -> list[str]:
     params, scores = results["params"], np.asarray(results["mean_test_score"], dtype=float)
     order = [int(i) for i in np.argsort(-scores, kind="stable") if np.isfinite(scores[i])]
     if len({group_words(one) for one in params}) == 1:
-        others = [i for i in order if params[i] != chosen][:_NEXT_BEST]
-        alike = ("kernel", "metric", "round")  # in all candidates of one group
-        points = [
-            {name: power_of_two(value) for name, value in params[i].items() if name not in alike}
-            for i in others
-        ]
-        width = max((len(value) for point in points for value in point.values()), default=0)
-        names = [
-            "  ".join(f"{name} {point[name]:>{width}}" for name in sorted(point, reverse=True))
-            for point in points
-        ]
-        rivals = list(zip(names, others))
+        rivals = [i for i in order if params[i] != chosen][:_NEXT_BEST]
+        axes = [name for name in ("gamma", "alpha") if name in chosen]
+        cells = [[power_of_two(params[i][name]) for name in axes] for i in rivals]
+        width = max((len(value) for cell in cells for value in cell), default=0)
+        names = ["  ".join(f"{a} {value:>{width}}" for a, value in zip(axes, cell)) for cell in cells]
     else:
         best: dict[tuple[Any, Any], int] = {}
         for i in order:
             if group_words(params[i]) != group_words(chosen):
                 best.setdefault((params[i]["kernel"], params[i].get("metric")), i)
-        rivals = [(group_words(params[i]), i) for i in best.values()][:_NEXT_BEST]
+        rivals = [*best.values()][:_NEXT_BEST]
+        names = [group_words(params[i]) for i in rivals]
     if not rivals:
         return ["  there was no other candidate with a score"]
-    wide = max(len(name) for name, _ in rivals)
-    lines = [f"  {name.ljust(wide)}  {score_words(criterion, scores[i])}" for name, i in rivals]
-    if scores[rivals[0][1]] > estimator.best_score_:
+    lines = aligned([(name, score_words(criterion, scores[i])) for name, i in zip(names, rivals)])
+    if scores[rivals[0]] > estimator.best_score_:
         lines.append("  (models are compared by squared error: the simplest within one standard error")
         lines.append("  of the best is chosen)")
     return lines
@@ -161,41 +154,38 @@ def trust_facts(approximation: dict[str, Any]) -> dict[str, Any]:
 
 
 def ran_facts(estimator: Any, seconds: float | None = None) -> dict[str, Any]:
-    """The choice, its score, the search and the approximation, and all of it as label and value."""
+    """The choice, its score and the search, and all of it as label and value."""
     results, history = getattr(estimator, "cv_results_", None), getattr(estimator, "history_", None)
     if seconds is None and history:
         seconds = float(sum(one.get("seconds", 0.0) for one in history))
-    facts: dict[str, Any] = {
-        "estimator": type(estimator).__name__,
-        "choice": _choice(estimator),
-        "blend": list(getattr(estimator, "blend_", None) or []),
-        "score": _score(estimator),
-        "search": dict(getattr(estimator, "search_", {})),
-        "candidates": len(results["params"]) if results is not None else 1,
-        "seconds": seconds,
-        "approximation": approximation_lines(estimator.approximation_),
-    }
-    return facts | {"lines": _lines(facts)}
-
-
-def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    members, score, search = facts["blend"], facts["score"], facts["search"]
+    members, search = list(getattr(estimator, "blend_", None) or []), getattr(estimator, "search_", {})
+    choice, score = _choice(estimator), _score(estimator)
+    candidates = len(results["params"]) if results is not None else 1
     alone = " of the best single model" if len(members) > 1 else ""
-    lines = [("estimator", facts["estimator"])]
-    lines += [(f"{label}{alone}", value) for label, value in facts["choice"]]
+    lines = [("estimator", type(estimator).__name__)]
+    lines += [(f"{label}{alone}", value) for label, value in choice]
     lines += member_lines(members) if len(members) > 1 else []
     if score is not None:
         lines.append((f"criterion: {score['label']}", score["words"]))
-    lines += facts["approximation"]
+    lines += approximation_lines(estimator.approximation_)
     if search:
-        words = f"{search.get('method', 'grid')}, {counted(facts['candidates'], 'candidate')}"
+        words = f"{search.get('method', 'grid')}, {counted(candidates, 'candidate')}"
         if search.get("stopped"):
             untried = counted(len(search.get("untried", ())), "candidate")
             words += f"; stopped early ({search['stopped'].replace('_', ' ')}), {untried} not tried"
         lines.append(("search", words))
-    if facts["seconds"] is not None:
-        lines.append(("time of the search", f"{facts['seconds']:.1f} s"))
-    return lines
+    if seconds is not None:
+        lines.append(("time of the search", f"{seconds:.1f} s"))
+    return {
+        "estimator": type(estimator).__name__,
+        "choice": choice,
+        "blend": members,
+        "score": score,
+        "search": dict(search),
+        "candidates": candidates,
+        "seconds": seconds,
+        "lines": lines,
+    }
 
 
 def _choice(estimator: Any) -> list[tuple[str, str]]:
@@ -218,23 +208,20 @@ def _score(estimator: Any) -> dict[str, Any] | None:
     """The score that the choice went by, of the blend where there is one, with its standard error."""
     if not hasattr(estimator, "best_score_"):
         return None
-    criterion, error = criterion_of(estimator), None
-    value, blended = float(estimator.best_score_), getattr(estimator, "blend_score_", None)
-    if blended is not None:
-        value = float(blended)
-    else:
-        table = getattr(estimator, "cv_results_", None)
-        if table is not None:
+    criterion, blended = criterion_of(estimator), getattr(estimator, "blend_score_", None)
+    value, error = float(estimator.best_score_ if blended is None else blended), None
+    if blended is None:
+        if (table := getattr(estimator, "cv_results_", None)) is not None:
             place = int(estimator.best_index_)
         else:
             table = estimator.path_
             place = int(np.flatnonzero(table["n_centres"] == estimator.n_centres_)[0])
-        names = [n for n in table if n.startswith("split") and n.endswith("_test_score")]
-        scores = np.array([table[name][place] for name in names], dtype=np.float64)
+        splits = [n for n in table if n.startswith("split") and n.endswith("_test_score")]
+        scores = np.array([table[name][place] for name in splits], dtype=np.float64)
         error = float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else None
     found = {"criterion": criterion, "value": value, "error": error}
     if criterion is None:
-        words = f"{value:.6g}" + ("" if error is None else f" ± {rough(error)}")
+        words = f"{value:.6g}" + ("" if error is None else f" ± {error_number('', error)}")
         return found | {"label": "a function of your own", "words": words}
     # Where there are held-out predictions the standard error is theirs, among the scores.
     known = getattr(estimator, "heldout_prediction_", None) is not None

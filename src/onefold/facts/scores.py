@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn import config_context
+from sklearn import clone, config_context
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -36,6 +35,7 @@ MAIN = ("accuracy", "balanced_accuracy", "roc_auc", "r2")  # criteria that are m
 _MOST_NUMBERS = 4_000_000  # of training rows × features × classes × splits for each simple model
 _FEWEST_ROWS = 500
 _DEPTH = 4
+_LINEAR = (LogisticRegression, Ridge, RidgeCV)  # are given scaled features
 _CLEAR = 2.0  # standard errors
 _NOTHING = 1e-12
 _MOST_CLASSES = 20  # with a row of their own in a table of recalls, and in a confusion matrix
@@ -77,8 +77,14 @@ def heldout_predictions(estimator: Any, y: np.ndarray) -> Predictions | None:
         where = f"{len(splits)} folds, as refitting for every single row would take long"
         return Predictions(values, probabilities, splits, every, how, where)
     splits = unpacked(to_numpy(estimator.splits_))
+    tests = [test for _, test in splits]
+    if np.bincount(np.concatenate(tests)).max() > 1:
+        how += (
+            "; rows that several splits test count once, with the mean of their predictions, which "
+            "tends to err less than each of them"
+        )
     where = f"the same {counted(len(splits), 'split')} as the model"
-    return Predictions(values, probabilities, splits, [test for _, test in splits], how, where)
+    return Predictions(values, probabilities, splits, tests, how, where)
 
 
 def new_predictions(estimator: Any, X: Any, y: np.ndarray) -> Predictions:
@@ -148,17 +154,9 @@ def score_facts(
 ) -> dict[str, Any]:
     """Every measure of a model and of simple ones, with standard errors, and their paired differences.
 
-    Parameters
-    ----------
-    y : ndarray (n,) or (n, targets)
-    values : ndarray (n, columns)
-        Predictions, or decision values, of the model; NaN for rows that were not tested.
-    tests : sequence of ndarray
-        Rows that were tested together; all such sets count the same.
-    simple : sequence of SimpleModel
-        The baseline first.
-    main : str, optional
-        The measure that comparisons go by, if there is such a one.
+    `values` (n, columns) are predictions or decision values of the model, NaN for rows that were not
+    tested; `tests` sets of rows that were tested together, all of which count the same; `simple` the
+    simple models, the baseline first; `main` the measure that comparisons go by, if there is such a one.
     """
     rows = ScoredRows.of(y, values, tests, classes, weight)
     measured = rows.measure(values, probabilities)
@@ -173,24 +171,20 @@ def score_facts(
         "classes": None if classes is None else _class_facts(rows, values),
         "notes": [],
     }
-    drawn: dict[int, list[str]] = {}
     for one in simple:
         # Of very many rows a simple model predicts some: the difference is one on those.
         both = np.where(np.isfinite(one.values).all(axis=1)[:, None], values, np.nan)
-        same = rows if np.isfinite(both).sum() == np.isfinite(values).sum() else None
-        same = ScoredRows.of(y, both, tests, classes, weight) if same is None else same
+        same = ScoredRows.of(y, both, tests, classes, weight)
         other = same.measure(one.values, None if classes is None else one.values)
-        own = measured if same is rows else same.measure(values)
-        difference = own[main].minus(other[main])
+        difference = same.measure(values)[main].minus(other[main])
         sign = -1.0 if main in ERRORS else 1.0
         gain = {"value": sign * difference.value, "error": difference.error(same.weight)}
         found["baselines"].append(
             {"name": one.name, "measures": _with_errors(same, other), "gain": gain}
         )
-        if one.train_rows is not None:
-            drawn.setdefault(one.train_rows, []).append(one.name)
-    for count, names in drawn.items():
-        found["notes"].append(f"{', '.join(names)}: fitted to {count:,} rows of each training part")
+    if simple and simple[0].train_rows is not None:  # so have all
+        names, count = ", ".join(one.name for one in simple), simple[0].train_rows
+        found["notes"].append(f"{names}: fitted to {count:,} rows of each training part")
     return found | {"verdict": verdict(found)}
 
 
@@ -292,10 +286,9 @@ def score_lines(scores: dict[str, Any]) -> list[tuple[str, str]]:
     """The measures of a model next to the baseline's, as label and value; recalls of uneven classes."""
     own = scores["model"]["measures"]
     baseline = scores["baselines"][0]["measures"] if scores["baselines"] else {}
-    names = ["r2", "rmse"] if "rmse" in own else ["accuracy", "balanced_accuracy"]
+    names = dict.fromkeys(["r2", "rmse", "accuracy", "balanced_accuracy", scores["main"]])
     if scores["main"] == "accuracy":
-        names.remove("balanced_accuracy")
-    names += [scores["main"]] if scores["main"] not in names else []
+        del names["balanced_accuracy"]
     lines = []
     for name in (name for name in names if name in own):
         words = measured_words(name, own[name])
@@ -317,11 +310,10 @@ def score_lines(scores: dict[str, Any]) -> list[tuple[str, str]]:
 def flat_scores(scores: dict[str, Any]) -> dict[str, Any]:
     """The numbers alone: each measure by its name, the baseline's, standard errors, recalls."""
     own, baseline = scores["model"]["measures"], scores["baselines"][0]["measures"]
-    found: dict[str, Any] = {"rows": scores["rows"], "folds": scores["folds"]} | {
-        name: own[name]["value"] for name in own
-    }
-    found |= {f"baseline_{name}": baseline[name]["value"] for name in baseline}
-    found["standard_errors"] = {name: own[name]["error"] for name in own}
+    found: dict[str, Any] = {"rows": scores["rows"], "folds": scores["folds"]}
+    found |= {name: one["value"] for name, one in own.items()}
+    found |= {f"baseline_{name}": one["value"] for name, one in baseline.items()}
+    found["standard_errors"] = {name: one["error"] for name, one in own.items()}
     if scores["classes"] is not None:
         recall = scores["classes"]["recall"]
         found["recall"] = {label: one["value"] for label, one in recall.items()}
@@ -335,47 +327,18 @@ def flat_scores(scores: dict[str, Any]) -> dict[str, Any]:
 def simple_models(
     X: Any, y: np.ndarray, splits: Splits, *, classes: np.ndarray | None, weight: Any = None
 ) -> list[SimpleModel]:
-    """Held-out predictions of every simple model; O(splits · n d²) for the linear one.
+    """Held-out predictions of every simple model, the mean over the splits that test a row.
 
     `X` is None where there are no features, only a kernel matrix: then there is the constant alone.
     Where a training part has very many numbers, some of its rows are drawn, and so of what it tests.
+    O(splits · n d²) for the linear one.
     """
     kinds = _kinds(is_sparse(X), classes is not None)
-    features = np.zeros((len(y), 1)) if X is None else X
-    kept = list(kinds)[: 1 if X is None else None]
-    return [_predicted_by(kinds[name], name, features, y, splits, classes, weight) for name in kept]
-
-
-def _kinds(sparse: bool, classifier: bool) -> dict[str, Callable[[], Any]]:
-    if classifier:
-        logistic = LogisticRegression(max_iter=100, tol=1e-3)
-        return {
-            "baseline (most frequent class)": lambda: DummyClassifier(strategy="prior"),
-            "logistic regression": lambda: make_pipeline(StandardScaler(with_mean=False), logistic),
-            f"tree of depth {_DEPTH}": lambda: DecisionTreeClassifier(max_depth=_DEPTH, random_state=0),
-        }
-    ridge: Any = Ridge(1.0) if sparse else RidgeCV(np.geomspace(1e-3, 1e3, 7))
-    return {
-        "baseline (mean)": DummyRegressor,
-        "linear ridge": lambda: make_pipeline(StandardScaler(with_mean=not sparse), ridge),
-        f"tree of depth {_DEPTH}": lambda: DecisionTreeRegressor(max_depth=_DEPTH, random_state=0),
-    }
-
-
-def _predicted_by(
-    make: Callable[[], Any],
-    name: str,
-    X: Any,
-    y: np.ndarray,
-    splits: Splits,
-    classes: np.ndarray | None,
-    weight: Any,
-) -> SimpleModel:
-    """The mean of its predictions of each row, over the splits that test the row."""
+    if X is None:
+        X, kinds = np.zeros((len(y), 1)), dict([*kinds.items()][:1])
     columns = len(classes) if classes is not None else (1 if y.ndim == 1 else y.shape[1])
-    total, times = np.zeros((len(y), columns)), np.zeros(len(y))
-    work = X.shape[1] * columns * len(splits)
-    most = max(_FEWEST_ROWS, _MOST_NUMBERS // work)
+    most = max(_FEWEST_ROWS, _MOST_NUMBERS // (X.shape[1] * columns * len(splits)))
+    totals, times = {name: np.zeros((len(y), columns)) for name in kinds}, np.zeros((len(y), 1))
     random, drawn = np.random.default_rng(0), None
     for train, test in splits:
         if weight is not None:
@@ -384,27 +347,38 @@ def _predicted_by(
             drawn, train = most, np.sort(random.choice(train, most, replace=False))
         if len(test) > 4 * most:
             test = np.sort(random.choice(test, 4 * most, replace=False))
-        np.add.at(total, test, fitted_on(make(), X[train], y[train], X[test], classes,
-                                         None if weight is None else weight[train]))  # fmt: skip
-        np.add.at(times, test, 1.0)
+        scaler = StandardScaler(with_mean=classes is None and not is_sparse(X))
+        plain, scaled = (X[train], X[test]), (scaler.fit_transform(X[train]), scaler.transform(X[test]))
+        given = {} if weight is None else {"sample_weight": weight[train]}
+        times[test] += 1
+        for name, kind in kinds.items():
+            model, (seen, unseen) = clone(kind), scaled if isinstance(kind, _LINEAR) else plain
+            if classes is not None and len(np.unique(y[train])) < 2:
+                model = DummyClassifier(strategy="prior")
+            # Without routing, whatever the user's own pipelines do.
+            plainly = config_context(enable_metadata_routing=False)
+            with warnings.catch_warnings(), limit_blas(1), np.errstate(all="ignore"), plainly:
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model.fit(seen, y[train], **given)
+                if classes is None:
+                    totals[name][test] += np.reshape(model.predict(unseen), (len(test), -1))
+                else:
+                    places = np.searchsorted(classes, model.classes_)
+                    totals[name][test[:, None], places] += model.predict_proba(unseen)
     with np.errstate(invalid="ignore"):
-        return SimpleModel(name, np.where(times[:, None] > 0, total / times[:, None], np.nan), drawn)
+        return [SimpleModel(name, total / times, drawn) for name, total in totals.items()]
 
 
-def fitted_on(
-    model: Any, X: Any, y: np.ndarray, new: Any, classes: np.ndarray | None, weight: Any
-) -> np.ndarray:
-    """Fit a simple model, and predict other rows: numbers, or the probabilities of all classes."""
-    last = model.steps[-1][0] + "__" if hasattr(model, "steps") else ""
-    given = {} if weight is None else {f"{last}sample_weight": weight}
-    plainly = config_context(enable_metadata_routing=False)  # whatever the user's own pipelines do
-    with warnings.catch_warnings(), limit_blas(1), np.errstate(all="ignore"), plainly:
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        if classes is not None and len(np.unique(y)) < 2:
-            model, given = DummyClassifier(strategy="prior"), {}
-        model.fit(X, y, **given)
-        if classes is None:
-            return np.asarray(model.predict(new), dtype=np.float64).reshape(new.shape[0], -1)
-        found = np.zeros((new.shape[0], len(classes)))
-        found[:, np.searchsorted(classes, model.classes_)] = model.predict_proba(new)
-        return found
+def _kinds(sparse: bool, classifier: bool) -> dict[str, Any]:
+    """Simple models by their names, the constant first."""
+    if classifier:
+        return {
+            "baseline (most frequent class)": DummyClassifier(strategy="prior"),
+            "logistic regression": LogisticRegression(max_iter=100, tol=1e-3),
+            f"tree of depth {_DEPTH}": DecisionTreeClassifier(max_depth=_DEPTH, random_state=0),
+        }
+    return {
+        "baseline (mean)": DummyRegressor(),
+        "linear ridge": Ridge(1.0) if sparse else RidgeCV(np.geomspace(1e-3, 1e3, 7)),
+        f"tree of depth {_DEPTH}": DecisionTreeRegressor(max_depth=_DEPTH, random_state=0),
+    }

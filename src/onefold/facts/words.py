@@ -33,43 +33,35 @@ def readable(value: float) -> str:
     return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
-def rough(value: float) -> str:
-    """Two digits, which are enough for a standard error."""
-    if not math.isfinite(value):
-        return "undefined"
-    return f"{float(f'{value:.2g}'):,.10g}" if value < 1e9 else f"{value:.2g}"
-
-
 def thousandths(value: float) -> str:
-    """Three decimals, or as many as it takes to tell it from none and from 1."""
+    """Three decimals, or as many as it takes to tell it from 1."""
     if not math.isfinite(value):
         return "undefined"
     digits = 3
-    if abs(value - 1.0) > _ROUNDING:
-        while digits < 8 and round(value, digits) == 1.0:
-            digits += 1
+    while digits < 8 and abs(value - 1.0) > _ROUNDING and round(value, digits) == 1.0:
+        digits += 1
     text = f"{value:.{digits}f}"
     return text.lstrip("-") if float(text) == 0 else text
 
 
-def number(measure: str, value: float) -> str:
+def number(measure: str, value: float | None) -> str:
     """A measure as people read it: shares of rows in per cent, R² with three decimals."""
-    if value is None or not math.isfinite(value):
+    if value is None:
         return "undefined"
     if measure in _SHARES:
         return percent(value)
     return thousandths(value) if measure in _UNITLESS else readable(value)
 
 
-def error_number(measure: str, value: float) -> str:
+def error_number(measure: str, value: float | None) -> str:
     """A standard error of the measure, which two digits are enough for."""
     if value is None or not math.isfinite(value):
         return "undefined"
     if measure in _SHARES:
         return f"{value:.1%}"
     if measure in _UNITLESS:
-        return f"{value:.3f}" if value >= 5e-4 or value <= 1e-9 else f"{value:.1g}"
-    return rough(value)
+        return f"{value:.3f}" if value >= 5e-4 or value <= _ROUNDING else f"{value:.1g}"
+    return f"{float(f'{value:.2g}'):,.10g}" if value < 1e9 else f"{value:.2g}"
 
 
 def percent_short(share: float) -> str:
@@ -77,24 +69,11 @@ def percent_short(share: float) -> str:
     return f"{share:.0%}" if share >= 0.095 else f"{share:.1%}"
 
 
-def quoted(names: Sequence[str], most: int = 6) -> str:
-    """Names in a sentence, the first few of many."""
-    shown = [f"'{shortened(name)}'" for name in names[:most]]
-    return in_words(shown + ([f"{len(names) - most} more"] if len(names) > most else []))
-
-
-def aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
-    """Two columns, indented, the first as wide as its widest entry."""
-    width = max((len(label) for label, _ in rows), default=0)
-    return [f"  {label.ljust(width)}  {text}" for label, text in rows]
-
-
 def power_of_two(value: float) -> str:
     """A value as people read grids: ``2^-3`` where it is a power of two, else four digits."""
-    if value > 0:
-        exponent = math.log2(value)
-        if abs(exponent - round(exponent)) < 1e-9:
-            return f"2^{round(exponent)}"
+    exponent = math.log2(value) if value > 0 else math.nan
+    if abs(exponent - np.round(exponent)) < _ROUNDING:
+        return f"2^{round(exponent)}"
     return f"{value:.4g}"
 
 
@@ -109,16 +88,23 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def quoted(names: Sequence[str], most: int = 6) -> str:
+    """Names as a sentence has them, 'a', 'b' and 'c', the first few of many."""
+    shown = [f"'{shortened(name)}'" for name in names[:most]]
+    shown += [f"{len(names) - most} more"] if len(names) > most else []
+    return " and ".join([", ".join(shown[:-1]), *shown[-1:]] if len(shown) > 1 else shown)
+
+
 def shortened(name: str, most: int = 60) -> str:
-    """A name that fits into a sentence."""
+    """A name that fits into a sentence, on one line."""
+    name = " ".join(name.splitlines())
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
-def in_words(parts: Sequence[str]) -> str:
-    """A list as a sentence has it: a, b and c."""
-    if len(parts) < 2:
-        return "".join(parts)
-    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+def aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Two columns, indented, the first as wide as its widest entry."""
+    width = max((len(label) for label, _ in rows), default=0)
+    return [f"  {label.ljust(width)}  {text}" for label, text in rows]
 
 
 def json_text(facts: dict[str, Any]) -> str:
@@ -128,10 +114,10 @@ def json_text(facts: dict[str, Any]) -> str:
 
 def plain(value: Any) -> Any:
     """The value in what JSON has: dicts, lists, text, finite numbers, null."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
+    if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return plain(value.item())
     return None if isinstance(value, float) and not math.isfinite(value) else value

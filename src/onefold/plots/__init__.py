@@ -1,9 +1,8 @@
 """Pictures (matplotlib, the optional extra ``onefold[plot]``, which is imported when one is drawn)."""
 
 from onefold.plots.display import Display
-from onefold.plots.grid import GridDisplay
 from onefold.plots.heldout import PredictionDisplay, ReliabilityDisplay
-from onefold.plots.learned import ImportanceDisplay, RoundsDisplay
+from onefold.plots.search import GridDisplay, ImportanceDisplay, RoundsDisplay
 
 __all__ = [
     "Display",

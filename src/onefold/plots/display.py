@@ -10,17 +10,14 @@ from __future__ import annotations
 import io
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from onefold.estimators.base import on_host
-from onefold.facts.criteria import shown
-from onefold.facts.words import readable
+from onefold.facts.words import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,9 +25,7 @@ if TYPE_CHECKING:
 
 BLUE, ACCENT = "#1a80bb", "#d55e00"
 FAINT = (0.5, 0.5, 0.5, 0.25)
-RING: dict[str, Any] = {"marker": "o", "linestyle": "none", "fillstyle": "none", "markersize": 13}
 _MISSING = 'pictures need matplotlib: pip install "onefold[plot]"'
-_LONGEST_NAME = 24
 _PAGE_INCHES, _PAGE_DPI = (5.6, 4.2), 120
 
 
@@ -43,7 +38,6 @@ class Display(ABC):
         Where it was drawn last.
     """
 
-    title: ClassVar[str] = ""
     ax_: Axes
     figure_: Figure
 
@@ -118,30 +112,6 @@ def fitted(machine: Any, attribute: str, remedy: str) -> Any:
     return found
 
 
-@dataclass(frozen=True)
-class ScoreScale:
-    """How the scores of a search are drawn: squared errors as RMSE, error rates as accuracy."""
-
-    label: str = "score"
-    number: Callable[[Any], Any] = np.positive  # from a score, of which greater is better
-    smaller: bool = False  # is better
-
-    @classmethod
-    def of(cls, criterion: str | None) -> ScoreScale:
-        """Of a criterion by its name; a function has no name."""
-        found = None if criterion is None else shown(criterion)
-        return cls() if found is None else cls(found.label, found.number, found.smaller)
-
-    @property
-    def words(self) -> str:
-        """The name of the axis."""
-        return f"{self.label} ({'lower' if self.smaller else 'higher'} is better)"
-
-    def text(self, score: float) -> str:
-        """A score as people read it."""
-        return f"{self.label} {readable(float(self.number(score)))}"
-
-
 def plain_numbers(axis: Any) -> None:
     """Ticks as people write numbers: no offset, no power of ten in a corner."""
     from matplotlib.ticker import FuncFormatter
@@ -157,47 +127,24 @@ def plain_numbers(axis: Any) -> None:
     axis.set_major_formatter(FuncFormatter(text))
 
 
-def group_of(params: Mapping[str, Any]) -> tuple[str, str, int]:
-    """The kernel of a candidate, its kind of metric and its round."""
-    return str(params.get("kernel", "")), str(params.get("metric", "none")), int(params.get("round", 0))
+def plain_text(text: str, longest: int) -> str:
+    """The text in one line that fits, its dollar signs as such and not as borders of mathematics."""
+    return shortened(" ".join(text.split()), longest).replace("$", r"\$")
 
 
-def line_style(style: dict[str, Any], **own: Any) -> dict[str, Any]:
-    """Settings of a line: the caller's before ours, by whichever of their names."""
-    from matplotlib.cbook import normalize_kwargs
-    from matplotlib.lines import Line2D
-
-    return {**normalize_kwargs(own, Line2D), **normalize_kwargs(style, Line2D)}
+def mark_chosen(axes: Axes, x: float, y: float) -> None:
+    """A ring around the chosen candidate."""
+    look: dict[str, Any] = {"fillstyle": "none", "markersize": 13, "mec": ACCENT, "mew": 2.2}
+    axes.plot([x], [y], "o", **look, zorder=5, label="chosen")
 
 
-def plain_text(text: Any, longest: int | None = None) -> str:
-    """The text with its dollar signs as such, not as borders of mathematics; shortened if asked for."""
-    text = str(text)
-    if longest is not None:
-        text = " ".join(text.split())
-        text = text if len(text) <= longest else text[: longest - 1] + "…"
-    return text.replace("$", r"\$")
-
-
-def short_name(name: Any) -> str:
-    """A name that fits beside a tick."""
-    return plain_text(name, _LONGEST_NAME)
-
-
-def power_label(value: float) -> str:
-    """A value as a power of two in mathtext, with one decimal where the exponent isn't whole."""
-    exponent = np.log2(value)
-    rounded = round(exponent)
-    return f"$2^{{{rounded if abs(exponent - rounded) < 1e-6 else format(exponent, '.1f')}}}$"
-
-
-def finish(axes: Axes, title: str, lines: Any = None, *, legend: bool = True) -> None:
+def finish(axes: Axes, title: str, lines: Any = None) -> None:
     """Title, faint lines along an axis, no frame above and on the right, the legend below."""
     axes.set_title(title, loc="left", fontsize="medium")
     if lines is not None:
         axes.grid(axis=lines, color=FAINT, lw=0.8)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
-    if legend and axes.get_legend_handles_labels()[1]:
+    if axes.get_legend_handles_labels()[1]:
         place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.14), "ncols": 2}
         axes.legend(**place, frameon=False, fontsize="small", markerscale=0.6)

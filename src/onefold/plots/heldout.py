@@ -6,10 +6,12 @@ scikit-learn's displays draw the marks; here are the rows that were tested, the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
+from scipy.linalg import norm
 
+from onefold.calibration.intervals import upper_rank
 from onefold.facts.words import counted, readable
 from onefold.linalg import to_numpy
 from onefold.plots.display import (
@@ -54,8 +56,6 @@ class PredictionDisplay(Display):
         The machine's own intervals differ in size from row to row; q would serve all rows alike.
     """
 
-    title: ClassVar[str] = "Held-out predictions"
-
     target: np.ndarray
     prediction: np.ndarray
     coverage: float = 0.9
@@ -95,7 +95,7 @@ class PredictionDisplay(Display):
             'it takes held-out rows; fit LSSVRCV or KernelRidgeCV with folds (cv=5, criterion="mse").'
         )
         heldout = _columns(fitted(machine, "heldout_prediction_", remedy))
-        given = _columns(_host(y))
+        given = _columns(y)
         if given.shape != heldout.shape:
             raise ValueError(
                 f"y has shape {np.shape(y)}, and the held-out predictions are of {len(heldout)} rows, "
@@ -108,8 +108,12 @@ class PredictionDisplay(Display):
         tested = np.isfinite(heldout[:, target]) & np.isfinite(given[:, target])
         if not tested.any():
             raise ValueError("no row has a held-out prediction: the splits tested none.")
-        scores = getattr(machine, "conformity_scores_", None)
-        half = None if scores is None else half_width(_columns(scores)[:, target], coverage)
+        half, scores = None, getattr(machine, "conformity_scores_", None)
+        if scores is not None:
+            known = _columns(scores)[:, target]
+            known = np.sort(known[np.isfinite(known)])
+            rank = upper_rank(coverage, len(known))
+            half = float(known[rank - 1]) if rank <= len(known) else np.inf
         by_row = getattr(machine, "intervals", None) == "normalised"
         return cls(given[tested, target], heldout[tested, target], coverage, half, kind, name, by_row)
 
@@ -122,12 +126,11 @@ class PredictionDisplay(Display):
 
     def describe(self) -> str:
         """What the picture shows, in a sentence or two."""
-        residual = self.target - self.prediction
-        size = np.max(np.abs(residual), initial=0.0) or 1.0
-        rms = size * np.sqrt(np.mean((residual / size) ** 2))
+        rows = len(self.target)
+        rms = norm(self.target - self.prediction) / np.sqrt(rows)  # of squares that may overflow
         return (
-            f"Held-out prediction against {self.name} of {len(self.target):,} rows: RMSE "
-            f"{readable(float(rms))}. {self._band_words()}"
+            f"Held-out prediction against {self.name} of {rows:,} rows: RMSE {readable(float(rms))}. "
+            f"{self._band_words()}"
         )
 
     def _band_words(self) -> str:
@@ -145,14 +148,10 @@ class PredictionDisplay(Display):
         x, y, rows = self.prediction, self.target, len(self.target)
         residuals = self.kind == "residuals"
         marks: dict[str, Any] = {"s": 16, "color": BLUE, "alpha": 0.6, "linewidths": 0}
+        kind: Any = "residual_vs_predicted" if residuals else self.kind
+        some: dict[str, Any] = {"subsample": min(_MOST, rows), "random_state": 0}
         PredictionErrorDisplay.from_predictions(
-            y,
-            x,
-            kind="residual_vs_predicted" if residuals else self.kind,
-            subsample=min(_MOST, rows),
-            random_state=0,
-            ax=axes,
-            scatter_kwargs=marks | style,
+            y, x, kind=kind, **some, ax=axes, scatter_kwargs=marks | style
         )
         ends = np.array([x.min(), x.max()])
         if self.half_width is not None and np.isfinite(self.half_width):
@@ -166,7 +165,7 @@ class PredictionDisplay(Display):
             axis.set_major_locator(AutoLocator())
             plain_numbers(axis)
         axes.set_xlabel("held-out prediction")
-        axes.set_ylabel(plain_text(self.name) + (" less prediction" if residuals else ""))
+        axes.set_ylabel(self.name + (" less prediction" if residuals else ""))
         drawn = "" if rows <= _MOST else f", {_MOST:,} of them drawn"
         finish(axes, f"{rows:,} held-out rows{drawn}", "both")
 
@@ -194,8 +193,6 @@ class ReliabilityDisplay(Display):
     predicted, observed, counts : ndarray (bins,)
         Mean probability and frequency of each bin, and its rows.
     """
-
-    title: ClassVar[str] = "The reliability of the probabilities"
 
     probability: np.ndarray
     happened: np.ndarray
@@ -231,10 +228,10 @@ class ReliabilityDisplay(Display):
             raise ValueError(
                 f"{type(machine).__name__} predicts numbers; use PredictionDisplay.from_estimator."
             )
-        remedy = 'it takes folds and a calibration; fit LSSVCCV with cv=5 and calibration="temperature".'
+        remedy = 'it takes folds and a calibration; fit LSSVCCV with cv=5 and calibration="log_odds".'
         proba = np.asarray(fitted(machine, "heldout_proba_", remedy), dtype=float)
         classes = np.asarray(getattr(estimator, "classes_", machine.classes_)).tolist()
-        labels = np.asarray(_host(y))
+        labels = _host(y)
         labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
         if labels.shape != (len(proba),):
             raise ValueError(
@@ -286,19 +283,12 @@ class ReliabilityDisplay(Display):
         finish(axes, f"reliability, {rows:,} held-out rows", "both")
 
 
-def half_width(scores: Any, coverage: float) -> float:
-    """The ⌈coverage (n + 1)⌉-th smallest of n scores; infinite where there are fewer."""
-    known = np.sort(scores[np.isfinite(scores)])
-    place = int(np.ceil(coverage * (len(known) + 1) * (1 - 1e-12)))
-    return float(known[place - 1]) if place <= len(known) else np.inf
-
-
 def _host(values: Any) -> Any:
     """Targets of whatever kind as a NumPy array."""
-    return values.to_numpy() if hasattr(values, "to_numpy") else to_numpy(values)
+    return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else to_numpy(values))
 
 
 def _columns(values: Any) -> np.ndarray:
     """Numbers as (rows, targets)."""
-    array = np.asarray(values, dtype=float)
+    array = _host(values).astype(float)
     return array[:, None] if array.ndim == 1 else array

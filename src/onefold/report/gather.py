@@ -7,6 +7,7 @@ import os
 import platform
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -15,42 +16,25 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 from onefold._version import __version__
-from onefold.facts.data import data_facts, duplicate_facts
-from onefold.facts.measures import LABELS, labels_of
+from onefold.facts.data import data_facts, duplicate_facts, largest, weak_slices
+from onefold.facts.measures import labels_of
 from onefold.facts.ran import ran_facts, trust_facts
 from onefold.facts.scores import (
     Predictions,
-    comparison_words,
     heldout_predictions,
-    measured_words,
     new_predictions,
     own_folds,
-    score_notes,
     scores_of,
 )
-from onefold.facts.slices import largest, weak_slices
-from onefold.facts.words import counted, in_words, number, percent_short, shortened
-from onefold.linalg import is_sparse
+from onefold.facts.words import counted, shortened
 from onefold.machine.threads import count_workers
-from onefold.report.report import Report, refuse_place
-from onefold.report.rows import Given, Known, Subject, known_rows, rows_given, subject_of
-from onefold.search.metrics import importances
+from onefold.report.report import Report, refuse_place, sentences
+from onefold.report.rows import Given, Subject, rows_given, subject_of
 
 _NO_ROWS = "pass X and y, the rows that it was fitted on"
 _MOST_SHARES = 50
-_MOST_SPARSE = 1000  # features of sparse rows whose slopes, which are dense, are taken
 _MOST_ROWS = 3000  # of which a fixed estimator is given held-out predictions
-_TOO_FEW, _FEW = 8, 30  # rows, of which standard errors are themselves uncertain
-_IMPORTANT = 0.05
-_PERFECT = 0.9999
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "pyarrow", "matplotlib", "torch")
-_VERDICTS = {
-    "applies": "The trust check found that the approximation chooses as the exact method would",
-    "doubtful": "The trust check is in doubt whether the approximation chooses as the exact method",
-    "does not apply": "The trust check found that the approximation cannot be trusted here",
-    "exact": "Nothing was approximated",
-    None: "The approximation was not checked against the exact method",
-}
 
 
 def gather(
@@ -69,53 +53,47 @@ def gather(
     Python's.
     """
     subject = subject_of(model)
-    estimator, given, known, predictions = subject.estimator, None, Known(bool(new_rows)), None
-    weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    estimator, given, predictions = subject.estimator, None, None
     if X is not None:
-        given = rows_given(subject, X, y)
-        n = len(given.y)
-        if weight is not None and weight.shape != (n,):
-            raise ValueError(
-                f"sample_weight must have {n} entries, one for each row; got {weight.size}."
-            )
-        if weight is not None and not (weight.min() >= 0 and 0 < weight.sum() < np.inf):
-            raise ValueError("sample_weight must be finite and not negative, and not 0 for all rows.")
-        known = known_rows(estimator, given.matrix, given.y, new_rows)
-        if known.new:
-            predictions = new_predictions(estimator, given.matrix, given.y)
+        given = rows_given(subject, X, y, sample_weight, new_rows)
+        if given.new:
+            predictions = new_predictions(estimator, given.matrix, given.fitted)
         else:
-            predictions = heldout_predictions(estimator, given.y)
-            predictions = predictions or _predictions_of_fixed(estimator, given, weight)
-    tuned = getattr(subject.model, "report_", None) or {}
-    scores = _scores(subject, given, predictions, weight, known, tuned)
+            predictions = heldout_predictions(estimator, given.fitted)
+            predictions = predictions or _predictions_of_fixed(estimator, given)
+    if predictions is not None:
+        predictions = replace(predictions, values=subject.in_target_units(predictions.values))
+    tuned = getattr(model, "report_", None) or {}
+    question = _question(subject, given, tuned)
+    what = f"'{shortened(question['target'])}'" if question["target"] else question["task"]
+    rows = "" if question["rows"] is None else f" on {counted(question['rows'], 'row')}"
+    scores = _scores(estimator, given, predictions, tuned)
     facts: dict[str, Any] = {
-        "question": _question(subject, given, known, tuned),
+        "title": title or f"onefold report: {what}{rows}",
+        "question": question,
+        "summary": [],
         "scores": scores,
         "test": tuned.get("test"),
         "ran": ran_facts(estimator, tuned.get("seconds")),
-        "importances": _importances(subject, given, weight),
-        "slices": {"absent": _NO_ROWS if given is None else _no_predictions(subject)},
+        "importances": _importances(subject),
+        "slices": {"absent": _NO_ROWS if given is None else _no_predictions(estimator)},
         "trust": trust_facts(estimator.approximation_),
         "data": {"absent": _NO_ROWS},
         "environment": environment_facts(),
-        "repeat": list(repeat) if repeat else _python_lines(subject),
+        "repeat": list(repeat) if repeat else _python_lines(model),
     }
     if given is not None:
-        splits = predictions.splits if predictions is not None and not known.new else None
+        splits = None if predictions is None or given.new else predictions.splits
         copies = duplicate_facts(given.matrix, given.y, splits, given.columns)
-        facts["data"] = data_facts(given.columns, given.y, subject.classes, copies, _explained(scores))
-        facts["data"]["more_columns"] = max(0, given.width - len(given.columns))
+        explained = _explained(scores)
+        data = data_facts(given.columns, given.y, subject.classes, copies, explained, given.fitted)
+        data |= {"more_columns": max(0, given.width - len(given.columns))}
+        facts["data"] = data | {"warnings": sentences("warnings", data)}
         if predictions is not None:
-            facts["slices"] = _slices(subject, given, predictions, weight)
-    facts["cautions"] = _cautions(facts, known)
-    question = facts["question"]
-    what = f"'{shortened(question['target'])}'" if question["target"] else question["task"]
-    rows = "" if question["rows"] is None else f" on {counted(question['rows'], 'row')}"
-    first = {"title": title or f"onefold report: {what}{rows}", "question": question}
-    summary = [_how_good(facts), _what_matters(facts), _warning(facts)]
-    return Report(
-        first | {"summary": summary} | facts, estimator, None if given is None or known.new else given.y
-    )
+            facts["slices"] = _slices(subject, given, predictions.values)
+    facts["cautions"] = sentences("cautions", facts)
+    facts["summary"] = sentences("summary", facts)
+    return Report(facts, estimator, None if given is None or given.new else given.fitted)
 
 
 def write_report(
@@ -167,51 +145,45 @@ def write_report(
     return found
 
 
-def _predictions_of_fixed(estimator: Any, given: Given, weight: Any) -> Predictions | None:
+def _predictions_of_fixed(estimator: Any, given: Given) -> Predictions | None:
     """Five folds at the hyper-parameters that were given, from one factorisation."""
-    chooser_of, y = getattr(estimator, "as_chooser", None), given.y
+    chooser_of, X, y = getattr(estimator, "as_chooser", None), given.matrix, given.fitted
     if chooser_of is None or hasattr(estimator, "cv") or len(y) > _MOST_ROWS or y.ndim > 1:
         return None
-    chooser = chooser_of(given.matrix)
+    chooser = chooser_of(X)
     folds = own_folds(y, hasattr(estimator, "classes_"))
     one_width = None if chooser.gammas is None else [1.0]
     chooser.set_params(gammas=one_width, alphas=[estimator.alpha], cv=folds, client=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            chooser.fit(given.matrix, y, sample_weight=weight)
+            found = heldout_predictions(chooser.fit(X, y, sample_weight=given.weight), y)
         except (ValueError, MemoryError):
             return None
     how = "held-out predictions of 5 folds, made for this report with the given hyper-parameters"
-    found = heldout_predictions(chooser, y)
     return None if found is None else replace(found, how=how, where="the same 5 folds")
 
 
 def _scores(
-    subject: Subject,
-    given: Given | None,
-    predictions: Predictions | None,
-    weight: Any,
-    known: Known,
-    tuned: dict[str, Any],
+    estimator: Any, given: Given | None, predictions: Predictions | None, tuned: dict[str, Any]
 ) -> dict[str, Any]:
     """The scores of the fit, as a table's model has them already, or of these rows."""
-    if not known.new and tuned.get("scores") is not None:
+    if tuned.get("scores") is not None and not (given is not None and given.new):
         return tuned["scores"] | {"new_rows": False}
     if given is None:
         return {"absent": _NO_ROWS}
     if predictions is None or not np.isfinite(predictions.values).all(axis=1).any():
-        return {"absent": _no_predictions(subject)}
-    found = scores_of(subject.estimator, predictions, given.matrix, given.y, weight)
-    return found | {"new_rows": known.new}
+        return {"absent": _no_predictions(estimator)}
+    found = scores_of(estimator, predictions, given.matrix, given.y, given.weight)
+    return found | {"new_rows": given.new}
 
 
-def _no_predictions(subject: Subject) -> str:
+def _no_predictions(estimator: Any) -> str:
     """Why there are no held-out predictions, and what would give some."""
-    name = type(subject.estimator).__name__
-    if hasattr(subject.estimator, "n_centres_"):
+    name = type(estimator).__name__
+    if hasattr(estimator, "n_centres_"):
         return f"{name} keeps no held-out predictions; pass rows it has not seen with new_rows=True"
-    if hasattr(subject.estimator, "cv"):
+    if hasattr(estimator, "cv"):
         return "the criterion held out no rows; use one that does, such as 'mse' or 'error'"
     return f"{name} has held out nothing; {name}CV does, or pass new rows with new_rows=True"
 
@@ -228,52 +200,47 @@ def _explained(scores: dict[str, Any]) -> float | None:
     return 1.0 - (1.0 - own["accuracy"]["value"]) / (1.0 - constant["accuracy"]["value"])
 
 
-def _question(
-    subject: Subject, given: Given | None, known: Known, tuned: dict[str, Any]
-) -> dict[str, Any]:
-    classes, estimator, prepared = subject.classes, subject.estimator, subject.preparation
+def _question(subject: Subject, given: Given | None, tuned: dict[str, Any]) -> dict[str, Any]:
+    classes, estimator, table = subject.classes, subject.estimator, subject.table
     kept = getattr(estimator, "heldout_prediction_", None)
     rows = len(given.y) if given is not None else tuned.get("rows", None if kept is None else len(kept))
+    target = given.target if given is not None else getattr(table, "target_", None)
+    columns, fitted = None, None
+    if table is not None:
+        columns = len(table.preparation_.columns) + len(table.preparation_.constant)
+    if subject.targets:
+        words = "a transform of {}" if table is None else "log({})"
+        fitted = words.format(target or "the target")
     return {
-        "target": given.target if given is not None else subject.target,
+        "target": target,
+        "fitted": fitted,
         "task": "regression" if classes is None else "classification",
         "classes": None if classes is None else [str(label) for label in classes],
         "rows": rows,
         "features": int(estimator.n_features_in_),
-        "columns": None if prepared is None else len(prepared.columns) + len(prepared.constant),
-        "assumed": known.words or None,
+        "columns": columns,
+        "assumed": None if given is None else given.assumed,
+        "optimistic": given is not None and given.optimistic,
     }
 
 
-def _importances(subject: Subject, given: Given | None, weight: Any) -> dict[str, Any]:
-    own = getattr(subject.model, "importances_", None)
+def _importances(subject: Subject) -> dict[str, Any]:
     features = getattr(subject.estimator, "feature_importances_", None)
-    rows = None if given is None or subject.pairwise else given.matrix
-    if features is None and rows is not None and (not is_sparse(rows) or rows.shape[1] <= _MOST_SPARSE):
-        try:
-            features = importances(subject.estimator.expansion_, rows, weight, 0)
-        except ValueError as error:  # a function of the user's has no derivative
-            return {"absent": str(error).rstrip(".")}
     if features is None:
-        return {"absent": "the kernel was given" if subject.pairwise else _NO_ROWS}
-    if isinstance(own, dict):
-        shares = {str(name): float(share) for name, share in own.items()}
-    elif subject.preparation is not None:
-        shares = subject.preparation.shares(features) or {}
-    else:  # by the names of the rows that were given where the fit had none
-        names, columns = subject.features, [] if given is None else given.columns
-        bare = subject.model is subject.estimator and not hasattr(subject.model, "feature_names_in_")
-        names = [one.name for one in columns] if bare and len(columns) == len(names) else names
-        shares = dict(zip(names, np.asarray(features, dtype=np.float64).tolist()))
+        return {"absent": 'they are computed where a metric is learned (metric="auto")'}
+    if subject.table is not None:
+        shares = subject.table.preparation_.shares(features) or {}
+    else:
+        shares = dict(zip(subject.features, np.asarray(features, dtype=np.float64).tolist()))
     order = sorted(shares, key=lambda name: -shares[name])
     kept = {name: shares[name] for name in order[:_MOST_SHARES]}
-    how = "share of each column in what moves the prediction: mean squared slope × variance"
+    how = "rise of the squared error of held-out rows where a column is permuted, in shares of the sum"
     return {"shares": kept, "more": len(shares) - len(kept), "how": how}
 
 
-def _slices(subject: Subject, given: Given, predictions: Predictions, weight: Any) -> dict[str, Any]:
+def _slices(subject: Subject, given: Given, values: np.ndarray) -> dict[str, Any]:
     """Slices of larger mean loss and the rows with the largest, by absolute error or wrong labels."""
-    classes, values = subject.classes, predictions.values
+    classes, weight = subject.classes, given.weight
     used = np.isfinite(values).all(axis=1) & (True if weight is None else weight > 0)
     if classes is None:
         y = given.y.reshape(len(given.y), -1)
@@ -289,138 +256,39 @@ def _slices(subject: Subject, given: Given, predictions: Predictions, weight: An
         right = full[np.arange(len(full)), index]
         surprise = np.where(loss > 0, full.max(axis=1) - right, np.nan)
     loss, surprise = (np.where(used, one, np.nan) for one in (loss, surprise))
-    first = 0 if subject.preparation is None else 1
+    first = 0 if subject.table is None else 1
+    names = given.names or range(first, len(loss) + first)
     rows = [
-        {
-            "row": str(i + first if given.names is None else given.names[i]),
-            "target": _plain(truth[i]),
-            "prediction": _plain(predicted[i]),
-        }
-        for i in largest(surprise)
+        {"row": str(names[i]), "target": truth[i], "prediction": predicted[i]} for i in largest(surprise)
     ]
     return weak_slices(given.columns, loss) | {"what": what, "rows": rows}
-
-
-def _plain(value: Any) -> Any:
-    value = value.item() if isinstance(value, np.generic) else value
-    return value if isinstance(value, float) else str(value)
-
-
-def _cautions(facts: dict[str, Any], known: Known) -> list[str]:
-    """What makes the scores themselves doubtful, before anything about the rows."""
-    scores, data = facts["scores"], facts["data"]
-    found = [f"the rows are {known.words}"] if known.optimistic else []
-    if facts["ran"]["search"].get("stopped"):
-        found.append("the search was stopped before it had tried everything")
-    if "absent" in scores:
-        return found
-    if not scores["new_rows"]:
-        found += score_notes(scores)
-    if scores["rows"] < _FEW:
-        found.append(f"scores of {counted(scores['rows'], 'row')} are uncertain, their errors too")
-    perfect = scores["model"]["measures"].get("r2", {}).get("value", 0.0) > _PERFECT
-    if perfect and not data.get("leaks") and not data.get("duplicates", {}).get("across"):
-        found.append("it is suspiciously perfect; look for columns that hold the target")
-    return found
-
-
-# The summary, in three sentences
-
-
-def _how_good(facts: dict[str, Any]) -> str:
-    scores, own = facts["scores"], facts["ran"]["score"]
-    if "absent" in scores:
-        if facts["test"]:
-            return f"{test_words(facts['test'])}."
-        if own is None:
-            return f"How good it is cannot be said: {scores['absent']}."
-        return f"In the search its {own['label']} is {own['words']}; more cannot be said, see below."
-    main, where = scores["main"], "new rows" if scores["new_rows"] else "held-out rows"
-    value = scores["model"]["measures"][main]
-    span = f"95 % interval {number(main, value['low'])} to {number(main, value['high'])}"
-    if scores["rows"] < _TOO_FEW:
-        span = f"of {counted(scores['rows'], 'row')}, too few for an interval"
-    words = f"On {where} the {LABELS[main]} of the model is {number(main, value['value'])} ({span})"
-    lead = "of simple models that were fitted to parts of these rows the best, "
-    compared = comparison_words(scores, lead) if scores["new_rows"] else comparison_words(scores)
-    words += f"; {compared}" if compared else ""
-    return f"{words}. {test_words(facts['test'])}." if facts["test"] else f"{words}."
-
-
-def test_words(test: dict[str, Any]) -> str:
-    """The scores on rows that tuning never saw."""
-    scores = test["scores"]
-    main = scores["main"]
-    words = f"On {counted(test['rows'], 'row')} that tuning never saw the {LABELS[main]} is "
-    compared = comparison_words(scores)
-    return (
-        f"{words}{measured_words(main, scores['model']['measures'][main])}{compared and '; '}{compared}"
-    )
-
-
-def _what_matters(facts: dict[str, Any]) -> str:
-    ran = facts["ran"]
-    members = len(ran["blend"])
-    chosen = ", ".join(f"{label} {value}" for label, value in ran["choice"])
-    words = f"It is a kernel machine with {chosen}"
-    if members > 1:
-        words = f"It is a blend of {members} kernel machines"
-    shares = facts["importances"].get("shares") or {}
-    top = [name for name, share in shares.items() if share >= _IMPORTANT][:3]
-    if not top or len(shares) < 2:
-        return f"{words}."
-    named = in_words([f"'{shortened(name)}' ({percent_short(shares[name])})" for name in top])
-    return f"{words}; the most important columns are {named}."
-
-
-def _warning(facts: dict[str, Any]) -> str:
-    words = _VERDICTS[facts["trust"]["verdict"]]
-    if "absent" in facts["data"]:
-        return f"{words}; no rows were passed, so nothing is known of leaks and copies."
-    found = [*facts["cautions"], *facts["data"]["warnings"]]
-    if not found:
-        return f"{words}, and there are no warnings about the rows."
-    more = f" ({counted(len(found) - 1, 'more warning')} below)" if len(found) > 1 else ""
-    return f"{words}. Warning: {found[0]}{more}."
-
-
-# Where and how
 
 
 def environment_facts() -> list[tuple[str, str]]:
     """Versions, libraries and the machine in general terms; no names of hosts, people or files."""
     lines = [("onefold", __version__), ("Python", platform.python_version())]
     for name in _PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             lines.append((name, version(name)))
-        except PackageNotFoundError:
-            continue
-    for one in threadpool_info():
-        if one.get("user_api") == "blas":
-            words = f"{one.get('internal_api', 'BLAS')} {one.get('version') or ''}".strip()
-            parts = str(one.get("filepath", "")).replace("\\", "/").split("/")
-            whose = [name for name in ("numpy", "scipy", "torch") if {name, f"{name}.libs"} & {*parts}]
-            label = f"BLAS of {whose[0]}" if whose else "BLAS"  # wheels bring their own
-            lines.append((label, f"{words}, threads: {one.get('num_threads')}"))
+    # NumPy and SciPy may each bring their own.
+    blas = [one for one in threadpool_info() if one["user_api"] == "blas"]
+    words = {f"{one['internal_api']} {one['version']}, threads: {one['num_threads']}" for one in blas}
     machine = f"{platform.system()}, {platform.machine()}, threads: {count_workers(None)}"
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return [*dict.fromkeys(lines), ("machine", machine), ("date of this report", today)]
+    return [
+        *lines,
+        ("BLAS", "; ".join(sorted(words))),
+        ("machine", machine),
+        ("date of this report", today),
+    ]
 
 
-def _python_lines(subject: Subject) -> list[str]:
+def _python_lines(model: Any) -> list[str]:
     """Python that fits the like of it again."""
-    model = subject.model
     if not hasattr(model, "report"):  # a pipeline
-        return [
-            f"model = {model!r}",
-            "model.fit(X, y)",
-            'onefold.write_report(model, "report.html", X, y)',
-        ]
+        lines = [f"model = {model!r}", "model.fit(X, y)"]
+        return [*lines, 'onefold.write_report(model, "report.html", X, y)']
     silent = {name: None for name in ("callback", "client") if hasattr(model, name)}
     given = type(model)(**model.get_params(deep=False) | silent)
-    return [
-        f"from onefold import {type(model).__name__}",
-        f"model = {given!r}",
-        "model.fit(X, y)",
-        'model.report("report.html", X, y)',
-    ]
+    lines = [f"from onefold import {type(model).__name__}", f"model = {given!r}"]
+    return [*lines, "model.fit(X, y)", 'model.report("report.html", X, y)']

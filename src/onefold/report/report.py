@@ -1,4 +1,4 @@
-"""The report as an object, and the forms that its facts take: three templates of Jinja2, and pictures.
+"""The report as an object, and the forms that its facts take: templates of Jinja2, and pictures.
 
 Text from people may hold anything: tags, quotes, letters from right to left, control characters. Jinja2
 escapes all of it; characters that no document may hold, and those that turn the writing direction of
@@ -11,8 +11,7 @@ import base64
 import math
 import os
 import re
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +20,9 @@ from markupsafe import Markup
 
 from onefold import plots
 from onefold._version import __version__
+from onefold.facts import words
 from onefold.facts.measures import ERRORS, LABELS
-from onefold.facts.scores import comparison_words, measured_words, score_lines
-from onefold.facts.words import (
-    aligned,
-    counted,
-    error_number,
-    number,
-    percent,
-    percent_short,
-    plain,
-    readable,
-)
+from onefold.facts.scores import comparison_words, measured_words, score_notes
 from onefold.machine.files import replacing
 from onefold.plots.display import as_png
 
@@ -40,18 +30,6 @@ _UNFIT = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
 _QUOTED_RTL = re.compile("(?<=')([^']*[\u0590-\u08ff\ufb1d-\ufdfd\ufe70-\ufefc][^']*)(?=')")
-_SECTIONS = (
-    ("summary", "Summary"),
-    ("scores", "Scores"),
-    ("ran", "Model and search"),
-    ("pictures", "Pictures"),
-    ("importances", "Importances"),
-    ("slices", "Where it is least accurate"),
-    ("trust", "Approximation"),
-    ("data", "Data"),
-    ("environment", "Environment"),
-    ("repeat", "Reproduce"),
-)
 # Display, whether it takes the targets, title, how to read it. Importances are bars of the page itself.
 _PICTURES = (
     (plots.GridDisplay, False, "Grid", "Scores over the grid; the outline is around the cells within "
@@ -62,16 +40,6 @@ _PICTURES = (
     (plots.ReliabilityDisplay, True, "Calibration", "Observed frequency against held-out probability; "
      "the nearer to the diagonal the better."),
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture with its caption."""
-
-    title: str
-    caption: str
-    source: str  # a data URL
-    description: str  # for those who do not see it
 
 
 class Report:
@@ -94,17 +62,16 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """The facts in what JSON has; undefined numbers are None."""
-        found: dict[str, Any] = plain(self._facts)
+        found: dict[str, Any] = words.plain(self._facts)
         return found
 
     def text(self) -> str:
         """The facts for a terminal."""
-        template = _environment(False).get_template("report.txt.j2")
-        return template.render(facts=self._facts).rstrip()
+        return _environment(False).get_template("report.txt.j2").render(facts=self._facts).rstrip()
 
     def html(self) -> str:
         """The page: one document that needs nothing but a browser."""
-        return page(self._facts, *self._pictures)
+        return page(self._facts, *pictures_of(self._estimator, self._y))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page, whole or not at all; the folder must exist."""
@@ -112,10 +79,6 @@ class Report:
         text = self.html()
         with replacing(Path(path)) as temporary:
             temporary.write_text(text, encoding="utf-8")
-
-    @cached_property
-    def _pictures(self) -> tuple[list[Picture], str | None]:
-        return pictures_of(self._estimator, self._y)
 
     def __str__(self) -> str:
         return self.text()
@@ -139,9 +102,9 @@ def refuse_place(path: str | os.PathLike[str]) -> None:
         )
 
 
-def pictures_of(estimator: Any, y: Any = None) -> tuple[list[Picture], str | None]:
+def pictures_of(estimator: Any, y: Any = None) -> tuple[list[dict[str, str]], str | None]:
     """Every picture that there is something to draw in, and why one is missing that should be there."""
-    found: list[Picture] = []
+    found: list[dict[str, str]] = []
     missing = None
     for kind, takes_targets, title, caption in _PICTURES:
         if takes_targets and y is None:
@@ -157,16 +120,21 @@ def pictures_of(estimator: Any, y: Any = None) -> tuple[list[Picture], str | Non
         except Exception as error:  # noqa: BLE001 (matplotlib raises whatever it likes; none of it matters)
             missing = f"matplotlib can't draw '{title}' ({' '.join(str(error).split()):.100} …)"
             continue
-        words = f"{title}. {display.describe()}"
-        found.append(Picture(title, caption, f"data:image/png;base64,{data}", words))
+        one = {"title": title, "caption": caption, "description": f"{title}. {display.describe()}"}
+        found.append(one | {"source": f"data:image/png;base64,{data}"})
     return found, missing
 
 
-def page(facts: dict[str, Any], pictures: list[Picture], no_pictures: str | None) -> str:
+def page(facts: dict[str, Any], pictures: list[dict[str, str]], no_pictures: str | None) -> str:
     """The whole document."""
-    shown = [one for one in _SECTIONS if one[0] != "pictures" or pictures or no_pictures]
-    given = {"facts": facts, "pictures": pictures, "no_pictures": no_pictures, "sections": shown}
+    given = {"facts": facts, "pictures": pictures, "no_pictures": no_pictures}
     return _environment(True).get_template("page.html.j2").render(given).lstrip() + "\n"
+
+
+def sentences(name: str, facts: dict[str, Any]) -> list[str]:
+    """Those of a macro in ``sentences.j2``."""
+    macro = getattr(_environment(False).get_template("sentences.j2").module, name)
+    return [line for line in str(macro(facts)).splitlines() if line]
 
 
 class _Undefined(StrictUndefined):
@@ -182,31 +150,27 @@ def _environment(html: bool) -> Environment:
         loader=PackageLoader("onefold.report", "."),
         autoescape=html,
         finalize=_fit if html else _one_line,
-        trim_blocks=html,
-        lstrip_blocks=html,
+        trim_blocks=True,
+        lstrip_blocks=True,
         undefined=_Undefined,
     )
     made.globals |= {
+        name: getattr(words, name)
+        for name in ("aligned", "counted", "number", "percent", "percent_short", "quoted", "readable",
+                     "shortened")
+    } | {
         "ERRORS": ERRORS,
         "LABELS": LABELS,
-        "aligned": aligned,
         "capital": lambda text: text[:1].upper() + text[1:],
         "comparison_words": comparison_words,
-        "counted": counted,
-        "error_number": error_number,
-        "is_finite": math.isfinite,
         "measured_words": measured_words,
-        "number": number,
-        "percent": percent,
-        "percent_short": percent_short,
-        "readable": readable,
-        "score_bars": _score_bars,
-        "score_lines": score_lines,
+        "score_notes": score_notes,
         "score_table": _score_table,
         "sentence": sentence,
         "version": __version__,
         "width": _width,
-    }
+    }  # fmt: skip
+    made.filters["lines"] = str.splitlines
     return made
 
 
@@ -221,40 +185,19 @@ def _fit(value: Any) -> Any:
 
 def _one_line(value: Any) -> Any:
     """Names may hold line breaks, and what would move a terminal's cursor or colour its text."""
-    if not isinstance(value, str):
-        return value
-    return clean(re.sub(r"[\t\r\u2028\u2029]+|\n(?!  )", " ", value))
+    return clean(" ".join(value.splitlines())) if isinstance(value, str) else value
 
 
 def sentence(text: str) -> Markup:
     """Text in which quoted names that are written from right to left do not turn what follows."""
-    parts = _QUOTED_RTL.split(clean(text))  # every second part is such a name
+    text = clean(text).replace(" ± ", "\u00a0±\u00a0")
+    parts = _QUOTED_RTL.split(text)  # every second part is such a name
     made = (Markup("<bdi>{}</bdi>").format(one) if i % 2 else one for i, one in enumerate(parts))
     return Markup("").join(made)
 
 
 def _width(share: float) -> str:
     return f"{100 * min(max(share, 0.0), 1.0):.1f}%" if math.isfinite(share) else "0%"
-
-
-def _score_bars(scores: dict[str, Any]) -> list[dict[str, Any]]:
-    """The main measure of every model with its interval, on one scale."""
-    main = scores["main"]
-    models = [one for one in (scores["model"], *scores["baselines"]) if main in one["measures"]]
-    top = 1.0
-    if main in ERRORS:
-        ends = [one["measures"][main]["high"] for one in models]
-        top = max((end for end in ends if math.isfinite(end)), default=1.0) or 1.0
-    bars = []
-    for one in models:
-        measure = one["measures"][main]
-        if not math.isfinite(measure["value"]):
-            continue
-        bar = {"name": one["name"], "length": measure["value"] / top, "own": "gain" not in one}
-        if math.isfinite(measure["low"]) and math.isfinite(measure["high"]):
-            bar["low"], bar["high"] = (min(max(measure[end] / top, 0.0), 1.0) for end in ("low", "high"))
-        bars.append(bar | {"words": number(main, measure["value"])})
-    return bars
 
 
 def _score_table(scores: dict[str, Any]) -> list[list[str]]:
@@ -264,7 +207,7 @@ def _score_table(scores: dict[str, Any]) -> list[list[str]]:
     table = [["", *heads, f"gain in {LABELS[main]}"]]
     for one in (scores["model"], *scores["baselines"]):
         cells = [one["measures"].get(name) for name in names]
-        words = ["" if cell is None else measured_words(name, cell) for name, cell in zip(names, cells)]
+        shown = ["" if cell is None else measured_words(name, cell) for name, cell in zip(names, cells)]
         gain = measured_words(main, one["gain"]) if "gain" in one else ""
-        table.append([one["name"], *words, gain])
+        table.append([one["name"], *shown, gain])
     return table

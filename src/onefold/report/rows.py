@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from onefold.estimators.base import KernelMachine, on_host
+from onefold.estimators.validation import check_weights
 from onefold.facts.data import Column
+from onefold.facts.measures import labels_of
 from onefold.facts.words import counted
-from onefold.linalg import is_foreign, is_sparse, to_numpy
+from onefold.linalg import is_sparse, to_numpy
 from onefold.rows import gathered, row_hashes
-from onefold.tables import TableError, TableRows, TableSource, rows_of_frame
+from onefold.tables import TableError, TableModel, TableRows, rows_of_frame
 from onefold.tables.columns import as_text, kind_of
-from onefold.tables.frames import is_frame
-from onefold.tables.source import opened
+from onefold.tables.rows import is_frame
 from onefold.tables.target import read_target
-from onefold.tables.training import with_target
+from onefold.tables.training import rows_in_memory, with_target
 
 MOST_COLUMNS = 200  # that are looked at one by one
 _ROUNDING = 1e-5  # of targets that were float32 once
@@ -35,8 +37,9 @@ class Subject:
 
     model: Any  # as it was given
     estimator: Any
-    preparation: Any = None  # of the rows of a table
-    target: str | None = None  # the name of what is predicted, where the model knows it
+    table: TableModel | None = None  # that prepares the rows
+    before: list[Any] = field(default_factory=list)  # transformers of the rows
+    targets: list[Any] = field(default_factory=list)  # transformers of the targets
 
     @property
     def classes(self) -> np.ndarray | None:
@@ -52,13 +55,12 @@ class Subject:
     @property
     def features(self) -> list[str]:
         """Names of the columns of the matrix that the estimator takes."""
-        if self.preparation is not None:
-            return [str(name) for name in self.preparation.feature_names]
         named = getattr(self.estimator, "feature_names_in_", None)
-        before = self.model[:-1] if isinstance(self.model, Pipeline) else None
-        if named is None and before is not None and hasattr(before, "get_feature_names_out"):
+        if self.table is not None:
+            named = self.table.get_feature_names_out()
+        elif named is None and self.before:
             try:
-                named = before.get_feature_names_out()
+                named = self.before[-1].get_feature_names_out()
             except (AttributeError, TypeError, ValueError):  # a step does not know
                 named = None
         count = int(self.estimator.n_features_in_)
@@ -66,29 +68,51 @@ class Subject:
             return [f"feature {j}" for j in range(count)]
         return [str(name) for name in named]
 
+    def fitted_target(self, y: np.ndarray) -> np.ndarray:
+        """Targets as the estimator fits them."""
+        for one in self.targets:
+            y = np.asarray(one.transform(y.reshape(len(y), -1))).reshape(y.shape)
+        return y
+
+    def in_target_units(self, values: np.ndarray) -> np.ndarray:
+        """What the estimator predicts (n, columns), in the units of the target."""
+        for one in reversed(self.targets):
+            values = np.asarray(one.inverse_transform(values))
+        return values
+
 
 @dataclass(frozen=True)
 class Given:
-    """The rows that a report was given."""
+    """The rows that a report was given, and whether the model knows them."""
 
     matrix: Any  # what the estimator takes
     columns: list[Column]  # what people know: columns of the table, or of X as it was given
-    y: np.ndarray  # in the estimator's own units
+    y: np.ndarray
     target: str | None = None  # the name of y
     names: list[Any] | None = None  # of the rows
     width: int = 0  # how many columns there are, of which `columns` may be the first
+    fitted: Any = None  # y as the estimator fits it
+    weight: np.ndarray | None = None
+    new: bool = False  # to the model
+    assumed: str = ""  # about that
+    optimistic: bool = False  # as some of the new rows are not
 
 
 def subject_of(model: Any) -> Subject:
     """Look behind pipelines and tables; raise for what is no fitted estimator of ours."""
-    inner, preparation, target = model, None, None
+    inner, table = model, None
+    before: list[Any] = []
+    targets: list[Any] = []
     while True:
-        if hasattr(inner, "preparation_") and hasattr(inner, "estimator_"):
-            target = getattr(inner, "target_", None)
-            preparation, inner = inner.preparation_, inner.estimator_
+        if isinstance(inner, TableModel) and hasattr(inner, "estimator_"):
+            if getattr(inner, "target_transform", None):
+                targets.append(FunctionTransformer(inner.fitted_target, inner.in_target_units))
+            table, inner = inner, inner.estimator_
         elif isinstance(inner, TransformedTargetRegressor) and hasattr(inner, "regressor_"):
+            targets.append(inner.transformer_)
             inner = inner.regressor_
         elif isinstance(inner, Pipeline):
+            before += [inner[:-1]] if len(inner) > 1 else []
             inner = inner.steps[-1][1]
         else:
             break
@@ -98,13 +122,13 @@ def subject_of(model: Any) -> Subject:
             f"model, not of {type(inner).__name__}; give one of these."
         )
     check_is_fitted(inner, "expansion_")
-    return Subject(model, on_host(inner), preparation, _text(target))
+    return Subject(model, on_host(inner), table, before, targets)
 
 
-def rows_given(subject: Subject, X: Any, y: Any) -> Given:
+def rows_given(subject: Subject, X: Any, y: Any, weight: Any, new_rows: bool | None) -> Given:
     """X and y as the estimator takes them, and as people know them; raise if they do not go together."""
     X, y = gathered(X, None), gathered(y, None)
-    given = (_of_table if subject.preparation is not None else _of_arrays)(subject, X, y)
+    given = _of_arrays(subject, X, y) if subject.table is None else _of_table(subject.table, X, y)
     n, classes = len(given.y), subject.classes
     if given.matrix.shape[0] != n:
         raise ValueError(
@@ -116,69 +140,51 @@ def rows_given(subject: Subject, X: Any, y: Any) -> Given:
     if given.y.size != n * targets:
         columns = counted(given.y.size // n, "column")
         raise ValueError(f"y has {columns}, and the model predicts {targets}; give the same targets.")
-    if classes is not None and not np.isin(given.y, classes).all():
-        odd = given.y[~np.isin(given.y, classes)][0]
-        raise ValueError(
-            f"y has the class {str(odd)!r}, which the model does not know; remove such rows."
-        )
-    return given
+    if classes is not None and not (known := np.isin(given.y, classes)).all():
+        odd = str(given.y[~known][0])
+        raise ValueError(f"y has the class {odd!r}, which the model does not know; remove such rows.")
+    fitted, weight = subject.fitted_target(given.y), check_weights(weight, n)
+    new, assumed, optimistic = whose_rows(subject.estimator, given.matrix, fitted, new_rows)
+    return replace(given, fitted=fitted, weight=weight, new=new, assumed=assumed, optimistic=optimistic)
 
 
 def _of_arrays(subject: Subject, X: Any, y: Any) -> Given:
     if y is None:
         raise ValueError(_NO_TARGETS)
-    model, matrix, values = subject.model, X, _targets(y)
-    while isinstance(model, TransformedTargetRegressor | Pipeline):
-        if isinstance(model, Pipeline):
-            matrix = model[:-1].transform(matrix) if len(model.steps) > 1 else matrix
-            model = model.steps[-1][1]
-        else:
-            flat = values.reshape(len(values), -1)
-            values = np.asarray(model.transformer_.transform(flat)).reshape(values.shape)
-            model = model.regressor_
+    matrix = X
+    for step in subject.before:
+        matrix = step.transform(matrix)
+    matrix = matrix.tocsr() if is_sparse(matrix) else to_numpy(matrix)
     names = getattr(X, "columns", None)
-    if names is None and matrix is X:
+    if names is None and not subject.before:
         names = subject.features
-    frame = is_frame(X)
-    columns = [] if subject.pairwise else columns_of(X if frame else _host(X), names)
+    columns = [] if subject.pairwise else columns_of(X, names)
     index = getattr(X, "index", None) if hasattr(X, "columns") else None
     named = None if index is None or type(index).__name__ == "RangeIndex" else list(index)
     width = len(names) if names is not None else len(columns)
-    return Given(_host(matrix), columns, values, _text(getattr(y, "name", None)), named, width)
+    return Given(matrix, columns, _targets(y), _text(getattr(y, "name", None)), named, width)
 
 
-def _of_table(subject: Subject, table: Any, y: Any) -> Given:
-    model, classes = subject.model, subject.classes
-    source = opened(table, model.reading_)
-    rows = source.read() if isinstance(source, TableSource) else source
-    named = subject.target if y is None else y
+def _of_table(model: TableModel, table: Any, y: Any) -> Given:
+    rows = rows_in_memory(table, model.reading_)
+    named = model.target_ if y is None else y
     if named is None:
         raise ValueError(_NO_TARGETS)
     rows, y = with_target(model, rows, named)
     if isinstance(named, str):
-        y = read_target(rows, named, "regression" if classes is None else "classification", classes)
-    wanted = [*subject.preparation.columns, *getattr(subject.preparation, "constant", ())]
-    ident = getattr(model, "id_column_", None)
-    names = rows.raw(ident).to_pylist() if ident is not None and ident in rows.names else None
-    target = named if isinstance(named, str) else subject.target or _text(getattr(y, "name", None))
-    if getattr(model, "target_transform", None) and target is not None:
-        target = f"log({target})"  # in the estimator's own units
-    values, columns = model.fitted_target(_targets(y)), columns_of(rows, wanted)
-    return Given(model.matrix(rows), columns, values, target, names, len(wanted))
+        y = read_target(rows, named, model.task, getattr(model, "classes_", None))
+    wanted = [*model.preparation_.columns, *model.preparation_.constant]
+    ident = model.id_column_
+    names = rows.raw(ident).to_pylist() if ident in rows.names else None
+    target = named if isinstance(named, str) else model.target_ or _text(getattr(y, "name", None))
+    return Given(model.matrix(rows), columns_of(rows, wanted), _targets(y), target, names, len(wanted))
 
 
 def _targets(y: Any) -> np.ndarray:
-    values = np.asarray(to_numpy(y) if is_foreign(y) else y)
+    values = to_numpy(y)
     if values.dtype.kind == "O":  # texts or numbers of a frame
         values = np.asarray(values.tolist())
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
-
-
-def _host(X: Any) -> Any:
-    """Rows in host memory."""
-    if is_sparse(X):
-        return X.tocsr()
-    return to_numpy(X) if is_foreign(X) else np.asarray(X)
 
 
 def _text(name: Any) -> str | None:
@@ -188,23 +194,17 @@ def _text(name: Any) -> str | None:
 # Whether rows are those of the fit
 
 
-@dataclass(frozen=True)
-class Known:
-    """Whether rows are new to a model, what that rests on, and whether scores are optimistic."""
+def whose_rows(
+    estimator: Any, matrix: Any, y: np.ndarray, new_rows: bool | None
+) -> tuple[bool, str, bool]:
+    """Whether rows are new to a model, by its fingerprint, in words too, and whether it knows some.
 
-    new: bool
-    words: str = ""
-    optimistic: bool = False
-
-
-def known_rows(estimator: Any, matrix: Any, y: np.ndarray, new_rows: bool | None) -> Known:
-    """Whether the rows are those of the fit, by its fingerprint; None for `new_rows` finds it out.
-
-    Raises where they are said to be, or must be, those of the fit and are not.
+    `y` are targets as the estimator fits them; None for `new_rows` finds it out. Raises where rows are
+    said to be, or must be, those of the fit and are not.
     """
     kept, print_ = getattr(estimator, "heldout_prediction_", None), estimator.fingerprint_
     n = int(matrix.shape[0])
-    if not new_rows and kept is not None and new_rows is not None and len(kept) != n:
+    if new_rows is False and kept is not None and len(kept) != n:
         raise ValueError(
             f"the model has held-out predictions of {len(kept)} rows, and X has {n}; give the rows that "
             "it was fitted on, or new_rows=True for the scores of a test."
@@ -212,16 +212,17 @@ def known_rows(estimator: Any, matrix: Any, y: np.ndarray, new_rows: bool | None
     if print_ is None:  # rows of Dask
         same = kept is not None and len(kept) == n if new_rows is None else not new_rows
         words = "the rows it was fitted on" if same else counted(n, "new row")
-        return Known(not same, f"taken for {words}; rows of Dask leave nothing to check that by")
+        return not same, f"taken for {words}; rows of Dask leave nothing to check that by", False
     rows = print_["rows"]
     pairwise = estimator.__sklearn_tags__().input_tags.pairwise
-    pairwise = pairwise and matrix.shape[1:] == (estimator.n_features_in_,)
-    hashes = row_hashes(matrix[:, rows] if pairwise else matrix, np.float32)
-    here = np.isin(print_["hashes"], hashes)
+    if pairwise and matrix.shape[1] == estimator.n_features_in_:
+        matrix = matrix[:, rows]
+    hashes = row_hashes(matrix, np.float32)
     if not new_rows and n == print_["n"] and np.array_equal(hashes[rows], print_["hashes"]):
         _refuse_targets(estimator, print_["targets"], y[rows])
-        return Known(False, f"the {n:,} rows it was fitted on")
-    if not new_rows and here.all() and (new_rows is False or n == print_["n"]):
+        return False, f"the {n:,} rows it was fitted on", False
+    complete = np.isin(print_["hashes"], hashes).all()
+    if not new_rows and complete and (new_rows is False or n == print_["n"]):
         raise ValueError(
             f"these are the rows that the model was fitted on ({n:,}) in another order or with others "
             "among them; give the rows as they were fitted, or new rows."
@@ -231,14 +232,12 @@ def known_rows(estimator: Any, matrix: Any, y: np.ndarray, new_rows: bool | None
             "these are not the rows that the model was fitted on; give those, or new_rows=True for the "
             "scores of a test."
         )
-    if not here.any():
-        return Known(True, f"{counted(n, 'row')} that are new to the model")
     found = int(np.isin(hashes, print_["hashes"]).sum())
+    if not found:
+        return True, f"{counted(n, 'row')} that are new to the model", False
     least = "at least " if len(rows) < print_["n"] else ""
-    words = (
-        f"{counted(n, 'row')} taken as new, but {least}{found} of them equal rows it was fitted on, so"
-    )
-    return Known(True, f"{words} scores are optimistic", optimistic=True)
+    words = f"{counted(n, 'row')} taken as new, but {least}{found} of them equal rows it was fitted on"
+    return True, f"{words}, so scores are optimistic", True
 
 
 def _refuse_targets(estimator: Any, own: np.ndarray, y: np.ndarray) -> None:
@@ -248,8 +247,7 @@ def _refuse_targets(estimator: Any, own: np.ndarray, y: np.ndarray) -> None:
         given = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         right = np.allclose(given, own, rtol=_ROUNDING, atol=_ROUNDING * np.abs(own).max(initial=0.0))
     else:
-        places = (own[:, 0] > 0).astype(np.intp) if own.shape[1] == 1 else own.argmax(axis=1)
-        right = bool(np.array_equal(np.asarray(classes)[places], y))
+        right = np.array_equal(np.asarray(classes)[labels_of(own)], y)
     if not right:
         raise ValueError(
             "y is not the y that the model was fitted on, or in another order; give its own, or "
@@ -265,7 +263,7 @@ def columns_of(X: Any, names: Sequence[str] | None = None) -> list[Column]:
 
     `names` are those to look at of a frame or of rows of a table, and those of an array's columns.
     """
-    if isinstance(X, TableRows) or is_frame(X):
+    if is_frame(X):
         try:
             rows = rows_of_frame(X)
         except TableError:  # columns of mixed kinds, which a pipeline may well take
@@ -274,27 +272,22 @@ def columns_of(X: Any, names: Sequence[str] | None = None) -> list[Column]:
         wanted = [str(name) for name in (rows.names if names is None else names)]
         wanted = [name for name in wanted if name in rows.names][:MOST_COLUMNS]
         return [_of_rows(rows, name) for name in wanted]
-    values = X[:, :MOST_COLUMNS].toarray() if is_sparse(X) else to_numpy(X)
-    if values.ndim != 2:
-        return []
-    count = min(values.shape[1], MOST_COLUMNS)
-    if names is None or len(names) < count:
-        names = [f"feature {j}" for j in range(count)]
-    return [_of_array(str(names[j]), values[:, j]) for j in range(count)]
+    values = X.tocsr()[:, :MOST_COLUMNS].toarray() if is_sparse(X) else to_numpy(X)[:, :MOST_COLUMNS]
+    if names is None or len(names) < values.shape[1]:
+        names = [f"feature {j}" for j in range(values.shape[1])]
+    return [_of_array(str(name), column) for name, column in zip(names, values.T)]
 
 
 def _of_rows(rows: TableRows, name: str) -> Column:
     column = rows.columns.column(name)
     kind = kind_of(column)
     if kind in ("numeric", "empty"):
-        return Column(name, _finite(rows.numbers(name)))
-    if kind == "date" and (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
-        moments = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
-        seconds = np.asarray(moments.to_pandas(), dtype=np.float64) / 1e6
-        return Column(name, seconds, date=True)
-    if kind in ("date", "other"):
-        return _of_texts(name, [None if value is None else str(value) for value in column.to_pylist()])
-    return _of_texts(name, as_text(column, name).to_pylist())
+        return _of_array(name, rows.numbers(name))
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        return _of_array(name, column.cast(pa.timestamp("us"), safe=False).to_numpy())
+    if kind not in ("date", "other"):
+        column = as_text(column, name)
+    return _of_texts(name, column.to_pylist())
 
 
 def _of_array(name: str, values: np.ndarray) -> Column:
@@ -302,17 +295,13 @@ def _of_array(name: str, values: np.ndarray) -> Column:
         seconds = values.astype("datetime64[us]").astype(np.int64) / 1e6
         return Column(name, np.where(np.isnat(values), np.nan, seconds), date=True)
     try:
-        return Column(name, _finite(values.astype(np.float64)))
+        numbers = values.astype(np.float64)
     except (TypeError, ValueError):
-        missing = [value is None or value != value for value in values.tolist()]
-        return _of_texts(name, [None if gone else str(v) for gone, v in zip(missing, values.tolist())])
+        return _of_texts(name, [None if value != value else value for value in values.tolist()])
+    return Column(name, np.where(np.isfinite(numbers), numbers, np.nan))
 
 
-def _of_texts(name: str, texts: list[str | None]) -> Column:
+def _of_texts(name: str, values: list[Any]) -> Column:
     places: dict[str, int] = {}
-    codes = [-1 if text is None else places.setdefault(text, len(places)) for text in texts]
+    codes = [-1 if one is None else places.setdefault(str(one), len(places)) for one in values]
     return Column(name, np.array(codes, dtype=np.intp), tuple(places))
-
-
-def _finite(values: np.ndarray) -> np.ndarray:
-    return np.where(np.isfinite(values), values, np.nan)

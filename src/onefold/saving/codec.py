@@ -20,13 +20,12 @@ a dollar sign and says how to read it:
 =============  =====================================================================
 
 Keys of ordinary dicts that begin with a dollar sign get a second one. Only names of registered classes
-(`onefold.saving.registry`) are built, and only names of fitted attributes are set on an estimator: a
+(`onefold.saving.classes`) are built, and only names of fitted attributes are set on an estimator: a
 file can neither reach other code nor replace a method.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import math
 import re
@@ -39,7 +38,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from onefold.linalg import is_foreign, is_sparse, to_numpy
-from onefold.saving import registry
+from onefold.saving import classes
 from onefold.saving.container import ARRAY_DTYPES, NONSENSE, UPGRADE, BadContent, CannotSave
 
 Node = Any  # a JSON value: None, bool, int, float, str, list or dict of such
@@ -49,7 +48,6 @@ _SCALARS = frozenset(ARRAY_DTYPES.values()) | {"str"}
 _PYTHON_TYPES: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "U": str}
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _MAX_CODE_POINT = 0x10FFFF
-_HALVES = (0xD800, 0xDFFF)  # of characters, which cannot be written out
 _MAX_DEPTH = 200  # nodes inside nodes; stops cyclic lists and files built to exhaust the stack
 _WORTH_SHARING = 2**12  # bytes
 _FITTED_NAME = re.compile(r"[a-z][a-z0-9_]*_")
@@ -87,10 +85,9 @@ def _build_text(parts: Parts) -> np.ndarray:
     codes = _array(parts["$text"])
     if codes.dtype != np.uint32 or codes.ndim == 0 or codes.shape[-1] == 0:
         raise BadContent("the code points of a string array have the wrong dtype or shape")
-    if codes.size and codes.max() > _MAX_CODE_POINT:
+    halves = (codes >= 0xD800) & (codes <= 0xDFFF)  # of characters, which cannot be written out again
+    if np.any(halves | (codes > _MAX_CODE_POINT)):
         raise BadContent("a string array holds numbers that are not code points")
-    if np.any((codes >= _HALVES[0]) & (codes <= _HALVES[1])):
-        raise BadContent("a string array holds half a character")
     *shape, width = codes.shape
     return np.ascontiguousarray(codes).reshape(-1).view(f"=U{width}").reshape(shape)
 
@@ -239,12 +236,12 @@ class Encoder:
                 }
         if isinstance(value, np.ndarray) and value.dtype.name in ARRAY_DTYPES.values():
             return self._array(value)
-        if registry.name_of(value) is not None:
+        if classes.name_of(value) is not None:
             return self._object(value, name, depth)
         if is_foreign(value):
             # Files hold CPU arrays only, so that they load where there is no GPU.
             return self.encode(to_numpy(value), name, depth)
-        raise CannotSave(f"cannot save {name}: {_why_not(value, name)}.")
+        raise CannotSave(f"cannot save {name}: {_why_not(value)}.")
 
     def _array(self, value: np.ndarray) -> Node:
         native = np.asarray(value).astype(value.dtype.newbyteorder("="), copy=False)
@@ -287,7 +284,7 @@ class Encoder:
             node["fields"] = encoded(
                 {key: held[key] if key in held else getattr(value, key) for key in arguments}
             )
-        registry.check(value)  # last: what has no place at all is named first
+        classes.check(value)  # last: what has no place at all is named first
         return node
 
     def _parameter(self, estimator: BaseEstimator, key: str, name: str, depth: int) -> Node:
@@ -321,11 +318,8 @@ def _defaults(cls: type) -> Parts:
     return {p.name: p.default for p in parameters if p.default is not p.empty}
 
 
-def _why_not(value: Any, name: str) -> str:
+def _why_not(value: Any) -> str:
     kind = type(value).__name__
-    code = f"a {kind} is Python code, which a model file does not hold; use one of the built-in choices"
-    if isinstance(value, BaseEstimator):
-        return f"a {kind} is no estimator of onefold's; save what holds it with skops or joblib"
     if isinstance(value, np.ndarray):
         return (
             f"arrays of dtype {value.dtype} have no place in a model file; convert it to a numeric, "
@@ -333,11 +327,11 @@ def _why_not(value: Any, name: str) -> str:
         )
     if is_sparse(value):
         return "among sparse formats only two-dimensional CSR is supported; convert it with .tocsr()"
-    is_code = callable(value) and not dataclasses.is_dataclass(value)
-    if kind == "CallableKernel" or (is_code and "kernel" in name):
-        return f"{code}, or for a kernel compute the matrix yourself and pass kernel='precomputed'"
-    if is_code:
-        return f"{code}, or for columns a list of their names"
+    if callable(value):
+        return (
+            f"a {kind} is Python code, which a model file does not hold; use one of the built-in "
+            "choices, or for a kernel compute the matrix yourself and pass kernel='precomputed'"
+        )
     return f"a {kind} has no place in a model file; use numbers, strings or arrays"
 
 
@@ -357,10 +351,6 @@ class Decoder:
             raise BadContent(f"its metadata is nested more than {_MAX_DEPTH} levels deep")
         if isinstance(node, list):
             return [self.decode(item, depth + 1) for item in node]
-        if isinstance(node, str):
-            if not node.isascii() and any(_HALVES[0] <= ord(letter) <= _HALVES[1] for letter in node):
-                raise BadContent("a string holds half a character")
-            return node
         if not isinstance(node, dict):
             return node
         tags = [key for key in node if key.startswith("$") and not key.startswith("$$")]
@@ -403,7 +393,7 @@ class Decoder:
         return self._read[name]
 
     def _object(self, node: dict[str, Any], depth: int) -> object:
-        cls: Any = registry.find(node["$object"])
+        cls: Any = classes.find(node["$object"])
         if cls is None:
             raise BadContent(
                 f"it holds a {node['$object']!r:.60}, which this version does not know", UPGRADE
@@ -426,5 +416,5 @@ class Decoder:
                 setattr(value, key, self.decode(item, depth + 1))
             if dropped:
                 setattr(value, _DROPPED, dropped)
-        registry.check(value)
+        classes.check(value)
         return value

@@ -132,7 +132,7 @@ class Entry(NamedTuple):
 
 
 class Container:
-    """An open model file, its header read and found to fit the file."""
+    """An open model file, its header read and found to fit the file; `text` is the metadata."""
 
     def __init__(self, file: BinaryIO) -> None:
         size = os.fstat(file.fileno()).st_size
@@ -146,13 +146,9 @@ class Container:
         wanted = {METADATA_KEY, CHECKSUM_KEY}
         if not isinstance(metadata, dict) or not wanted <= metadata.keys():
             raise BadContent("it is a safetensors file, but not one of onefold's")
-        if not all(isinstance(text, str) for text in metadata.values()):
+        self.text, self._checksum = metadata[METADATA_KEY], metadata[CHECKSUM_KEY]
+        if not isinstance(self.text, str):
             raise BadContent("its metadata is not text")
-        self._metadata: dict[str, str] = metadata
-
-    def text(self) -> str:
-        """The metadata."""
-        return self._metadata[METADATA_KEY]
 
     def describe_arrays(self) -> dict[str, dict[str, Any]]:
         """The dtype and shape of each array, from the header alone."""
@@ -172,7 +168,7 @@ class Container:
                 "load it where there is more memory",
             )
         arrays = {name: self._read(name, entry) for name, entry in self._entries.items()}
-        if _checksum(self.text(), arrays) != self._metadata[CHECKSUM_KEY]:
+        if _checksum(self.text, arrays) != self._checksum:
             raise BadContent("its content does not match its checksum")
         return arrays
 
@@ -192,8 +188,7 @@ class Container:
 
 def _read_entries(header: dict[str, Any], size: int) -> dict[str, Entry]:
     """The arrays of a header: they must fill the `size` bytes behind it without gap or overlap."""
-    entries = {name: _entry(name, node) for name, node in header.items()}
-    position = 0
+    entries, position = {name: _entry(name, node) for name, node in header.items()}, 0
     for entry in sorted(entries.values(), key=lambda entry: (entry.start, entry.stop)):
         if entry.start != position:
             raise BadContent("its arrays overlap or leave gaps")
@@ -204,26 +199,22 @@ def _read_entries(header: dict[str, Any], size: int) -> dict[str, Entry]:
 
 
 def _entry(name: str, node: Any) -> Entry:
-    damaged = BadContent(f"the header entry of its array {name!r:.60} is not valid")
-    if not isinstance(node, dict) or node.keys() != {"dtype", "shape", "data_offsets"}:
-        raise damaged
-    dtype, shape, offsets = node["dtype"], node["shape"], node["data_offsets"]
-    if not all(isinstance(part, list) for part in (shape, offsets)) or len(offsets) != 2:
-        raise damaged
-    if any(type(number) is not int or number < 0 for number in (*shape, *offsets)):
-        raise damaged
-    if not isinstance(dtype, str) or dtype not in ARRAY_DTYPES:
-        raise BadContent(f"it holds an array of type {dtype!s:.20}", UPGRADE)
-    start, stop = offsets
-    if math.prod(shape) * np.dtype(ARRAY_DTYPES[dtype]).itemsize != stop - start:
-        raise damaged
-    return Entry(ARRAY_DTYPES[dtype], tuple(shape), start, stop)
+    match node:
+        case {"dtype": str(dtype), "shape": [*shape], "data_offsets": [start, stop]} if len(node) == 3:
+            if dtype not in ARRAY_DTYPES:
+                raise BadContent(f"it holds an array of type {dtype:.20}", UPGRADE)
+            whole = all(type(number) is int and number >= 0 for number in (*shape, start, stop))
+            item = np.dtype(ARRAY_DTYPES[dtype]).itemsize
+            if whole and math.prod(shape) * item == stop - start:
+                return Entry(ARRAY_DTYPES[dtype], tuple(shape), start, stop)
+    raise BadContent(f"the header entry of its array {name!r:.60} is not valid")
 
 
 def parse_json(text: str | bytes, what: str) -> dict[str, Any]:
-    """A JSON object without repeated keys, NaN or numbers of absurd length."""
+    """A JSON object without repeated keys, halves of characters, NaN or numbers of absurd length."""
     try:
         parsed = json.loads(text, parse_constant=_reject_constant, object_pairs_hook=_dict_of_unique)
+        json.dumps(parsed, ensure_ascii=False).encode()  # raises where text holds half a character
     except (ValueError, RecursionError) as error:
         raise BadContent(f"its {what} is not valid JSON ({error!s:.200})") from error
     if not isinstance(parsed, dict):

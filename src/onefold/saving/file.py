@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._version import __version__
-from onefold.saving import container, registry, selftest
-from onefold.saving.checks import ESTIMATORS
+from onefold.saving import classes, container, selftest
 from onefold.saving.codec import Decoder, Encoder
 from onefold.saving.container import DAMAGED, UPGRADE, BadContent, CannotSave
 
@@ -47,7 +46,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     OSError
         If the file cannot be written; an older file is then left as it was.
     """
-    name = registry.name_of(model)
+    name = classes.name_of(model)
     if name is None:
         search = "save its best_estimator_, or " if hasattr(model, "best_estimator_") else ""
         raise CannotSave(
@@ -87,16 +86,14 @@ def load(path: str | os.PathLike[str]) -> Any:
         If there is no such file.
     """
     with container.opened(Path(path)) as file:
-        metadata = _checked(file.text())
+        metadata = _checked(file.text)
         decoder = Decoder(file.arrays())
         model = decoder.decode(metadata["model"])
         test = decoder.decode(metadata.get("test"))
         decoder.finish()
-        name = registry.name_of(model)
+        name = classes.name_of(model)
         if name is None or name != metadata["estimator"]:
             raise BadContent("it holds no model, or another than it says")
-        if type(model) in ESTIMATORS and not hasattr(model, "expansion_"):
-            raise BadContent("its estimator is not fitted")
         selftest.verify(model, test)
     return model
 
@@ -111,7 +108,7 @@ def peek(path: str | os.PathLike[str]) -> dict[str, Any]:
         (see `onefold.saving.codec`), and ``arrays``: dtype and shape by name.
     """
     with container.opened(Path(path)) as file:
-        return {**_checked(file.text()), "arrays": file.describe_arrays()}
+        return {**_checked(file.text), "arrays": file.describe_arrays()}
 
 
 def _checked(text: str) -> dict[str, Any]:

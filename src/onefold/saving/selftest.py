@@ -32,7 +32,7 @@ def record(model: Any) -> dict[str, Any] | None:
         return None
     of_tables = hasattr(model, "preparation_")
     rows = _example_rows(model.preparation_) if of_tables else _own_rows(function.on_host())
-    return {"rows": rows, **_answers(model, _matrix(model, rows))}
+    return {"rows": rows, **_answers(model, rows)[1]}
 
 
 def verify(model: Any, stored: Any) -> None:
@@ -42,20 +42,17 @@ def verify(model: Any, stored: Any) -> None:
         return
     if type(stored) is not dict or stored.keys() != {"rows", *_KEYS}:
         raise BadContent("it lacks the rows that it should be tried on")
-    matrix = _matrix(model, stored["rows"])
-    found = _answers(model, matrix)
+    itemsize, found = _answers(model, stored["rows"])
     machine = getattr(model, "estimator_", model)
     functions = [function, *getattr(getattr(machine, "fold_models_", None), "terms", ())]
     with np.errstate(all="ignore"):
-        terms = max(_size(one) for one in functions)
-        rounding = _ROUNDING.get(matrix.dtype.itemsize, 0.0) * terms
-        values = stored["values"]
+        rounding = _ROUNDING.get(itemsize, 0.0) * max(_size(one) for one in functions)
         same = [_close(found[key], stored[key], rounding) for key in ("values", "bounds")]
         # They follow from the values, by an exponential where the target was a logarithm.
         same.append(_close(found["predictions"], stored["predictions"], rounding, max(1e-3, rounding)))
         if found["probabilities"] is not None and same[0]:
             # From equal decision values: a calibration may be steeper than any rounding allows for.
-            again = machine.calibrator_.probabilities(values)
+            again = machine.calibrator_.probabilities(stored["values"])
             same.append(_close(again, stored["probabilities"], 0.0))
     if not all(same) or (found["probabilities"] is None) != (stored["probabilities"] is None):
         raise BadContent("it does not predict what it did when it was saved")
@@ -88,35 +85,23 @@ def _size(function: FittedFunction) -> float:
     return total
 
 
-def _matrix(model: Any, rows: Any) -> Any:
-    """The rows as the estimator takes them."""
-    if not hasattr(model, "preparation_"):
-        return rows
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        try:
-            (_, matrix), *_ = model.matrix_blocks(_table(rows))
-        except BadContent:
-            raise
-        except Exception as error:  # a preparation of any state may raise anything
-            raise _cannot(error) from error
-    return matrix
+def _answers(model: Any, rows: Any) -> tuple[int, dict[str, Any]]:
+    """Bytes of a number in the rows, and what the model says of them, by `_KEYS`.
 
-
-def _answers(model: Any, matrix: Any) -> dict[str, Any]:
-    """Decision values or f(x), (rows, targets); the others of `_KEYS` where there are any.
-
-    Predictions are those of a model of tables, which may have another unit than f.
+    Values are f(x) or decision values, (rows, targets). Predictions are those of a model of tables,
+    which may have another unit than f; they, probabilities and bounds are None where there are none.
     """
-    machine = getattr(model, "estimator_", model)
-    predictions, probabilities, bounds = None, None, None
+    machine, of_tables = getattr(model, "estimator_", model), hasattr(model, "preparation_")
+    labels: Any = None
+    predictions = probabilities = bounds = None
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
+            matrix = next(iter(model.matrix_blocks(_table(rows))))[1] if of_tables else rows
             values = _host(getattr(machine, "decision_function", machine.predict)(matrix))
             if isinstance(machine, BaseEstimator):
                 labels = _host(machine.predict(matrix))
-                if hasattr(model, "preparation_") and not hasattr(machine, "classes_"):
+                if of_tables and not hasattr(machine, "classes_"):
                     predictions = _host(model.on_matrix("predict", matrix))
                 if getattr(machine, "calibrator_", None) is not None:
                     probabilities = _host(machine.predict_proba(matrix))
@@ -124,23 +109,19 @@ def _answers(model: Any, matrix: Any) -> dict[str, Any]:
                     bounds = _host(machine.predict_interval(matrix, _COVERAGE))
     except BadContent:
         raise
-    except Exception as error:
-        raise _cannot(error) from error
+    except Exception as error:  # state of any kind may raise anything
+        reason = f"{type(error).__name__}: {error!s:.200}".replace("\n", " ")
+        raise BadContent(f"it cannot predict rows made from its own state ({reason})") from error
     if hasattr(machine, "classes_") and not np.isin(labels, machine.classes_).all():
         raise BadContent("it predicts labels that are not among its classes")
     if values.size == 0 or not np.isfinite(values).all():
         raise BadContent("its values at rows of its own are infinite or undefined")
-    table = np.ascontiguousarray(values.reshape(values.shape[0], -1), dtype=np.float64)
-    return dict(zip(_KEYS, (table, predictions, probabilities, bounds)))
+    values = np.ascontiguousarray(values.reshape(values.shape[0], -1), dtype=np.float64)
+    return matrix.dtype.itemsize, dict(zip(_KEYS, (values, predictions, probabilities, bounds)))
 
 
 def _host(values: Any) -> Any:
     return np.ascontiguousarray(to_numpy(values))
-
-
-def _cannot(error: Exception) -> BadContent:
-    reason = f"{type(error).__name__}: {error!s:.200}".replace("\n", " ")
-    return BadContent(f"it cannot predict rows made from its own state ({reason})")
 
 
 def _own_rows(function: Any) -> Any:
@@ -158,17 +139,17 @@ def _own_rows(function: Any) -> Any:
     return part.centres[[0, widest.size - 1, int(np.argmax(widest)), int(np.argmin(widest))]]
 
 
+def _example_rows(preparation: Any) -> dict[str, Any]:
+    missing = [None] if preparation.missing == "impute" else []
+    columns = [part.examples() + missing for part in preparation.parts]
+    length = max((len(values) for values in columns), default=0)
+    levelled = [[values[i % len(values)] for i in range(length)] for values in columns]
+    return {"names": list(preparation.columns), "columns": levelled}
+
+
 def _table(rows: Any) -> Any:
     import pyarrow
 
     from onefold.tables.rows import TableRows
 
     return TableRows(pyarrow.table(dict(zip(rows["names"], rows["columns"]))))
-
-
-def _example_rows(preparation: Any) -> Any:
-    missing = [None] if preparation.missing == "impute" else []
-    columns = [part.examples() + missing for part in preparation.parts]
-    length = max((len(values) for values in columns), default=0)
-    levelled = [[values[i % len(values)] for i in range(length)] for values in columns]
-    return {"names": list(preparation.columns), "columns": levelled}

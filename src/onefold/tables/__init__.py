@@ -7,15 +7,19 @@ tables as they come.
 """
 
 from onefold.tables.errors import TableError
-from onefold.tables.estimators import TableClassifier, TableRegressor, load_table_model
-from onefold.tables.frames import rows_of_frame
-from onefold.tables.kinds import BooleanColumn, CategoryColumn, Column, DateColumn, NumberColumn
-from onefold.tables.matrix import RowsOnDisk, rows_on_disk
-from onefold.tables.model import TableModel
-from onefold.tables.preparation import Learner, Preparation, learn_preparation
+from onefold.tables.estimators import TableClassifier, TableModel, TableRegressor, load_table_model
+from onefold.tables.kinds import (
+    BooleanColumn,
+    CategoryColumn,
+    Column,
+    DateColumn,
+    NumberColumn,
+    Preparation,
+)
+from onefold.tables.learning import Learner, learn_preparation
 from onefold.tables.reading import Reading
-from onefold.tables.rows import TableRows
-from onefold.tables.source import TableSource, open_table
+from onefold.tables.rows import TableRows, TableSource, rows_of_frame
+from onefold.tables.source import open_table
 from onefold.tables.target import Target, learn_target
 
 __all__ = [
@@ -27,7 +31,6 @@ __all__ = [
     "NumberColumn",
     "Preparation",
     "Reading",
-    "RowsOnDisk",
     "TableClassifier",
     "TableError",
     "TableModel",
@@ -40,5 +43,4 @@ __all__ = [
     "load_table_model",
     "open_table",
     "rows_of_frame",
-    "rows_on_disk",
 ]

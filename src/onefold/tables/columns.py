@@ -1,46 +1,96 @@
-"""One Arrow column at a time: what kind it is, and its values as numbers or as text.
+"""One Arrow column at a time: what kind it is, and its values as numbers, as text or as seconds.
 
-A missing value is an Arrow null, a NaN, or empty text; here they all become NaN or null.
+A missing value is an Arrow null, a NaN, or blank text; here they all become NaN or null.
+
+Dates have the year first, or day and month in one order throughout a column; 3/4/2024 alone could be in
+March or in April, and nothing is guessed. Month names are English. A column that knows its zone is taken
+by the clocks there, also where the same instants come in another zone later; times with an offset from
+UTC are instants, by the clocks of UTC. Moments are exact to microseconds, in text as in typed columns.
 """
 
 from __future__ import annotations
 
+import datetime
 import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import islice
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onefold.tables.dates import by_clocks, is_moment, text_seconds, typed_seconds, zone_of
 from onefold.tables.errors import Remedy, TableError
-from onefold.tables.reading import NotANumberError, NumberFormat, is_number, parse
+from onefold.tables.reading import PLAIN, NumberFormat, is_number, parse
 
 Kind = Literal["numeric", "boolean", "text", "date", "empty", "other"]
+
+# Of a column of text: which of day and month is first; times of day alone.
+ORDERS = ("dmy", "mdy", "time")
+UNSETTLED = "ymd"  # no value has told which is first: those that could be either are refused
+_EXAMPLES = {"dmy": "31/12/2024 or 2024-12-31", "mdy": "12/31/2024 or 2024-12-31", "time": "23:59:00"}
+
+# Once blanks, points, slashes and commas are dashes; %b is a month's name, whole or the start of it.
+_CLEAR = ("%Y-%m-%d", "%Y-%b-%d", "%d-%b-%Y", "%b-%d-%Y", "%b-%Y")
+_BY_ORDER = {"dmy": "%d-%m-%Y", "mdy": "%m-%d-%Y"}
+_CLOCK = (
+    r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})"
+    r"(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]{1,6})[0-9]*)?)?"
+    r"(?: ?(?P<half>[aApP])\.?[mM]\.?)?"
+    r"(?P<zone> ?(?:[zZ]|UTC|GMT|(?P<sign>[-+])(?P<ahead>[0-9]{2}):?(?P<minutes>[0-9]{2})))?"
+)
+_MOMENT = rf"^(?P<date>[^:]*?)(?:(?:^|[tT]|,? +){_CLOCK})?$"
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_DATE_LIKE = re.compile(
+    r"(?:[0-9]{1,2}([./-])[0-9]{1,2}\1(?:[0-9]{4}|[0-9]{2})"
+    r"|[0-9]{4}([./-])[0-9]{1,2}\2[0-9]{1,2}"
+    rf"|[0-9]{{1,2}}\.?[ -]{_MONTH}[ ,-]+'?(?:[0-9]{{4}}|[0-9]{{2}})"
+    rf"|{_MONTH}[ ,-]+(?:[0-9]{{1,2}}[ ,-]+)?[0-9]{{4}}"
+    rf"|[0-9]{{4}}-{_MONTH}-[0-9]{{1,2}})?"
+    rf"(?:(?:^|t|,? +){_CLOCK})?",
+    re.IGNORECASE,
+)
+MOST_CATEGORIES = 2000  # that are counted, let alone made features of
+MANY_CATEGORIES = 50  # in fewer rows than twice as many they tell rows apart
+_FEW_CATEGORIES = 20
+_FEW_NUMBERS = 3
+_DECORATED = re.compile(r"[^\w.,+-]{0,2} *[-+]?[0-9][0-9.,]* *(?P<after>[^0-9]{0,8})")  # 5 kg, <0.1, $12
+# Words that stand where a number is not known.
+_MEANS_MISSING = frozenset(
+    {
+        *("?", "??", "-", "--", "---", ".", "..", "*", "x", "#", "none", "missing", "unknown", "unk"),
+        *("undefined", "not available", "na", "n.a.", "nil", "void", "#div/0!", "#value!", "#ref!"),
+        *("#name?", "#num!", "#null!", "#error!"),
+    }
+)
+
+_LOOKED_AT = 1000  # values of a block that show what a column mostly is
+_DAY_SECONDS = 86_400.0
 
 
 def kind_of(column: pa.ChunkedArray) -> Kind:
     """What a column holds, as far as preparing it is concerned."""
-    kind = column.type
-    if pa.types.is_null(kind) or column.null_count == len(column) > 0:
+    kind, types = column.type, pa.types
+    if types.is_null(kind) or column.null_count == len(column) > 0:
         return "empty"
-    if pa.types.is_boolean(kind):
+    if types.is_boolean(kind):
         return "boolean"
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if any(
+        is_a(kind) for is_a in (types.is_integer, types.is_floating, types.is_decimal, types.is_duration)
+    ):
         return "numeric"
-    if _is_text(kind) or pa.types.is_dictionary(kind):
+    if _is_text(kind) or types.is_dictionary(kind):
         return "text"
-    if pa.types.is_duration(kind):
-        return "numeric"
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_time(kind):
+    if types.is_date(kind) or types.is_timestamp(kind) or types.is_time(kind):
         return "date"
     return "other"
 
 
 def as_numbers(
-    column: pa.ChunkedArray, name: str, start: int = 0, form: NumberFormat | None = None
+    column: pa.ChunkedArray, name: str, start: int = 0, form: NumberFormat = PLAIN
 ) -> np.ndarray:
-    """float64 values with NaN where missing; text is parsed in the format `form` (None: plain).
+    """float64 values with NaN where missing; text is parsed in the format `form`.
 
     Raises
     ------
@@ -55,65 +105,15 @@ def as_numbers(
     if kind in {"date", "other"}:
         raise TableError(_wrong_type(name, column.type))
     if kind == "text":
-        column, form = trimmed(column), form or NumberFormat()
-        try:
-            column = parse(column, form)
-        except NotANumberError as error:
-            value = column[error.position].as_py()
-            raise _not_a_number(name, value, start + error.position + 1, form) from error
-    if pa.types.is_duration(column.type):  # in seconds
-        whole = pc.cast(pc.cast(column, pa.duration("us"), safe=False), pa.int64())
-        return np.asarray(pc.cast(whole, pa.float64(), safe=False).to_numpy(), dtype=np.float64) / 1e6
+        column, odd = parse(trimmed(column), form)
+        if odd is not None:
+            raise _not_a_number(name, column[odd].as_py(), start + odd + 1, form)
+    if pa.types.is_duration(column.type):
+        return _counted(pc.cast(column, pa.duration("us"), safe=False)) / 1e6
     if pa.types.is_decimal(column.type):  # by its digits: Arrow's cast to float64 rounds twice
         column = pc.cast(column, pa.string())
     # safe=False: integers beyond 2**53 lose digits; `inexact_as_number` says where that matters.
-    numbers = pc.cast(column, pa.float64(), safe=False).to_numpy()
-    return np.asarray(numbers, dtype=np.float64)
-
-
-def times_in(
-    column: pa.ChunkedArray, name: str, order: str, zone: str = "", start: int = 0
-) -> np.ndarray:
-    """Dates or times as seconds, NaN where missing; text is read in this order of day and month.
-
-    They are instants by the clocks of `zone`, or local times where it is "".
-
-    Raises
-    ------
-    TableError
-        Naming the column, and for text the first value that is none and its row.
-    """
-    column = decoded(column)
-    kind = kind_of(column)
-    if kind == "empty":
-        return np.full(len(column), np.nan)
-    if kind == "date":
-        if pa.types.is_time(column.type) != (order == "time"):
-            one, other = ("times of day", "dates") if order == "time" else ("dates", "times of day")
-            raise TableError(f"column '{name}' should hold {one} and holds {other}; convert it")
-        _refuse_zone(name, zone, zone_of(column))
-        return typed_seconds(column, zone)
-    if kind != "text":
-        raise TableError(f"column '{name}' should hold dates or times and has type {column.type}")
-    text = trimmed(column)
-    seconds, found, odd = text_seconds(text, order)
-    if odd is not None:
-        example = {"dmy": "31/12/2024", "mdy": "12/31/2024", "time": "23:59:00"}.get(order, "2024-12-31")
-        also = " or 2024-12-31" if order in ("dmy", "mdy") else ""
-        raise TableError(
-            f"column '{name}' should hold dates or times but has '{text[odd].as_py()}' in data row "
-            f"{start + odd + 1}; write it like {example}{also}, or leave it empty if it is missing"
-        )
-    _refuse_zone(name, zone, found)
-    return by_clocks(seconds, zone)
-
-
-def _refuse_zone(name: str, learned: str, found: str) -> None:
-    """Refuse instants where local times were learned, and the other way round."""
-    if bool(learned) != bool(found):
-        one, other = f"times of the zone {learned}", "times without a zone"
-        was, now = (one, other) if learned else (other, f"times of the zone {found}")
-        raise TableError(f"column '{name}' had {was} in training and has {now} here; convert it")
+    return np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
 def inexact_as_number(column: pa.ChunkedArray) -> int | None:
@@ -133,32 +133,43 @@ def inexact_as_number(column: pa.ChunkedArray) -> int | None:
     return None
 
 
-def trimmed(text: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Text without blanks around it, null where nothing is left."""
-    return _blank_to_null(pc.utf8_trim_whitespace(text))
+def _not_a_number(name: str, value: str, row: int, form: NumberFormat) -> TableError:
+    found = f"column '{name}' should hold numbers but has '{value}' in data row {row}"
+    if is_number(value):
+        other = "," if form.decimal == "." else "."
+        mark = [Remedy("decimal", other, "if that is its decimal mark")] if other in value else []
+        return TableError(
+            f"{found}, which is not written like {form.example}", ["write it that way", *mark]
+        )
+    if is_moment(value):
+        return TableError(found, ["convert its dates to numbers", "leave the column out"])
+    return TableError(found, ["fix it", "leave it empty if it is missing", Remedy("na_values", [value])])
+
+
+def _wrong_type(name: str, kind: pa.DataType) -> str:
+    return f"column '{name}' has type {kind}, which is neither a number nor text"
+
+
+# Text
 
 
 def as_text(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """Text values with null where missing; booleans become "true" and "false"."""
-    categorical = pa.types.is_dictionary(column.type)
     column = decoded(column)
     if kind_of(column) == "other" or pa.types.is_duration(column.type):
         raise TableError(_wrong_type(name, column.type))
-    if pa.types.is_floating(column.type) and not categorical:
-        column = _whole_as_integers(column, name)
-    return _blank_to_null(pc.cast(column, pa.string()))
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        with suppress(pa.ArrowInvalid):  # codes that became 1.0 because some were missing
+            column = pc.cast(column, pa.int64())
+    text = pc.cast(column, pa.string())
+    return pc.if_else(pc.is_null(trimmed(text)), pa.scalar(None, pa.string()), text)
 
 
-def meaning_of(text: str) -> object:
-    """What a label says: a whole number of any size, another number, a boolean, a date, or its words."""
-    text = text.strip()
-    if text.lower() in {"true", "false"}:
-        return text.lower()
-    try:
-        return int(text) if re.fullmatch(r"[-+]?[0-9]+", text) else float(text.replace("_", "?"))
-    except ValueError:
-        whole = re.sub(r"(:[0-9]{2})\.0+$", r"\1", text)  # of seconds
-        return re.sub(r"^([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]00:00:00$", r"\1", whole)
+def trimmed(text: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Text without blanks around it, null where nothing is left."""
+    text = pc.utf8_trim_whitespace(text)
+    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -175,38 +186,263 @@ def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    views = pa.types.is_string_view(kind)
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or views)
+    return kind in (pa.string(), pa.large_string(), pa.string_view())
 
 
-def _blank_to_null(text: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+def meaning_of(text: str) -> object:
+    """What a label says: a number, a boolean, a moment or a time of day, or its words.
+
+    Moments with an offset are equal where they are the same instant.
+    """
+    text = text.strip()
+    if text.lower() in {"true", "false"}:
+        return text.lower()
+    if re.fullmatch(r"[-+]?[0-9]+", text):
+        return int(text)
+    moments = (datetime.datetime.fromisoformat, datetime.time.fromisoformat)
+    for meaning in (float, *(moments if text[:1].isdigit() else ())):
+        try:
+            return meaning(text.replace("_", "?"))
+        except ValueError:
+            continue
+    return text
 
 
-def _whole_as_integers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """Codes that became fractions of 1.0 because some were missing, as whole numbers again."""
-    column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
-    try:
-        return pc.cast(column, pa.int64())
-    except pa.ArrowInvalid as error:
+# Columns of text that are not what they should be
+
+
+def refuse_mangled_numbers(first: Mapping[str, int], name: str) -> None:
+    """Refuse a text column that is a column of numbers but for a few values.
+
+    One "?" among the numbers makes the whole column text, and hundreds of "categories" would then
+    be learned in silence. A few whole numbers among words are taken for codes. `first` has the row in
+    which each value appeared first.
+    """
+    numbers = [value for value in first if is_number(value)]
+    words = [value for value in first if not is_number(value)]
+    missing = len(numbers) > len(words) and all(word.strip().lower() in _MEANS_MISSING for word in words)
+    fractions = len(numbers) >= _FEW_NUMBERS and any("." in value or "," in value for value in numbers)
+    many = len(first) > _FEW_CATEGORIES
+    if len(numbers) < _FEW_NUMBERS or 2 * len(numbers) < len(first):
+        return
+    codes = Remedy("categorical", [name], "if they are codes")
+    if not words and many:
         raise TableError(
-            f"column '{name}' is used as text or codes and holds numbers with fractions here; "
-            "store it as text or as whole numbers"
-        ) from error
-
-
-def _not_a_number(name: str, value: str, row: int, form: NumberFormat) -> TableError:
-    found = f"column '{name}' should hold numbers but has '{value}' in data row {row}"
-    if is_number(value):
-        other = "," if form.decimal == "." else "."
-        mark = [Remedy("decimal", other, "if that is its decimal mark")] if other in value else []
-        return TableError(
-            f"{found}, which is not written like {form.example}", ["write it that way", *mark]
+            f"column '{name}' holds numbers as text, the first being '{min(numbers)}'",
+            ["store them as numbers with a decimal point", codes],
         )
-    if is_moment(value):
-        return TableError(found, ["convert its dates to numbers", "leave the column out"])
-    return TableError(found, ["fix it", "leave it empty if it is missing", Remedy("na_values", [value])])
+    if not words or not (missing or fractions or many):
+        return
+    value = min(words, key=lambda word: first[word])
+    raise TableError(
+        f"column '{name}' holds numbers but for some values, the first being '{value}' "
+        f"in data row {first[value]}",
+        ["fix it", Remedy("na_values", [value], "if it means missing"), codes, Remedy("drop", [name])],
+    )
 
 
-def _wrong_type(name: str, kind: pa.DataType) -> str:
-    return f"column '{name}' has type {kind}, which is neither a number nor text"
+def refuse_decorated_numbers(categories: tuple[str, ...], name: str) -> None:
+    """Refuse numbers with a unit that is not understood, which many "categories" would hide."""
+    found = [match for value in categories if (match := _DECORATED.fullmatch(value.strip()))]
+    suffixes = {match["after"] for match in found}
+    few_suffixes = len(suffixes) <= _FEW_NUMBERS
+    if len(categories) > _FEW_CATEGORIES and 2 * len(found) > len(categories) and few_suffixes:
+        raise TableError(
+            f"column '{name}' has numbers with something around them, such as '{found[0][0]}'",
+            [
+                "write the numbers alone and in one unit",
+                Remedy("categorical", [name], "if they are codes"),
+            ],
+        )
+
+
+def too_large(name: str, value: object, row: int) -> TableError:
+    """The error about a whole number that float64 can't hold."""
+    return TableError(
+        f"column '{name}' has {value} in data row {row}, too large for a number with all its digits, "
+        "like an identifier",
+        [Remedy("drop", [name]), Remedy("categorical", [name]), Remedy("id_column", name)],
+    )
+
+
+def not_dates(name: str, value: str, row: int) -> TableError:
+    """The error about a column of dates in which one value is none, or not clearly one."""
+    return TableError(
+        f"dates or times in '{name}' that are not understood, the first being '{value}' in data row "
+        f"{row}",
+        [
+            "write them like 2024-12-31 or 2024-12-31 23:59",
+            Remedy("drop", [name]),
+            Remedy("categorical", [name], "if they are codes"),
+        ],
+    )
+
+
+# Dates and times
+
+
+def order_in(dayfirst: bool | None) -> str:
+    """The order of day and month that an option says."""
+    return UNSETTLED if dayfirst is None else "dmy" if dayfirst else "mdy"
+
+
+def is_moment(value: str) -> bool:
+    """Whether a text is a date or a time in one of the usual ways of writing them."""
+    value = value.strip()
+    return bool(value and _DATE_LIKE.fullmatch(value))
+
+
+def tell_apart(values: Iterable[str]) -> tuple[int, int]:
+    """How many of the first texts are dates or times, and how many are not."""
+    found = [is_moment(value) for value in islice(values, _LOOKED_AT)]
+    return sum(found), len(found) - sum(found)
+
+
+def times_in(
+    column: pa.ChunkedArray, name: str, order: str, zone: str = "", start: int = 0
+) -> np.ndarray:
+    """Dates or times as seconds, NaN where missing; text is read in this order of day and month.
+
+    They are instants by the clocks of `zone`, or local times where it is "".
+
+    Raises
+    ------
+    TableError
+        Naming the column, and for text the first value that is none and its row.
+    """
+    column = decoded(column)
+    kind = kind_of(column)
+    if kind == "empty":
+        return np.full(len(column), np.nan)
+    if kind == "text":
+        text = trimmed(column)
+        seconds, found, odd = text_seconds(text, order, zone)
+        if odd is not None:
+            raise TableError(
+                f"column '{name}' should hold dates or times but has '{text[odd].as_py()}' in data row "
+                f"{start + odd + 1}; write it like {_EXAMPLES.get(order, '2024-12-31')}, or leave it "
+                "empty if it is missing"
+            )
+    elif kind != "date":
+        raise TableError(f"column '{name}' should hold dates or times and has type {column.type}")
+    elif pa.types.is_time(column.type) != (order == "time"):
+        one, other = ("times of day", "dates") if order == "time" else ("dates", "times of day")
+        raise TableError(f"column '{name}' should hold {one} and holds {other}; convert it")
+    else:
+        seconds, found = typed_seconds(column, zone), zone_of(column)
+    if bool(zone) != bool(found):
+        was, now = (f"times of the zone {it}" if it else "times without a zone" for it in (zone, found))
+        raise TableError(f"column '{name}' had {was} in training and has {now} here; convert it")
+    return seconds
+
+
+def zone_of(column: pa.ChunkedArray) -> str:
+    """The time zone of a column of dates or timestamps, "" for none."""
+    return (column.type.tz if pa.types.is_timestamp(column.type) else None) or ""
+
+
+def typed_seconds(column: pa.ChunkedArray, zone: str = "") -> np.ndarray:
+    """Dates, timestamps or times of day as seconds, NaN where null; by the clocks of the zone."""
+    kind = column.type
+    if zone and zone_of(column):
+        column = pc.local_timestamp(pc.cast(column, pa.timestamp("us", zone), safe=False))
+    whole = pa.time64("us") if pa.types.is_time(kind) else pa.timestamp("us")
+    return _counted(pc.cast(column, whole, safe=False)) / 1e6
+
+
+def text_seconds(
+    text: pa.ChunkedArray, order: str, zone: str = "UTC"
+) -> tuple[np.ndarray, str, int | None]:
+    """Seconds of every value, NaN where it is null, by the clocks of `zone` where values have an offset.
+
+    Then "UTC" if they have, else "", and the position of the first value that is no date, or that has
+    an offset where those before have none.
+    """
+    moments, odd = _moments(text, order)
+    if odd is not None:
+        return np.full(len(text), np.nan), "", odd
+    return typed_seconds(moments, zone), zone_of(moments), None
+
+
+def phases(seconds: np.ndarray, cycle: str) -> np.ndarray:
+    """How far each moment is in its year, week or day, from 0 to 1; weeks begin on Mondays."""
+    if cycle == "day":
+        return np.asarray(np.mod(seconds, _DAY_SECONDS) / _DAY_SECONDS)
+    if cycle == "week":
+        return np.asarray(np.mod(seconds / _DAY_SECONDS + 3.0, 7.0) / 7.0)
+    moment = np.floor(seconds).astype("int64").astype("datetime64[s]")
+    year = moment.astype("datetime64[Y]")
+    begin, end = year.astype("datetime64[s]"), (year + 1).astype("datetime64[s]")
+    return np.asarray((moment - begin).astype(np.float64) / (end - begin).astype(np.float64))
+
+
+def _counted(moments: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """The integers that moments are stored as, NaN where null."""
+    counted = pc.cast(pc.cast(moments, pa.int64()), pa.float64(), safe=False)
+    return np.asarray(counted.to_numpy(zero_copy_only=False))
+
+
+def _moments(text: pa.ChunkedArray, order: str) -> tuple[pa.ChunkedArray, int | None]:
+    """Texts as timestamps or times of day, or the position of the first that is none."""
+    for zone in (None, "UTC") if order != "time" else ():
+        try:  # years first: many times faster
+            return pc.cast(text, pa.timestamp("us", zone)), None
+        except pa.ArrowInvalid:
+            continue
+    encoded = pc.dictionary_encode(text.combine_chunks())  # different values in the order of the rows
+    for part in (encoded.dictionary[:_LOOKED_AT], encoded.dictionary):  # a few values mostly settle it
+        moments, zoned = _parsed(part, order)
+        odd = np.flatnonzero(np.asarray(moments.is_null()) | (zoned != zoned[:1]))
+        if len(odd):
+            return text, pc.index(encoded.indices, int(odd[0])).as_py()
+    kind = pa.timestamp("us", "UTC" if zoned[:1].any() else None)
+    kind = pa.time64("us") if order == "time" else kind
+    return pa.chunked_array([moments.cast(kind).take(encoded.indices)]), None
+
+
+def _parsed(text: pa.Array, order: str) -> tuple[pa.Array, np.ndarray]:
+    """Microseconds of texts, null where they are no such thing, and which have an offset from UTC."""
+    parts = pc.extract_regex(pc.utf8_trim_whitespace(text), pattern=_MOMENT)
+
+    def number(name: str, digits: int = 1) -> np.ndarray:
+        plain = pc.utf8_rpad(parts.field(name), digits, "0")
+        return pc.cast(plain.fill_null("nan"), pa.float64()).to_numpy(zero_copy_only=False)
+
+    def has(name: str, pattern: str = ".") -> np.ndarray:
+        return np.asarray(pc.match_substring_regex(parts.field(name).fill_null(""), pattern))
+
+    hour, minute, second, halved = number("hour"), number("minute"), number("second"), has("half")
+    wrong = halved & ((hour < 1) | (hour > 12))
+    hour = np.where(halved, hour % 12 + 12.0 * has("half", "[pP]"), hour)
+    seconds = 3600.0 * hour + 60.0 * minute + second
+    wrong |= (minute > 59) | (second > 60) | (seconds > _DAY_SECONDS)
+    date, zoned = parts.field("date").fill_null(""), has("zone")
+    if order == "time":
+        wrong |= ~has("hour") | np.asarray(pc.not_equal(date, ""))
+        zoned = np.zeros(len(text), dtype=bool)
+    else:
+        ahead = 3600.0 * number("ahead") + 60.0 * number("minutes")
+        seconds += _days(date, order) - np.where(has("sign", "-"), -ahead, ahead)
+    none = wrong | np.isnan(seconds)
+    whole, fraction = (np.where(none, 0.0, part) for part in (seconds, number("fraction", 6)))
+    return pa.array(whole.astype(np.int64) * 10**6 + fraction.astype(np.int64), mask=none), zoned
+
+
+def _days(text: pa.Array, order: str) -> np.ndarray:
+    """The beginnings of days as seconds, NaN where a text is no date with a year of four digits."""
+    dashes = pc.replace_substring_regex(text, "[ ,./-]+", "-")
+    four = np.asarray(pc.match_substring_regex(dashes, "(^|-)[0-9]{4}(-|$)"))
+    late = np.asarray(pc.match_substring_regex(dashes, "(^|-)(29|30|31)(-|$)"))
+
+    def parsed(form: str) -> np.ndarray:
+        moments = pc.strptime(dashes, format=form, unit="s", error_is_null=True)
+        rolled = np.asarray(pc.less_equal(pc.day(moments), 3).fill_null(False)) & late  # February 30th
+        return np.where(four & ~rolled, _counted(moments), np.nan)
+
+    either = [parsed(_BY_ORDER[one]) for one in ([order] if order in _BY_ORDER else _BY_ORDER)]
+    differ = ~np.isnan(either[0]) & ~np.isnan(either[-1]) & (either[0] != either[-1])
+    days = np.where(np.isnan(either[0]), either[-1], either[0])
+    for form in _CLEAR:
+        if np.isnan(days).any():
+            days = np.where(np.isnan(days), parsed(form), days)
+    return np.where(differ, np.nan, days)

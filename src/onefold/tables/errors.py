@@ -109,7 +109,7 @@ def counts(missing: Iterable[tuple[str, int]], n_rows: int) -> str:
 def did_you_mean(name: str, choices: Sequence[str]) -> str:
     """The end of a "no such column" sentence: the nearest names, or all of them."""
     lowered = {choice.lower(): choice for choice in choices}
-    near = difflib.get_close_matches(name.lower(), list(lowered), n=3, cutoff=0.6)
+    near = difflib.get_close_matches(str(name).lower(), list(lowered), n=3, cutoff=0.6)
     if near:
         return "did you mean " + " or ".join(f"'{lowered[match]}'" for match in near) + "?"
     return f"the columns are {listing(choices)}"

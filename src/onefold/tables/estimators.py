@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
-from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from onefold import saving
 from onefold.approximations import Approximation
+from onefold.calibration import check_calibration
+from onefold.calibration.intervals import METHODS
 from onefold.estimators import LSSVCCV, LSSVRCV
+from onefold.estimators.base import with_groups_of
+from onefold.estimators.validation import check_budget
+from onefold.facts.criteria import check_criterion
 from onefold.search.loop import Callback
-from onefold.tables.errors import TableError
-from onefold.tables.model import TableModel
-from onefold.tables.preparation import Missing
+from onefold.tables.errors import Remedy, TableError
+from onefold.tables.findings import findings, suspicious_columns
+from onefold.tables.kinds import Missing, Surprises
 from onefold.tables.reading import Reading
-from onefold.tables.target import TargetKind
+from onefold.tables.rows import TableRows, TableSource, as_array, is_frame
+from onefold.tables.source import opened
+from onefold.tables.target import TargetKind, as_target, read_target
+from onefold.tables.text import frame_without_missing
+from onefold.tables.training import (
+    Search,
+    Training,
+    check_kernels,
+    prepared_again,
+    rows_in_memory,
+    search_of,
+    training_of,
+)
 from onefold.typing import (
     ArrayLike,
     ClassWeight,
@@ -27,6 +51,381 @@ from onefold.typing import (
     MaybeArray,
     RandomState,
 )
+
+_BLOCK_NUMBERS = 1 << 22  # of a block that is predicted, if its rows are neither few nor many
+_FEWEST_ROWS, _MOST_ROWS = 256, 1 << 16
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "missing": ("impute", "error"),
+    "drop_missing_target": (True, False),
+    "target_transform": (None, "log"),
+    "intervals": (None, *METHODS),
+    "metric": (None, "none", "diagonal", "full", "auto"),
+    "blend": (True, False, "auto"),
+    "simple": (True, False),
+}  # for parameters, some of which one of the two estimators lacks
+
+
+def _inside(name: str) -> Callable[[Any], bool]:
+    """Whether the estimator inside has a method."""
+    return lambda model: hasattr(getattr(model, "estimator_", None) or model.inner_estimator(), name)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class TableModel(BaseEstimator):
+    """A self-tuning estimator together with the preparation of its tables; its fields are parameters."""
+
+    task: ClassVar[TargetKind]
+    _inner: ClassVar[Any]
+
+    reading: Reading | None = None
+    missing: Missing = "impute"
+    categorical: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    min_frequency: float | None = None
+    drop_missing_target: bool = False
+    id_column: str | None = None
+    cv: CrossValidation = 5
+    ordered: bool = False
+    gap: int = 0
+    criterion: CriterionLike = None
+    simple: bool = False
+    kernel: Any = "auto"
+    metric: str | None = "auto"
+    blend: bool | Literal["auto"] = "auto"
+    gammas: MaybeArray = None
+    alphas: MaybeArray = None
+    search: Any = "grid"
+    check: bool = False
+    approximation: str | Approximation = "auto"
+    time_budget: float | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    device: Any = None
+    random_state: RandomState = 0
+    n_jobs: int | None = None
+    verbose: int = 0
+    callback: Callback | None = None
+
+    def get_metadata_routing(self) -> Any:
+        """The requests of this estimator, as meta-estimators of scikit-learn ask for them."""
+        return with_groups_of(self.cv, super().get_metadata_routing())
+
+    def inner_estimator(self, search: Search | None = None, **options: Any) -> Any:
+        """The estimator for the prepared matrix, not fitted; `options` go before the parameters here."""
+        search = search_of(self) if search is None else search
+        known = inspect.signature(self._inner).parameters
+        given = {name: getattr(self, name) for name in known if hasattr(self, name)}
+        if self.criterion is None and given.get("class_weight") == "balanced":
+            given["criterion"] = "balanced_accuracy"  # classes that weigh the same also count the same
+        found = {"kernel": search.kernel, "metric": search.metric, "blend": search.blend}
+        return self._inner(**given | found | options)
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
+    ) -> Self:
+        """Learn the preparation of a table, choose a model and fit it.
+
+        Parameters
+        ----------
+        X : pandas, polars or pyarrow table, array, path or open table
+            A table on disk that is larger than memory stays there.
+        y : array or column (n,), or the name of a column of X
+        sample_weight, groups : array (n,), or the name of a column of X, optional
+            How much rows count; which rows stay in the same fold.
+        """
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        with training_of(self, X, y, sample_weight, groups) as training:
+            self.fit_prepared(training)
+        if _is_array(X):
+            self.n_features_in_ = int(as_array(X).shape[1])
+            del self.feature_names_in_
+        return self
+
+    def fit_prepared(self, training: Training) -> Self:
+        """The second half of `fit`: choose a model, fit it and say what was found."""
+        inner = self.inner_estimator(training.search, cv=training.cv)
+        suspicious = suspicious_columns(training, self.task == "classification")
+        begin = time.perf_counter()
+        y = self.fitted_target(training.y)
+        spans = (span for _, span in training.preparation.spans())
+        inner._feature_groups = [
+            np.arange(part.start, part.stop) for part in spans if part.start < part.stop
+        ]
+        inner.fit(training.X, y, sample_weight=training.sample_weight, groups=training.groups)
+        del inner._feature_groups
+        seconds = time.perf_counter() - begin
+        if training.cv_words == "folds as given":
+            inner.set_params(cv=self.cv)
+        inner.set_params(callback=None, checkpoint=None)  # they have done their work
+        self.estimator_, self.preparation_, self.reading_ = inner, training.preparation, training.reading
+        self.feature_names_in_ = np.asarray(training.columns, dtype=object)
+        self.n_features_in_ = len(training.columns)
+        if hasattr(inner, "classes_"):
+            self.classes_ = inner.classes_
+        self.target_: str | None = None if training.target is None else training.target.name
+        self.id_column_: str | None = self.id_column
+        self.notes_: list[str] = list(training.notes)
+        self.report_: dict[str, Any] = findings(self, training, suspicious, seconds)
+        return self
+
+    def as_step(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
+    ) -> tuple[Any, Any, Any, dict[str, Any]]:
+        """The estimator inside, the matrix, targets, and weights and groups that it would be fitted to.
+
+        What :func:`onefold.trust` and :func:`onefold.plan` look at. The preparation is the fitted one,
+        or learned from these rows; nothing is kept.
+        """
+        self.check_settings()
+        if hasattr(self, "estimator_"):
+            matrix, y, weight, groups = prepared_again(self, X, y, sample_weight, groups)
+            given = {"sample_weight": weight, "groups": groups}
+            return self.estimator_, matrix, self.fitted_target(y), given
+        with training_of(self, X, y, sample_weight, groups) as training:
+            inner = self.inner_estimator(training.search, cv=training.cv)
+            given = {"sample_weight": training.sample_weight, "groups": training.groups}
+            matrix = np.array(training.X) if training.on_disk else training.X
+            return inner, matrix, self.fitted_target(training.y), given
+
+    def fitted_target(self, y: Any) -> Any:
+        """A target as the estimator inside fits it."""
+        return np.log(y) if y is not None and self._logarithmic else y
+
+    def in_target_units(self, values: Any) -> Any:
+        """What the estimator inside predicts, in the units of the target."""
+        return np.exp(values) if self._logarithmic else values
+
+    def on_matrix(self, method: str, matrix: Any, **options: Any) -> np.ndarray:
+        """A method of the estimator inside, on rows of :meth:`matrix`, in the units of the target."""
+        values = np.asarray(getattr(self.estimator_, method)(matrix, **options))
+        return np.asarray(self.in_target_units(values))
+
+    @property
+    def _logarithmic(self) -> bool:
+        return getattr(self, "target_transform", None) == "log"
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Predict every row of a table, an array, a path or an open table."""
+        return self._predicted("predict", X)
+
+    @available_if(_inside("decision_function"))
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """Decision values, as the estimator inside gives them."""
+        return self._predicted("decision_function", X)
+
+    @available_if(_inside("predict_proba"))
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """The probability of every class, in the order of ``classes_``."""
+        return self._predicted("predict_proba", X)
+
+    @available_if(_inside("predict_log_proba"))
+    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
+        """Logarithms of the probabilities."""
+        return self._predicted("predict_log_proba", X)
+
+    @available_if(_inside("predict_interval"))
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+        """Lower and upper bounds that hold the target with this probability: (rows, 2), or a frame."""
+        values = self._predicted("predict_interval", X, coverage=coverage)
+        return _as_frame_like(X, values, ("lower", "upper"))
+
+    @available_if(_inside("predict_quantiles"))
+    def predict_quantiles(self, X: Any, quantiles: Any) -> Any:
+        """Quantiles of the target: (rows, quantiles), or a frame."""
+        values = self._predicted("predict_quantiles", X, quantiles=quantiles)
+        return _as_frame_like(X, values, [str(one) for one in np.atleast_1d(quantiles)])
+
+    def known_target(self, X: Any, y: Any) -> Any:
+        """The target of further rows: an array, or the column of X with this name."""
+        check_is_fitted(self, "estimator_")
+        if isinstance(y, str):
+            rows = rows_in_memory(X, self.reading_)
+            return read_target(rows, y, self.task, getattr(self, "classes_", None))
+        return None if y is None else as_target(y)
+
+    def report(self, path: Any = None, X: Any = None, y: Any = None, **options: Any) -> Any:
+        """A report on the fit, written to `path` as one HTML page; see :func:`onefold.write_report`.
+
+        X and y, or the name of y's column in X, are the rows that it was fitted on.
+        """
+        check_is_fitted(self, "estimator_")
+        from onefold.report import write_report
+
+        return write_report(self, path, X, y, **options)
+
+    def to_onnx(
+        self, *, dtype: str = "float64", target_opset: int | None = None, decision: bool = False
+    ) -> Any:
+        """Preparation and estimator as an ``onnx.ModelProto`` with one input (rows, 1) per column.
+
+        Numbers are of this type, NaN where missing; all else is text, "" where missing (docs/export.md).
+        Dates are refused. float64, as columns come as they are and float32 has seven digits.
+        """
+        from onefold.export import to_onnx
+
+        return to_onnx(self, dtype=dtype, target_opset=target_opset, decision=decision)
+
+    def matrix(self, X: Any) -> Any:
+        """The rows of a table as the matrix that the estimator inside sees."""
+        return _joined([matrix for _, matrix in self.matrix_blocks(X, 1 << 62)])
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The names of the columns of that matrix."""
+        check_is_fitted(self, "estimator_")
+        return np.asarray(self.preparation_.feature_names, dtype=object)
+
+    @property
+    def best_score_(self) -> float:
+        """The score of the model that is kept: of the blend, or of the best candidate."""
+        check_is_fitted(self, "estimator_")
+        blended = getattr(self.estimator_, "blend_score_", None)
+        return float(self.estimator_.best_score_ if blended is None else blended)
+
+    @property
+    def best_params_(self) -> dict[str, Any]:
+        """What was chosen, as the estimator inside has it."""
+        check_is_fitted(self, "estimator_")
+        return dict(self.estimator_.best_params_)
+
+    @property
+    def cv_results_(self) -> dict[str, Any]:
+        """Every candidate with its scores, as the estimator inside has it."""
+        check_is_fitted(self, "estimator_")
+        return dict(self.estimator_.cv_results_)
+
+    @property
+    def importances_(self) -> dict[str, float]:
+        """Permutation importance of every table column, in shares of all, the greatest first."""
+        check_is_fitted(self, "estimator_")
+        features = getattr(self.estimator_, "feature_importances_", None)
+        found = self.preparation_.shares(features)
+        if found is None:
+            raise AttributeError("importances come with a learned metric; fit with metric='auto'")
+        return found
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """The same in the order of the columns, 0 for those that were left out."""
+        shares = self.importances_
+        names = self._column_names()
+        return np.array([shares.get(name, 0.0) for name in names])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write estimator and preparation to one file, which :func:`onefold.load` reads."""
+        check_is_fitted(self, "estimator_")
+        saving.save(self, path)
+
+    def matrix_blocks(
+        self, table: Any, batch_rows: int | None = None, extra: tuple[str, ...] = ()
+    ) -> Iterator[tuple[TableRows, Any]]:
+        """Blocks of rows, each with its matrix, in the order of the table.
+
+        Holds no more than `batch_rows` rows in memory where the table can be read in blocks, by default
+        about four million numbers. `extra` columns are read besides those that the model needs. One
+        warning at the end tells what training had not seen.
+        """
+        check_is_fitted(self, "estimator_")
+        surprises = Surprises()
+        for rows in self._blocks(table, batch_rows, extra):
+            yield rows, self.preparation_.transform(rows, surprises)
+        surprises.warn()
+
+    def _blocks(self, table: Any, rows: int | None, extra: tuple[str, ...]) -> Iterator[TableRows]:
+        """Blocks of at most `rows` rows with the columns that are needed, and `extra` ones.
+
+        Tables are read as the model's own was, and the same texts mean a missing value.
+        """
+        width = max(len(self.preparation_.feature_names), 1)
+        size = rows or min(max(_BLOCK_NUMBERS // width, _FEWEST_ROWS), _MOST_ROWS)
+        wanted = tuple(dict.fromkeys(self.preparation_.columns + extra))
+        source = self._opened(table)
+        for name in extra:
+            source.require(name)
+        if isinstance(source, TableRows) or not source.absent_is_zero:
+            self.preparation_.check_columns(source.names)
+        if isinstance(source, TableRows):
+            blocks = source.select(wanted).slices(size)
+        else:
+            blocks = source.batches(size, wanted)
+        yield from map(frame_without_missing, blocks)
+
+    def _opened(self, table: Any) -> TableSource | TableRows:
+        """A table, its columns by their names; a model that learned from an array knows places."""
+        names = self._column_names()
+        if _is_array(table) and (width := as_array(table).shape[1]) != self.n_features_in_:
+            raise ValueError(
+                f"X has {width} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input; pass a table with named columns, or such rows."
+            )
+        source = opened(table, self.reading_, names)
+        known = hasattr(self, "feature_names_in_") or set(names) <= set(source.names)
+        if isinstance(source, TableSource) or known or len(source.names) != len(names):
+            return source
+        warnings.warn(
+            f"X has column names, but {type(self).__name__} was fitted on an array: its columns are "
+            "taken in their order",
+            UserWarning,
+            stacklevel=2,
+        )
+        return replace(source, columns=source.columns.rename_columns(names))
+
+    def _column_names(self) -> list[str]:
+        """The columns of the table that the model was fitted on."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None:
+            return [str(name) for name in names]
+        return [f"x{j}" for j in range(self.n_features_in_)]
+
+    def _predicted(self, method: str, X: Any, **options: Any) -> np.ndarray:
+        """A method of the estimator inside on the rows of a table, block by block."""
+        blocks = (matrix for _, matrix in self.matrix_blocks(X))
+        return _joined([self.on_matrix(method, matrix, **options) for matrix in blocks])
+
+    def check_settings(self) -> None:
+        """Raise where parameters make no sense, whatever the table."""
+        for name in ("drop", "categorical"):
+            if isinstance(getattr(self, name), str):
+                raise ValueError(f"{name} is a list of columns; use {name}=[{getattr(self, name)!r}]")
+        if self.reading is not None and not isinstance(self.reading, Reading):
+            raise ValueError(f"reading must be an onefold.tables.Reading; got {self.reading!r}")
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name, None)
+            if not any(value is one or (isinstance(one, str) and value == one) for one in choices):
+                words = " or ".join(map(repr, choices))
+                raise ValueError(f"{name} must be {words}; got {value!r}")
+        least = self.min_frequency
+        whole = isinstance(least, int | np.integer) and not isinstance(least, bool) and least >= 1
+        if least is not None and not whole and not (isinstance(least, float) and 0.0 < least < 1.0):
+            raise ValueError(
+                "min_frequency must be a number of rows, at least 1, or a share of them between 0 and "
+                f"1; got {least!r}"
+            )
+        if (isinstance(self.cv, int | np.integer) and self.cv < 2) or (
+            isinstance(self.cv, str) and self.cv != "loo"
+        ):
+            raise ValueError(f"cv must be a number of folds, at least 2, or 'loo'; got {self.cv!r}")
+        if self.gap and not self.ordered:
+            raise TableError("a gap needs ordered rows", [Remedy("ordered", True)])
+        if getattr(self, "calibration", None) is not None:
+            check_calibration(self.calibration)
+        check_kernels(self)
+        check_budget(self.time_budget)
+
+    def check_criterion(self, target: str = "y", values: Any = (0, 1)) -> None:
+        """Raise where a criterion is unknown or not for this task, or for such values of the target."""
+        given: Any = self.criterion
+        for one in given if isinstance(given, list | tuple) else [given]:
+            if isinstance(one, str):
+                check_criterion(one, self.task, target, np.asarray(values), self.approximation)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "impute"
+        tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimator_")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -78,7 +477,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         ``report_["search"]["note"]`` says so.
     gammas, alphas, search, check
         As in :class:`LSSVCCV`; `gammas` are relative to the mean distance of the rows unless `simple`.
-    calibration : str or None, default="temperature"
+    calibration : str or None, default="log_odds"
         How decision values become probabilities, as in :class:`LSSVCCV`.
     random_state : int, RandomState or None, default=0
         Of the folds and of what else is random.
@@ -94,7 +493,8 @@ class TableClassifier(ClassifierMixin, TableModel):
     feature_names_in_ : array of str
         The columns of the table; not there for arrays.
     feature_importances_, importances_
-        The share of every column in what moves the prediction, as an array and by name.
+        Permutation importance on held-out rows, of all features of a column together, as an array and by
+        name; shares of the sum.
     notes_ : list of str
         What was filled in, left out or assumed.
     report_ : dict
@@ -119,7 +519,7 @@ class TableClassifier(ClassifierMixin, TableModel):
     _inner: ClassVar[Any] = LSSVCCV
 
     class_weight: ClassWeight = None
-    calibration: str | None = "temperature"
+    calibration: str | None = "log_odds"
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """Accuracy on the rows of a table; y may be the name of a column of X."""
@@ -180,3 +580,23 @@ def load_table_model(path: str | Path) -> TableModel:
             "onefold.load"
         )
     return model
+
+
+def _is_array(table: Any) -> bool:
+    return not isinstance(table, str | Path | TableSource) and not is_frame(table)
+
+
+def _joined(blocks: list[np.ndarray]) -> np.ndarray:
+    if not blocks:
+        raise TableError("the table has no rows")
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+
+
+def _as_frame_like(table: Any, values: np.ndarray, columns: Sequence[str]) -> Any:
+    """Predictions as a frame of the library that the table is of; an array for other tables."""
+    library = type(table).__module__.partition(".")[0]
+    if values.ndim != 2 or library not in ("pandas", "polars"):
+        return values
+    frame: Any = import_module(library).DataFrame
+    named = {name: values[:, j] for j, name in enumerate(columns)}
+    return frame(named, index=table.index) if library == "pandas" else frame(named)

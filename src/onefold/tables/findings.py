@@ -1,21 +1,98 @@
-"""What a fit found, as plain values: the source of ``report_``, the text, the JSON and ``inspect``."""
+"""Notes on the columns of a table, and what a fit to it found, as plain values for ``report_``.
+
+Terminal, JSON and ``inspect`` read them there.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from onefold.facts.criteria import criterion_of
-from onefold.facts.data import FEWEST_ROWS, MOST_VALUES, UNEXPLAINED, left_by_groups, left_by_numbers
+from onefold.facts.data import MOST_VALUES, UNEXPLAINED, Column, equal_columns, explained_alone
 from onefold.facts.scores import flat_scores, heldout_predictions, score_notes, scores_of
 from onefold.search.ledger import edges
+from onefold.tables.columns import is_moment
 from onefold.tables.errors import listing
-from onefold.tables.training import Training
+from onefold.tables.kinds import Preparation
+from onefold.tables.reading import is_number
+from onefold.tables.rows import TableRows
+
+if TYPE_CHECKING:
+    from onefold.tables.training import Training
 
 _MOST_COLUMNS = 50  # whose importance is kept
 _NAMED = 6  # candidates that were not tried are named, if they are no more
+_ID_NAME = re.compile(r"(?i:(.*[\s_.-])?(id|uuid|guid|key|index|row|rownum|rowid|nr|no))|.*[a-z](Id|ID)")
+_FEWEST = 20  # rows before different numbers in all of them mean anything
+
+
+def column_notes(
+    rows: TableRows, features: Collection[str], others: Collection[str], left_out: Collection[str]
+) -> tuple[str, ...]:
+    """What to tell about the columns of a table: `features`, `others` in use, and those `left_out`."""
+    notes = [rows.notes[name] for name in (*features, *others) if name in rows.notes]
+    if left_out:
+        notes.append(f"left out, as row numbers or empty columns without a name: {listing(left_out)}")
+    for name in features:
+        why = _identifies(rows, name)
+        if why is not None:
+            notes.append(
+                f"column '{name}' {why}, like an identifier or a row number; drop it, unless it means "
+                "something"
+            )
+    return tuple(notes)
+
+
+def columns_of(preparation: Preparation, matrix: Any) -> list[Column]:
+    """The columns of a table as its matrix has them; of many rows, some at equal distances."""
+    rows = np.asarray(matrix[:: max(1, matrix.size // MOST_VALUES)], dtype=np.float64)
+    found = []
+    for part, (name, place) in zip(preparation.parts, preparation.spans()):
+        values = rows[:, place]
+        if part.indicators:
+            found.append(Column(name, values.argmax(axis=1), part.names))
+        else:  # of a moment, the elapsed time; where all values are equal, whether there is one
+            found.append(Column(name, values[:, 0]))
+    return found
+
+
+def copies_note(columns: Sequence[Column]) -> str | None:
+    """A note on columns that say the same as one before them."""
+    groups = equal_columns(columns) if len(columns[0].values) >= _FEWEST else []
+    copies = [f"'{name}' of '{first}'" for first, *others in groups for name in others]
+    if not copies:
+        return None
+    more = f" and {len(copies) - 8} more" if len(copies) > 8 else ""
+    told = ", ".join(copies[:8])
+    return f"copies of columns, which share one importance: {told}{more}; drop them"
+
+
+def _identifies(rows: TableRows, name: str) -> str | None:
+    column = rows.columns.column(name)
+    text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    known = text or pa.types.is_integer(column.type)
+    if not known or len(column) < _FEWEST or column.null_count:
+        return None
+    distinct = pc.count_distinct(column).as_py()
+    if text:  # words, or numbers in a block of a table of text
+        whole = pc.all(pc.match_substring_regex(column, r"^\s*[0-9]+\s*$")).as_py()
+    else:
+        whole = pc.min(column).as_py() >= 0
+    if distinct == len(column):
+        if whole:
+            return "has a different whole number in every row"
+        if text and not is_number(column[0].as_py()) and not is_moment(column[0].as_py()):
+            return "has a different text in every row"
+    if whole and _ID_NAME.fullmatch(name) and 2 * distinct > len(column):
+        return "has many different whole numbers"
+    return None
 
 
 def findings(model: Any, training: Training, suspicious: list[str], seconds: float) -> dict[str, Any]:
@@ -109,27 +186,12 @@ def edge_note(estimator: Any) -> str | None:
     return f"the best {' and '.join(at_edge)} {last} tried; wider {wider} may find better"
 
 
-def suspicious_columns(training: Training, numbers: bool) -> list[str]:
-    """Names of the columns that alone explain 98 % of what a constant prediction leaves open.
-
-    A table with a single column has no rivals to compare it with: nothing is suspected there.
-    """
-    X, preparation = training.X, training.preparation
-    step = max(1, X.shape[0] * X.shape[1] // MOST_VALUES)
-    y = training.y[::step]
-    if len(preparation.columns) < 2 or len(y) < FEWEST_ROWS or y.ndim > 1:
-        return []
-    codes = y if numbers else np.unique(y, return_inverse=True)[1]
-    found, rows = [], X[::step]
-    for part, (name, features) in zip(preparation.parts, preparation.spans()):
-        values = np.asarray(rows[:, features], dtype=np.float64)
-        if part.indicators:
-            left = left_by_groups(values.argmax(axis=1), codes, numbers)
-        else:  # of a moment, the elapsed time; where all values are equal, whether there is one
-            left = left_by_numbers(values[:, 0], codes, numbers)
-        if left < UNEXPLAINED:
-            found.append(name)
-    return found
+def suspicious_columns(training: Training, classifier: bool) -> list[str]:
+    """Names of the columns that alone explain 98 % of what a constant prediction leaves open."""
+    columns = columns_of(training.preparation, training.X)
+    y = training.y[:: max(1, training.X.size // MOST_VALUES)]
+    alone = explained_alone(columns, y, classifier)
+    return [one.name for one in columns if alone.get(one.name, 0.0) > 1.0 - UNEXPLAINED]
 
 
 def leak_note(names: list[str], target: str) -> str:

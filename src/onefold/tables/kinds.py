@@ -1,4 +1,4 @@
-r"""One class per kind of column: the features that it becomes, and how they are learned from blocks.
+r"""One class per kind of column, with the features that it becomes; all of them are a preparation.
 
 ================  ============================================================================
 `NumberColumn`    one feature, standardised; the median stands for a missing value
@@ -9,59 +9,47 @@ r"""One class per kind of column: the features that it becomes, and how they are
 ================  ============================================================================
 
 Where training rows lacked values, one more feature, ``COL is missing``, says where. A fitted column is
-its fields, which its constructor checks, so that it is stored with the model as it is. Learners add up
-counts, moments and medians: a table in memory, one block, and a table on disk, many, learn the same, to
-rounding. Medians are exact for one block and for up to 16384 values; of more in several blocks their
-rank is right to 0.1 %.
+its fields, plain values that its constructor checks, so that it is stored with the model as it is and
+prediction repeats it exactly.
 
-A new kind is a class in `KINDS` with a learner in `_LEARNERS`; ``export/columns.py`` has the nodes of
-those that ONNX can express.
+A new kind is a class in `KINDS` with a learner in ``learning.py``; ``export/columns.py`` has the nodes
+of those that ONNX can express.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections import Counter
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
 from zoneinfo import available_timezones
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onefold.tables.columns import as_text, inexact_as_number, kind_of, meaning_of, times_in, trimmed
-from onefold.tables.dates import (
+from onefold.tables.columns import (
     ORDERS,
     UNSETTLED,
-    is_moment,
+    as_text,
+    kind_of,
+    meaning_of,
     order_in,
     phases,
-    tell_apart,
-    text_seconds,
-    typed_seconds,
-    zone_of,
+    times_in,
 )
-from onefold.tables.errors import Remedy, TableError, listing
-from onefold.tables.reading import MISSING_WORDS
+from onefold.tables.errors import Remedy, TableError, counts, did_you_mean, listing
 from onefold.tables.rows import TableRows
-from onefold.tables.statistics import ColumnMoments, MedianSketch
-from onefold.tables.text import (
-    MANY_CATEGORIES,
-    MOST_CATEGORIES,
-    not_dates,
-    refuse_decorated_numbers,
-    refuse_mangled_numbers,
-    too_large,
-)
+
+Missing = Literal["error", "impute"]
 
 HALF = float(np.sqrt(0.5))
-_DAY = 86_400.0
-_PERIODS = {"year": 365.0 * _DAY, "week": 7.0 * _DAY, "day": _DAY}
-_LEAST_VARIANCE = 1e-3  # of a phase on the circle, for its cycle to be one
+DAY = 86_400.0
+PERIODS = {"year": 365.0 * DAY, "week": 7.0 * DAY, "day": DAY}
 _EARLIEST = -2e9  # seconds; about 1906
 _OFFSET = re.compile(r"[+-][0-9]{2}:[0-9]{2}")
-_MOST_COUNTED = 1_000_000  # different texts, where rare ones are taken together
 _PAIRS = (
     *(("true", "false"), ("t", "f"), ("yes", "no"), ("y", "n"), ("on", "off"), ("1", "0")),
     *(("ja", "nein"), ("j", "n"), ("wahr", "falsch"), ("oui", "non"), ("vrai", "faux"), ("si", "no")),
@@ -131,7 +119,8 @@ class Column:
 
     def facts(self) -> dict[str, Any]:
         """What was learned, as plain values."""
-        return {}
+        found = {name: value for name, value in vars(self).items() if name not in ("name", "missing")}
+        return {name: list(one) if isinstance(one, tuple) else one for name, one in found.items()}
 
     def summary(self) -> str:
         """The same in words; "" where there is nothing to tell."""
@@ -150,7 +139,8 @@ class NumberColumn(Column):
     as_text: ClassVar[bool] = False
 
     def valid(self) -> bool:
-        return bool(np.isfinite(self.mean) and 0.0 < self.scale < np.inf) and _is_real(self.median)
+        finite = bool(np.isfinite(self.mean) and 0.0 < self.scale < np.inf)
+        return finite and isinstance(self.median, int | float | np.floating | np.integer)
 
     @property
     def own_names(self) -> tuple[str, ...]:
@@ -164,9 +154,6 @@ class NumberColumn(Column):
 
     def examples(self) -> list[Any]:
         return [self.mean, self.mean + self.scale, self.mean - self.scale]
-
-    def facts(self) -> dict[str, Any]:
-        return {"mean": self.mean, "scale": self.scale}
 
 
 @dataclass(frozen=True)
@@ -196,7 +183,7 @@ class DateColumn(NumberColumn):
             super().valid()
             and self.order in (*ORDERS, UNSETTLED)
             and type(self.cycles) is tuple
-            and set(self.cycles) <= _PERIODS.keys()
+            and set(self.cycles) <= PERIODS.keys()
             and (zoned or self.zone in available_timezones())
         )
 
@@ -220,12 +207,9 @@ class DateColumn(NumberColumn):
     def examples(self) -> list[Any]:
         if self.order == "time":
             return [f"{hour:02d}:30" for hour in (0, 7, 23)]
-        days = np.clip(super().examples(), _EARLIEST, -_EARLIEST) // _DAY
+        days = np.clip(super().examples(), _EARLIEST, -_EARLIEST) // DAY
         clock = "T12:00:00+00:00" if self.zone else ""
         return [f"{np.datetime64(int(day), 'D')}{clock}" for day in days]
-
-    def facts(self) -> dict[str, Any]:
-        return {"order": self.order, "cycles": list(self.cycles), "zone": self.zone}
 
     def summary(self) -> str:
         return "elapsed time" + (f" and the cycles of {', '.join(self.cycles)}" if self.cycles else "")
@@ -318,18 +302,11 @@ class CategoryColumn(Column):
     def examples(self) -> list[Any]:
         return [self.categories[0], self.categories[-1], max(self.categories, key=len) + "?"]
 
-    def facts(self) -> dict[str, Any]:
-        return {"categories": list(self.categories), "rare": self.rare}
-
     def summary(self) -> str:
         return listing(self.categories) + (", and rare ones together" if self.rare else "")
 
 
 KINDS: tuple[type[Column], ...] = (NumberColumn, DateColumn, BooleanColumn, CategoryColumn, Column)
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, int | float | np.floating | np.integer)
 
 
 def boolean_of(word: str) -> bool | None:
@@ -350,328 +327,142 @@ def are_booleans(words: Any) -> bool:
     return any(found.issuperset(pair) for pair in _PAIRS) or any(len(word) > 1 for word in found)
 
 
-# Learning
+@dataclass
+class Surprises:
+    """What rows of use have that training rows had not; one warning for all blocks of a table."""
+
+    rows: int = 0
+    unknown: Counter[str] = field(default_factory=Counter)
+    missing: Counter[str] = field(default_factory=Counter)
+
+    def warn(self, stacklevel: int = 3) -> None:
+        """Say so, if there was anything."""
+        if self.unknown:
+            found = ", ".join(f"{count} in '{name}'" for name, count in sorted(self.unknown.items()))
+            warnings.warn(f"unknown categories ignored: {found}", UserWarning, stacklevel)
+        if self.missing:
+            shares = ", ".join(
+                f"'{name}' ({count} of {self.rows} rows, {count / self.rows:.0%})"
+                for name, count in self.missing.most_common()
+            )
+            warnings.warn(
+                f"missing values where training rows had none, filled in by the median or the most "
+                f"frequent value: {shares}; the model has not learned what they mean",
+                UserWarning,
+                stacklevel,
+            )
 
 
-class NumberLearner:
-    """Moments and median of the numbers of a column."""
-
-    def __init__(self, name: str, codes: bool = False, min_frequency: float | None = None) -> None:
-        self.name = name
-        self.median = MedianSketch()
-        self._moments = ColumnMoments.of(np.empty((0, 1)))
-
-    def add(self, rows: TableRows) -> int:
-        """Take the rows of a block; returns how many have no value."""
-        column = rows.column(self.name)
-        large = inexact_as_number(column)
-        if large is not None:
-            raise too_large(self.name, column[large].as_py(), rows.start + large + 1)
-        values = rows.numbers(self.name)
-        if np.isinf(values).any():
-            raise TableError(f"infinite values in '{self.name}'; remove or replace them")
-        return self.add_values(values)
-
-    def add_values(self, values: np.ndarray) -> int:
-        """Take numbers, NaN where there is none."""
-        present = values[~np.isnan(values)]
-        self._moments = self._moments.joined(ColumnMoments.of(present[:, None]))
-        self.median.add(present)
-        return len(values) - len(present)
-
-    def identifies(self, rows: int) -> bool:
-        """Whether the values tell rows apart; of numbers a note says so."""
-        return False
-
-    def column(self, missing: int, rows: int) -> Column | None:
-        """The fitted column; None if all values are equal."""
-        found = self._standard(missing)
-        return None if found is None else NumberColumn(self.name, missing > 0, **found)
-
-    def _standard(self, missing: int) -> dict[str, float] | None:
-        """Mean and scale with the median for missing values, and the median; None if all are equal."""
-        if self._moments.n == 0:
-            return None
-        median = self.median.value()
-        filled = ColumnMoments.of(np.array([[median]])).times(missing)
-        mean, scale = self._moments.joined(filled).mean_and_scale()
-        if self._moments.mean_and_scale()[1][0] == 0 or scale[0] == 0:
-            return None
-        return {"mean": float(mean[0]), "scale": float(scale[0]), "median": median}
-
-
-class DateLearner(NumberLearner):
-    """Moments, span and phases of a column of dates or times."""
-
-    def __init__(self, name: str, codes: bool = False, min_frequency: float | None = None) -> None:
-        super().__init__(name)
-        self.order, self.zone = "dmy", ""
-        self._span = (np.inf, -np.inf)
-        self._waves = ColumnMoments.of(np.empty((0, 2 * len(_PERIODS))))
-
-    @property
-    def empty(self) -> bool:
-        """Whether no value has come yet."""
-        return self._span[0] == np.inf
-
-    def add(self, rows: TableRows) -> int:
-        column = rows.column(self.name)
-        self.order, self.zone = ("time" if pa.types.is_time(column.type) else UNSETTLED), zone_of(column)
-        return self.add_values(typed_seconds(column, self.zone))
-
-    def add_values(self, values: np.ndarray) -> int:
-        present = values[~np.isnan(values)]
-        if len(present):
-            self._span = min(self._span[0], present.min()), max(self._span[1], present.max())
-            # Which day of the week or the year it is, not what time.
-            days = np.floor(present / _DAY) * _DAY
-            moments = {"year": days, "week": days, "day": present}
-            angles = [2.0 * np.pi * phases(moments[cycle], cycle) for cycle in _PERIODS]
-            waves = np.column_stack([wave(angle) for angle in angles for wave in (np.sin, np.cos)])
-            self._waves = self._waves.joined(ColumnMoments.of(waves))
-        return super().add_values(values)
-
-    def column(self, missing: int, rows: int) -> Column | None:
-        found = self._standard(missing)
-        if found is None:
-            return None
-        # The cycles that go round twice at least, and in which the moments are not all at one place.
-        span = self._span[1] - self._span[0]
-        variance = (self._waves.mean_and_scale()[1] ** 2).reshape(-1, 2).sum(axis=1)
-        cycles = tuple(
-            cycle
-            for (cycle, period), spread in zip(_PERIODS.items(), variance)
-            if span >= 2.0 * period and spread > _LEAST_VARIANCE
-        )
-        cycles = ("day",) if self.order == "time" else cycles
-        return DateColumn(
-            self.name, missing > 0, **found, order=self.order, cycles=cycles, zone=self.zone
-        )
-
-
-class TextLearner:
-    """Counts of the texts of a column, and its moments for as long as all may be dates or times.
+@dataclass(frozen=True)
+class Preparation:
+    """How rows of a table become rows of a matrix.
 
     Parameters
     ----------
-    name : str
-    codes : bool
-        Whether the texts are categories, whatever they look like.
-    min_frequency : int, float or None
-        Fewer rows, or a smaller share of them, make a category a rare one.
+    parts : tuple of Column
+        The columns in use, in the order of their features.
+    missing : {"impute", "error"}
+        What to do about missing values.
+    constant : tuple of str
+        Columns that were left out because all their values were equal.
+    row_numbers : tuple of str
+        Columns without a name that were left out because they number the rows, or are empty.
+    identifiers : tuple of str
+        Columns of text that were left out because they tell rows apart.
     """
 
-    def __init__(self, name: str, codes: bool = False, min_frequency: float | None = None) -> None:
-        self.name, self.codes, self.min_frequency = name, codes, min_frequency
-        self.median = MedianSketch()  # of dates, if that is what they are
-        self._counts: dict[str, int] = {}
-        self._first: dict[str, int] = {}
-        self._most = MOST_CATEGORIES if min_frequency is None else _MOST_COUNTED
-        self._unlisted = 0  # different texts of each block, once there are too many to keep
-        self._orders = {} if codes else {order: DateLearner(name) for order in ORDERS}
-        for order, dates in self._orders.items():
-            dates.order = order
-        self._dates, self._others = 0, 0
-        self._odd: tuple[str, int] | None = None  # the first that is no date
-        self._differs: tuple[str, int] | None = None  # the first whose day and month could be either
+    parts: tuple[Column, ...] = ()
+    missing: Missing = "impute"
+    constant: tuple[str, ...] = ()
+    row_numbers: tuple[str, ...] = ()
+    identifiers: tuple[str, ...] = ()
 
-    def add(self, rows: TableRows) -> int:
-        """Take the rows of a block; returns how many have no value."""
-        column = rows.text(self.name) if self.codes else rows.column(self.name)
-        text = as_text(column, self.name)
-        encoded = pc.dictionary_encode(text.combine_chunks())
-        values = encoded.dictionary.to_pylist()
-        codes = pc.fill_null(encoded.indices, len(values)).to_numpy()
-        counts = np.bincount(codes, minlength=len(values) + 1)
-        places = np.full(len(values) + 1, len(codes))
-        np.minimum.at(places, codes, np.arange(len(codes)))
-        for value, count, place in zip(values, counts.tolist(), places.tolist()):
-            if value not in self._counts and len(self._counts) > self._most:
-                self._unlisted += 1
-                continue
-            self._counts[value] = self._counts.get(value, 0) + count
-            self._first.setdefault(value, rows.start + place + 1)
-        if not self.codes:
-            if rows.reading.dayfirst is not None:
-                self._orders.pop("mdy" if rows.reading.dayfirst else "dmy", None)
-            self._add_dates(trimmed(text), values, rows.start)
-        return int(counts[-1])
-
-    def identifies(self, rows: int) -> bool:
-        """Whether the texts tell rows apart: too many for categories, and more than half of the rows."""
-        different = len(self._counts) + self._unlisted
-        if self._orders or self._dates > self._others or different <= MANY_CATEGORIES:
-            return False
-        try:
-            refuse_mangled_numbers(self._first, self.name)
-            refuse_decorated_numbers(tuple(self._counts), self.name)
-        except TableError:  # numbers but for a few values: said when features are made of it
-            return False
-        return 2 * different > rows
-
-    def column(self, missing: int, rows: int) -> Column | None:
-        """The fitted column; None if all values are equal."""
-        if len(self._counts) <= 1:
-            return None
-        if self._orders:
-            return self._date_column(missing, rows)
-        if self._dates > self._others and self._odd is not None:
-            raise not_dates(self.name, *self._odd)
-        categories = tuple(sorted(self._counts))
-        if not self.codes and are_booleans(categories):
-            trues = sum(count for word, count in self._counts.items() if boolean_of(word))
-            most = trues >= sum(self._counts.values()) - trues
-            return BooleanColumn(self.name, missing > 0, most)
-        if not self.codes:
-            refuse_mangled_numbers(self._first, self.name)
-            refuse_decorated_numbers(categories, self.name)
-        least = self.min_frequency or 0
-        least = least * rows if isinstance(least, float) else least
-        # A rare "NA" stays a category: among the rare ones, use would take it for a missing value.
-        kept = tuple(one for one in categories if self._counts[one] >= least or one in MISSING_WORDS)
-        if self._unlisted or len(kept) > MOST_CATEGORIES:
-            limit = self._most if self._unlisted else MOST_CATEGORIES
-            raise TableError(
-                f"column '{self.name}' has more than {limit} different texts, too many for a feature "
-                "each",
-                [Remedy("min_frequency", self._more_frequent(rows)), Remedy("drop", [self.name])],
-            )
-        if not kept:
-            return None
-        mode = max(kept, key=lambda category: self._counts[category])
-        return CategoryColumn(self.name, missing > 0, kept, mode, len(kept) < len(categories))
-
-    def _more_frequent(self, rows: int) -> int:
-        """A number of rows that not many categories can have."""
-        return max(10, round(2 * (self.min_frequency or 0)), rows // MOST_CATEGORIES)
-
-    def _add_dates(self, text: pa.ChunkedArray, values: list[str], start: int) -> None:
-        if self._others > 100 + self._dates:
-            return
-        dates, others = tell_apart(values)
-        self._dates, self._others = self._dates + dates, self._others + others
-        if not self._orders or not dates + others:
-            return
-        found: dict[str, np.ndarray] = {}
-        for order, learner in list(self._orders.items()):
-            seconds, zone, odd = text_seconds(text, order)
-            if odd is None and (learner.empty or zone == learner.zone):
-                learner.zone, found[order] = zone, seconds
-                learner.add_values(seconds)
-                continue
-            del self._orders[order]
-            if not self._orders:
-                # The first value that is no date at all says more than one of another order.
-                others_at = (
-                    i for i, v in enumerate(text.to_pylist()) if v is not None and not is_moment(v)
-                )
-                place = next(others_at, odd or 0)
-                self._odd = text[place].as_py(), start + place + 1
-        if self._differs is None and "dmy" in found and "mdy" in found:
-            either = np.flatnonzero(found["dmy"] != found["mdy"])
-            either = either[~np.isnan(found["dmy"][either])]
-            if len(either):
-                self._differs = text[int(either[0])].as_py(), start + int(either[0]) + 1
-
-    def _date_column(self, missing: int, rows: int) -> Column | None:
-        unsettled = "dmy" in self._orders and "mdy" in self._orders
-        if unsettled and self._differs is not None:
-            value, row = self._differs
-            raise TableError(
-                f"dates in '{self.name}', such as '{value}' in data row {row}, could have day or month "
-                "first",
-                [
-                    Remedy("dayfirst", True),
-                    Remedy("dayfirst", False),
-                    Remedy("drop", [self.name]),
-                    Remedy("categorical", [self.name], "if they are codes"),
-                ],
-            )
-        chosen = next(iter(self._orders.values()))
-        chosen.order = UNSETTLED if unsettled else chosen.order
-        self.median = chosen.median
-        return chosen.column(missing, rows)
-
-
-_LEARNERS: dict[str, type[NumberLearner | TextLearner]] = {
-    "numeric": NumberLearner,
-    "date": DateLearner,
-    "boolean": TextLearner,
-    "text": TextLearner,
-}
-
-
-class ColumnLearner:
-    """One column over all blocks; its kind is that of the first block in which it has a value.
-
-    Attributes
-    ----------
-    missing : int
-        How many values it lacks.
-    problem : TableError or None
-        Why it can't be used.
-    """
-
-    def __init__(self, name: str, codes: bool, min_frequency: float | None = None) -> None:
-        self.name, self.codes, self.min_frequency = name, codes, min_frequency
-        self.missing = 0
-        self.problem: TableError | None = None
-        self._learner: Any = None
-
-    def add(self, rows: TableRows) -> None:
-        """Take a block of rows."""
-        if self.problem is not None:
-            return
-        try:
-            self.missing += self._add(rows)
-        except TableError as error:
-            self.problem = error
-
-    def identifies(self, rows: int) -> bool:
-        """Whether its texts tell rows apart; columns that the user calls categories never do."""
-        usable = self.problem is None and self._learner is not None and not self.codes
-        return usable and bool(self._learner.identifies(rows))
+    def __post_init__(self) -> None:
+        others = (self.constant, self.row_numbers, self.identifiers)
+        lists = all(type(one) is tuple for one in (self.parts, *others))
+        texts = lists and all(type(name) is str for names in others for name in names)
+        if not texts or self.missing not in ("error", "impute"):
+            raise ValueError("the lists of columns are damaged")
+        if not all(type(part) in KINDS for part in self.parts):
+            raise ValueError("a column is of no known kind")
+        if len(set(self.columns)) != len(self.columns):
+            raise ValueError("a column appears twice")
 
     @property
-    def sketched(self) -> bool:
-        """Whether its median is not exact."""
-        return self._learner is not None and not self._learner.median.exact
+    def columns(self) -> tuple[str, ...]:
+        """The table columns that are needed."""
+        return tuple(part.name for part in self.parts)
 
-    def column(self, rows: int) -> Column | None:
-        """The fitted column; None, too, where there is a problem."""
-        if self.problem is not None or self._learner is None:
-            return None
-        try:
-            found: Column | None = self._learner.column(self.missing, rows)
-        except TableError as error:
-            self.problem = error
-            return None
-        if found is None and 0 < self.missing < rows:
-            return Column(self.name, missing=True)
-        return found
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The name of every column of the matrix."""
+        return tuple(name for part in self.parts for name in part.names)
 
-    def _add(self, rows: TableRows) -> int:
-        if not self.codes and self.name in rows.problems:
-            as_codes = Remedy("categorical", [self.name], "if the values are codes")
-            raise rows.problems[self.name].with_remedy(as_codes)
-        kind: str = kind_of(rows.text(self.name) if self.codes else rows.column(self.name))
-        if kind == "empty":
-            return len(rows)
-        learner = TextLearner if self.codes else _LEARNERS.get(kind)
-        if learner is None:
-            column = str(rows.column(self.name).type)
-            encoding = " (is the file saved with UTF-8 encoding?)" if "binary" in column else ""
-            raise TableError(
-                f"values of type {column} in '{self.name}'{encoding}",
-                ["convert them", Remedy("drop", [self.name])],
-            )
-        if self._learner is None:
-            # A column of a type for categories was meant to be one.
-            codes = self.codes or "dictionary" in str(rows.columns.column(self.name).type)
-            self._learner = learner(self.name, codes, self.min_frequency)
-        if type(self._learner) is not learner:
-            raise TableError(
-                f"column '{self.name}' holds values of one kind first and of another from data row "
-                f"{rows.start + 1} on; write it with one type"
-            )
-        return int(self._learner.add(rows))
+    def spans(self) -> list[tuple[str, slice]]:
+        """Every table column with its part of the matrix."""
+        ends = np.cumsum([len(part.names) for part in self.parts], dtype=int).tolist()
+        return [(p.name, slice(end - len(p.names), end)) for p, end in zip(self.parts, ends)]
+
+    def shares(self, features: Any | None, most: int | None = None) -> dict[str, float] | None:
+        """Importances of columns by name, the greatest first, from those of the features.
+
+        No more than `most` of them; None for a model without a metric.
+        """
+        if features is None:
+            return None
+        features = np.asarray(features, dtype=np.float64)
+        found = {name: float(features[part].sum()) for name, part in self.spans()}
+        return {name: found[name] for name in sorted(found, key=lambda name: -found[name])[:most]}
+
+    def check_columns(self, names: tuple[str, ...]) -> None:
+        """Refuse a table that lacks columns; columns it has besides are ignored."""
+        absent = [name for name in self.columns if name not in names]
+        if absent:
+            which = f"column '{absent[0]}'" if len(absent) == 1 else f"columns {listing(absent)}"
+            near = f"the columns are {listing(names)}"
+            near = did_you_mean(absent[0], names) if len(absent) == 1 else near
+            raise TableError(f"the table has no {which}, which the model needs; {near}")
+
+    def transform(self, rows: TableRows, surprises: Surprises | None = None) -> np.ndarray:
+        """The matrix of these rows, float64.
+
+        Parameters
+        ----------
+        rows : TableRows
+            With at least the columns this preparation needs.
+        surprises : Surprises, optional
+            Collects what training had not seen, so that many blocks share one warning. Without it, each
+            call warns.
+        """
+        self.check_columns(rows.names)
+        seen = Surprises() if surprises is None else surprises
+        seen.rows += len(rows)
+        # Column-major while it is filled column by column.
+        matrix = np.zeros((len(rows), len(self.feature_names)), order="F")
+        missing: dict[str, int] = {}
+        infinite: list[str] = []
+        for part, (name, place) in zip(self.parts, self.spans()):
+            made = part.features(rows)
+            matrix[:, place] = made.values
+            if np.isinf(made.values).any():
+                infinite.append(name)
+            if made.missing.any():
+                missing[name] = int(made.missing.sum())
+                if not part.missing:
+                    seen.missing[name] += missing[name]
+            if made.unknown:
+                seen.unknown[name] += made.unknown
+        if infinite:
+            raise TableError(f"infinite values in {listing(infinite)}; remove or replace them")
+        if self.missing == "error" and missing:
+            raise missing_values(missing, len(rows), ["fill them in: the model was tuned without any"])
+        if surprises is None:
+            seen.warn()
+        return np.ascontiguousarray(matrix)
+
+
+def missing_values(
+    missing: Mapping[str, int], n_rows: int, remedies: Sequence[Remedy | str]
+) -> TableError:
+    """The error that names columns, and how many values each lacks."""
+    return TableError(f"missing values in {counts(missing.items(), n_rows)}", remedies)

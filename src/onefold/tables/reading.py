@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -40,7 +40,7 @@ class NumberFormat(NamedTuple):
         groups = rf"[1-9][0-9]{{0,2}}(?:{self.separator}[0-9]{{3}})+|" if self.thousands else ""
         point = re.escape(self.decimal)
         number = rf"(?:(?:{groups}[0-9]+)(?:{point}[0-9]*)?|{point}[0-9]+)(?:e[-+]?[0-9]+)?"
-        return f"(?i)^[-+−]?(?:{number}|inf|infinity|nan)$"
+        return f"^(?i:[-+−]?(?:{number}|inf|infinity|nan))$"
 
     @property
     def example(self) -> str:
@@ -52,43 +52,31 @@ PLAIN = NumberFormat()
 FORMATS = tuple(NumberFormat(mark, one) for mark in ".," for one in _SEPARATORS if one != mark)
 
 
-class NotANumberError(Exception):
-    """A text that does not have the format of its column; `position` says which."""
-
-    def __init__(self, position: int) -> None:
-        super().__init__(position)
-        self.position = position
+_NUMBER = re.compile("|".join(form.pattern for form in FORMATS))
 
 
-def parse(text: pa.ChunkedArray, form: NumberFormat) -> pa.ChunkedArray:
-    """Trimmed text as float64, null where null; raises `NotANumberError` for the first that is none."""
-    if form == PLAIN or (form == NumberFormat(",") and not _any(pc.match_substring(text, "."))):
-        try:
-            points = text if form == PLAIN else pc.replace_substring(text, ",", ".")
-            return pc.cast(points, pa.float64())
-        except pa.ArrowInvalid:  # a minus sign of typography, or no number
-            pass
+def parse(text: pa.ChunkedArray, form: NumberFormat) -> tuple[pa.ChunkedArray, int | None]:
+    """Trimmed text as float64, null where null, and the position of the first that is no such number."""
+    points = text if form.decimal == "." else pc.replace_substring(text, form.decimal, ".")
+    if form == PLAIN or (form == NumberFormat(",") and not has_point(text)):
+        with suppress(pa.ArrowInvalid):  # a minus sign of typography, or no number
+            return pc.cast(points, pa.float64()), None
     matches = pc.fill_null(pc.match_substring_regex(text, form.pattern), True)
     if not pc.all(matches, min_count=0).as_py():
-        raise NotANumberError(pc.index(matches, False).as_py())
-    text = pc.replace_substring(text, "−", "-")
-    if form.thousands:
-        text = pc.replace_substring_regex(text, form.separator, "")
-    return pc.cast(pc.replace_substring(text, form.decimal, "."), pa.float64())
+        return text, pc.index(matches, False).as_py()
+    text = pc.replace_substring_regex(text, form.separator, "") if form.thousands else text
+    plain = pc.replace_substring(pc.replace_substring(text, form.decimal, "."), "−", "-")
+    return pc.cast(plain, pa.float64()), None
+
+
+def has_point(text: pa.ChunkedArray) -> bool:
+    """Whether some text has a point in it."""
+    return bool(pc.any(pc.match_substring(text, "."), min_count=0).as_py())
 
 
 def is_number(value: str) -> bool:
     """Whether a text is a number in some way of writing it."""
-    return any(one.match(value.strip()) for one in _patterns())
-
-
-@cache
-def _patterns() -> list[re.Pattern[str]]:
-    return [re.compile(form.pattern) for form in FORMATS]
-
-
-def _any(mask: pa.ChunkedArray) -> bool:
-    return bool(pc.any(mask, min_count=0).as_py())
+    return bool(_NUMBER.match(value.strip()))
 
 
 @dataclass(frozen=True)
@@ -132,19 +120,20 @@ class Reading:
         delimiter = _NAMED_DELIMITERS.get(self.delimiter or "", self.delimiter)
         object.__setattr__(self, "delimiter", delimiter)
         object.__setattr__(self, "na_values", tuple(self.na_values))
+        decimal = self.number_format.decimal
         if delimiter is not None and not re.fullmatch(r"[\t -!#-~]", delimiter):
             raise TableError(
                 f"the delimiter '{delimiter}' is not one ASCII character; use ';' or 'tab', say"
             )
-        if self.decimal not in {None, ".", ","}:
-            raise TableError(f"decimal is '.' or ',', not '{self.decimal}'")
+        if decimal not in (".", ","):
+            raise TableError(f"decimal is '.' or ',', not '{decimal}'")
         if self.thousands is not None and self.thousands not in [*_SEPARATORS][1:]:
             raise TableError(f"thousands is ',', '.', ' ' or \"'\", not '{self.thousands}'")
-        if self.thousands == self.number_format.decimal:
+        if self.thousands == decimal:
             raise TableError(f"'{self.thousands}' can't be the decimal mark and separate thousands")
-        if delimiter == self.number_format.decimal:
+        if delimiter == decimal:
             raise TableError(f"'{delimiter}' can't be the delimiter and the decimal mark; change one")
-        if self.dayfirst not in {None, True, False}:
+        if self.dayfirst not in (None, True, False):
             raise TableError(f"dayfirst is None, True or False, not {self.dayfirst!r}")
         if self.encoding is not None:
             try:
@@ -174,8 +163,8 @@ class Reading:
         known = {part.name: getattr(part, "categories", ()) for part in preparation.parts}
         if target is not None and target.values.dtype.kind == "U":
             known[target.name] = set(target.values.tolist())
-        plain = replace(self, categories={})
-        found = {n: tuple(sorted(set(plain.missing_in(n)) & set(texts))) for n, texts in known.items()}
+        words = {*replace(self, categories={}).missing_in("")}
+        found = {n: tuple(sorted(words & {text.strip() for text in them})) for n, them in known.items()}
         return replace(self, categories={name: texts for name, texts in found.items() if texts})
 
     def merged(self, learned: Reading) -> Reading:

@@ -1,18 +1,26 @@
-"""Rows in memory: named columns, and how they were written."""
+"""Rows: named columns in memory, whatever a program holds them in, and tables that have them on disk."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from sklearn.utils.validation import check_array
 
+from onefold.linalg import is_foreign, to_numpy
 from onefold.tables.columns import as_numbers, as_text, kind_of
-from onefold.tables.errors import TableError, did_you_mean
+from onefold.tables.errors import TableError, did_you_mean, listing
 from onefold.tables.reading import Reading
+
+_MIXED = "holds values of mixed types, or of one that is neither number nor text; convert it"
 
 
 @dataclass(frozen=True)
@@ -109,30 +117,189 @@ class TableRows:
 
     def select(self, names: Sequence[str]) -> TableRows:
         """The same rows with these columns alone."""
-        written = None if self.written is None else self.written.select(list(names))
-        return replace(self, columns=self.columns.select(list(names)), written=written)
+        return self._with(pa.Table.select, list(names))
 
     def slices(self, rows: int) -> Iterator[TableRows]:
         """The same rows in blocks of at most `rows`."""
         for begin in range(0, len(self), rows):
-            yield replace(
-                self,
-                columns=self.columns.slice(begin, rows),
-                written=None if self.written is None else self.written.slice(begin, rows),
-                start=self.start + begin,
-            )
+            yield replace(self._with(pa.Table.slice, begin, rows), start=self.start + begin)
 
     def take(self, indices: Sequence[int] | Any) -> TableRows:
         """The rows with these positions, in this order."""
-        return replace(
-            self,
-            columns=_without_views(self.columns).take(indices),
-            written=None if self.written is None else self.written.take(indices),
-            start=0,
-        )
+        plain = replace(self, columns=_without_views(self.columns), start=0)
+        return plain._with(pa.Table.take, indices)
+
+    def _with(self, change: Callable[..., pa.Table], *arguments: Any) -> TableRows:
+        written = None if self.written is None else change(self.written, *arguments)
+        return replace(self, columns=change(self.columns, *arguments), written=written)
 
 
 def _without_views(table: pa.Table) -> pa.Table:
     """The same without string and binary views, such as polars has: Arrow cannot take rows of them."""
     plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
     return table.cast(pa.schema([one.with_type(plain.get(one.type, one.type)) for one in table.schema]))
+
+
+class TableSource(ABC):
+    """A table of one format on disk.
+
+    Opening reads no more than the header; `read` and `batches` can be called any number of times.
+
+    Attributes
+    ----------
+    path : Path
+    names : tuple of str
+        The column names, in the order of the file.
+    reading : Reading
+        How to read it, for formats of text.
+    options : tuple of str
+        The fields of `reading` that this format looks at.
+    default_target : str or None
+        The target column of formats that have one by convention.
+    absent_is_zero : bool
+        Whether columns of numbers that the file lacks are 0 in every row.
+    remarks : tuple of str
+        What was assumed about the file.
+    """
+
+    path: Path
+    names: tuple[str, ...]
+    reading: Reading = Reading()
+    options: tuple[str, ...] = ()
+    default_target: str | None = None
+    absent_is_zero: bool = False
+    remarks: tuple[str, ...] = ()
+
+    @abstractmethod
+    def read(self) -> TableRows:
+        """All rows, with column types inferred over the whole table."""
+
+    @abstractmethod
+    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        """Blocks of at most `rows` rows in file order, holding only `columns` if given.
+
+        Delimited text comes as text, whatever it looks like: the types of a first block say
+        nothing about later ones, and whoever asks for blocks knows what the columns should hold.
+        """
+
+    def typed_batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        """The same blocks with the types that `read` would give."""
+        return self.batches(rows, columns)
+
+    def bytes_in_memory(self) -> int:
+        """About what `read` and the matrix made of it take: text is as long as the numbers in it."""
+        packed = 5 if self.path.suffix.lower() == ".gz" else 1
+        return 4 * packed * self.path.stat().st_size
+
+    def require(self, name: str, option: str = "") -> None:
+        """Refuse a column that the table does not have; `option` is where it was named."""
+        if name not in self.names:
+            where, near = f"{option}: " if option else "", did_you_mean(name, self.names)
+            raise TableError(f"{where}{self.path.name} has no column '{name}'; {near}")
+
+
+def check_names(names: Sequence[str], table: str) -> None:
+    """Refuse names that don't tell the columns of a table apart."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise TableError(
+            f"{table} has more than one column named {listing(twice)}; give every column its own name"
+        )
+
+
+def index_columns(schema: pa.Schema) -> list[str]:
+    """The columns in which pandas wrote the index of a frame, which is no column of it."""
+    try:
+        index = schema.pandas_metadata["index_columns"]
+        return [name for name in index if isinstance(name, str) and name in schema.names]
+    except (KeyError, TypeError, ValueError):
+        return []
+
+
+def index_remarks(names: Sequence[str]) -> tuple[str, ...]:
+    """What to say about such columns."""
+    return (f"left out, as the index of a pandas frame: {listing(names)}",) if names else ()
+
+
+# What programs hold in memory: pandas, polars, Arrow, plain arrays
+
+
+def is_frame(table: Any) -> bool:
+    """Whether something has named columns; one column by itself, a Series, has none."""
+    if isinstance(table, TableRows):
+        return True
+    known = any(hasattr(table, name) for name in ("__arrow_c_stream__", "__dataframe__"))
+    return known and type(table).__name__ not in ("Series", "ChunkedArray")
+
+
+def rows_of_frame(frame: Any) -> TableRows:
+    """Rows of a pandas, polars or Arrow table (anything with the Arrow stream interface)."""
+    if isinstance(frame, TableRows):
+        return frame
+    if not is_frame(frame):
+        raise TableError(
+            f"a table is a path or a pandas, polars or pyarrow table, not {type(frame).__name__}"
+        )
+    if type(frame).__module__.partition(".")[0] == "pandas":
+        # Without its index, which names rows and is no column; column names become text.
+        levels = getattr(frame.columns, "nlevels", 1) > 1
+        titles = [" ".join(map(str, name)) if levels else str(name) for name in frame.columns]
+        check_names(titles, "the table")
+        return _rows(titles, (_storable(frame.iloc[:, j]) for j in range(len(titles))))
+    try:
+        table = pa.table(frame)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise TableError(f"a column of the table {_MIXED}") from error
+    check_names(table.column_names, "the table")
+    index = index_columns(table.schema)
+    return TableRows(table.drop_columns(index), remarks=index_remarks(index))
+
+
+def rows_of_array(X: Any, names: Sequence[str] | None = None) -> TableRows:
+    """Rows of an array; the columns are `names`, or ``x0, x1, …``."""
+    X = as_array(X)
+    titles = [f"x{j}" for j in range(X.shape[1])] if names is None else list(names)
+    return _rows(titles, (_native(X[:, j]) for j in range(len(titles))))
+
+
+def as_array(X: Any) -> Any:
+    """Rows without names as an array (n, d) of anything, or as a CSR matrix."""
+    if isinstance(X, str | os.PathLike) or type(X) is dict or hasattr(X, "collect"):
+        raise TableError(
+            f"X is a pandas, polars or pyarrow table or an array, not a {type(X).__name__}; read, "
+            "collect or convert it first"
+        )
+    X = to_numpy(X) if is_foreign(X) else X
+    return check_array(X, dtype=None, ensure_all_finite=False)
+
+
+def _rows(titles: Sequence[str], columns: Iterator[Any]) -> TableRows:
+    found = {}
+    for title, values in zip(titles, columns):
+        try:
+            found[title] = pa.array(values, from_pandas=True)
+        except (pa.ArrowException, TypeError, OverflowError, ValueError) as error:
+            raise TableError(f"column '{title}' {_MIXED}") from error
+    return TableRows(pa.table(found))
+
+
+def _native(values: np.ndarray) -> np.ndarray:
+    """A column that Arrow takes: native byte order, no extended precision, text for bytes."""
+    if values.dtype == np.longdouble:
+        return values.astype(np.float64)
+    if values.dtype.kind == "S":
+        return np.char.decode(values, "utf-8", "replace")
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+def _storable(column: Any) -> Any:
+    """A pandas column in a type that Arrow has: dense numbers, beginnings of periods, names of bins."""
+    categories = getattr(column.dtype, "categories", None)
+    kind = type(column.dtype if categories is None else categories.dtype).__name__
+    if kind == "SparseDtype":
+        return column.sparse.to_dense()
+    if kind == "PeriodDtype" and categories is None:
+        return column.dt.to_timestamp()
+    if kind in ("PeriodDtype", "IntervalDtype"):
+        return column.astype(object).map(str, na_action="ignore").astype("category")
+    return column

@@ -1,24 +1,47 @@
-"""A table somewhere: its column names, all of its rows, or its rows block by block."""
+"""Tables of any kind, opened: files of every format, frames, arrays."""
 
 from __future__ import annotations
 
+import datetime
 import glob
 import os
-from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet
 
-from onefold.tables.errors import TableError, did_you_mean, listing
-from onefold.tables.frames import as_array, is_frame, rows_of_array, rows_of_frame
+from onefold.machine.memory import available_memory
+from onefold.tables.errors import Remedy, TableError, did_you_mean, listing
 from onefold.tables.reading import Reading
-from onefold.tables.rows import TableRows
+from onefold.tables.rows import (
+    TableRows,
+    TableSource,
+    as_array,
+    check_names,
+    index_columns,
+    index_remarks,
+    is_frame,
+    rows_of_array,
+    rows_of_frame,
+)
+from onefold.tables.text import DelimitedSource, TypeFinder, first_bytes, rechunk, without_missing
 
-_FORMATS = ".csv, .tsv (also .gz), .parquet, .xlsx, .xls, .ods, .libsvm, .svm or .txt (svmlight)"
+_SHARE = 0.25  # of the free memory that the filled table of an svmlight file may take
+# The XML of a cell with an error, or with a formula that was never computed.
+_NO_VALUE = re.compile(
+    rb'<(?:\w+:)?c\s(?:[^>]*\bt="e"[^>]*>'
+    rb"|[^>/]*>\s*<(?:\w+:)?f\b(?:[^>]*/>|[^>]*>[^<]*</(?:\w+:)?f>)\s*</(?:\w+:)?c>)"
+)
 # What files begin with, what that is, and how such files are named.
 _CONTENTS = {
     b"PAR1": ("a Parquet file", (".parquet",)),
@@ -32,101 +55,6 @@ _CONTENTS = {
 }
 
 
-class TableSource(ABC):
-    """A table of one format.
-
-    Opening reads no more than the header; `read` and `batches` can be called any number of times.
-
-    Attributes
-    ----------
-    path : Path
-    names : tuple of str
-        The column names, in the order of the file.
-    reading : Reading
-        How to read it, for formats of text.
-    options : tuple of str
-        The fields of `reading` that this format looks at.
-    default_target : str or None
-        The target column of formats that have one by convention.
-    absent_is_zero : bool
-        Whether columns of numbers that the file lacks are 0 in every row.
-    remarks : tuple of str
-        What was assumed about the file.
-    """
-
-    path: Path
-    names: tuple[str, ...]
-    reading: Reading = Reading()
-    options: tuple[str, ...] = ()
-    default_target: str | None = None
-    absent_is_zero: bool = False
-    remarks: tuple[str, ...] = ()
-
-    @abstractmethod
-    def read(self) -> TableRows:
-        """All rows, with column types inferred over the whole table."""
-
-    @abstractmethod
-    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
-        """Blocks of at most `rows` rows in file order, holding only `columns` if given.
-
-        Delimited text comes as text, whatever it looks like: the types of a first block say
-        nothing about later ones, and whoever asks for blocks knows what the columns should hold.
-        """
-
-    def typed_batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
-        """The same blocks with the types that `read` would give."""
-        return self.batches(rows, columns)
-
-    def bytes_in_memory(self) -> int:
-        """About what `read` and the matrix made of it take: text is as long as the numbers in it."""
-        packed = 5 if self.path.suffix.lower() == ".gz" else 1
-        return 3 * packed * self.path.stat().st_size
-
-    def check_names(self) -> None:
-        """Refuse names that don't tell columns apart."""
-        twice = [name for name, count in Counter(self.names).items() if count > 1]
-        if twice:
-            raise TableError(
-                f"{self.path.name} has more than one column named {listing(twice)}; "
-                "give every column its own name"
-            )
-
-    def require(self, name: str, option: str = "") -> None:
-        """Refuse a column that the table does not have; `option` is where it was named."""
-        if name not in self.names:
-            where, near = f"{option}: " if option else "", did_you_mean(name, self.names)
-            raise TableError(f"{where}{self.path.name} has no column '{name}'; {near}")
-
-
-def rechunk(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
-    """Join and cut record batches into tables of exactly `rows` rows (fewer in the last)."""
-    held: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        held.append(batch)
-        count += batch.num_rows
-        while count >= rows:
-            table = pa.Table.from_batches(held)
-            yield table.slice(0, rows)
-            held = table.slice(rows).to_batches()
-            count -= rows
-    if count:
-        yield pa.Table.from_batches(held)
-
-
-def first_bytes(path: Path, size: int = 16) -> bytes:
-    """The beginning of a file; whatever keeps it from being read is said in one sentence."""
-    try:
-        with path.open("rb") as file:
-            return file.read(size)
-    except PermissionError as error:
-        raise TableError(f"{path} may not be read; change its permissions") from error
-    except OSError as error:
-        reason = (error.strerror or "it can't be opened").lower()
-        raise TableError(f"{path} can't be read ({reason}); give another file") from error
-
-
 def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
     """Open a table; the suffix of the name says which format it has.
 
@@ -137,10 +65,6 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
     reading : Reading, optional
         How a .csv or .tsv table or a spreadsheet is to be read; other formats leave no choice.
     """
-    # The formats are imported here because each of them subclasses TableSource.
-    from onefold.tables.delimited import DelimitedSource
-    from onefold.tables.files import ExcelSource, ParquetSource, SvmlightSource
-
     path = Path(path)
     name = path.name.lower()
     # Not pathlib's, which raise where a name is too long for a file.
@@ -157,7 +81,8 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
     }
     source = next((kind for suffixes, kind in formats.items() if name.endswith(suffixes)), None)
     if source is None:
-        raise TableError(f"can't tell the format of {path.name}: the name should end in {_FORMATS}")
+        known = ", ".join(suffix for suffixes in formats for suffix in suffixes)
+        raise TableError(f"can't tell the format of {path.name}: the name should end in one of {known}")
     head = first_bytes(path)
     for mark, (words, suffixes) in _CONTENTS.items():
         if head.startswith(mark) and not name.endswith(suffixes):
@@ -190,3 +115,308 @@ def opened(
         return open_table(table, reading)
     rows = rows_of_frame(table) if is_frame(table) else rows_of_array(as_array(table), names)
     return replace(rows, reading=reading) if rows.reading == Reading() else rows
+
+
+class ParquetSource(TableSource):
+    """A Parquet file, or those of a pattern or a folder in the order of their names, as one table.
+
+    All files have the same columns. An index that pandas wrote into them is no column, as it is none of
+    a frame.
+    """
+
+    options = ("dayfirst",)
+
+    def __init__(self, path: Path, reading: Reading | None = None) -> None:
+        self.path = path if path.name else path.resolve()  # "." has no name to speak of
+        self.reading = reading or Reading()
+        paths = _parquet_files(path)
+        schemas = []
+        for one in paths:
+            with self._plain_errors(one):
+                schemas.append(pyarrow.parquet.read_schema(one))
+        self._index = {name for schema in schemas for name in index_columns(schema)}
+        self.names = tuple(name for name in schemas[0].names if name not in self._index)
+        check_names(self.names, self.path.name)
+        self.remarks = index_remarks(sorted(self._index))
+        for one, schema in zip(paths, schemas):
+            other = sorted((set(schema.names) ^ set(self.names)) - self._index)
+            if other:
+                raise TableError(
+                    f"{one.name} and {paths[0].name} differ in {listing(other)}; the files of one table "
+                    "have the same columns"
+                )
+        try:
+            schema = pa.unify_schemas(schemas, promote_options="permissive")
+        except pa.ArrowException as error:
+            raise TableError(
+                f"a column of {self.path.name} has numbers in some files and other values in others; "
+                "write the files again with one type per column"
+            ) from error
+        self._data = pyarrow.dataset.dataset([str(one) for one in paths], schema, format="parquet")
+
+    def bytes_in_memory(self) -> int:
+        with self._plain_errors():
+            return 3 * 8 * int(self._data.count_rows()) * len(self.names)
+
+    def read(self) -> TableRows:
+        with self._plain_errors():
+            table = self._data.to_table(list(self.names))
+        return TableRows(table, reading=self.reading, remarks=self.remarks)
+
+    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        wanted, start = list(self.names if columns is None else columns), 0
+        ahead = {"batch_readahead": 1, "fragment_readahead": 1}
+        with self._plain_errors():
+            found = self._data.to_batches(columns=wanted, batch_size=min(rows, 1 << 20), **ahead)
+            for table in rechunk(found, rows):
+                yield TableRows(table, start, self.reading, remarks=self.remarks)
+                start += table.num_rows
+
+    def require(self, name: str, option: str = "") -> None:
+        if name in self._index:
+            raise TableError(
+                f"'{name}' is the index of the pandas frame that was written to {self.path.name}, no "
+                "column; write the frame again after reset_index()"
+            )
+        super().require(name, option)
+
+    @contextmanager
+    def _plain_errors(self, path: Path | None = None) -> Iterator[None]:
+        try:
+            yield
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise TableError(
+                f"{(path or self.path).name} is not a readable Parquet file; it is damaged, incomplete "
+                "or of another format: write it again"
+            ) from error
+
+
+def _parquet_files(path: Path) -> list[Path]:
+    """The files behind a pattern or in a folder, sorted; raises if there are none."""
+    if os.path.isfile(path):
+        return [path]
+    pattern, shown = str(path), str(path)
+    if os.path.isdir(path):
+        pattern, shown = (os.path.join(it, "*.parquet") for it in (glob.escape(pattern), pattern))
+    found = sorted(one for one in glob.glob(pattern) if os.path.isfile(one))
+    if not found:
+        raise TableError(f"there is no Parquet file {shown}")
+    other = [one for one in found if not one.lower().endswith(".parquet")]
+    if other:
+        raise TableError(
+            f"{path} stands for files that are no Parquet ({listing(other[:3])}), and only those are "
+            "joined to one table: use a pattern that ends in *.parquet"
+        )
+    return [Path(one) for one in found]
+
+
+class ExcelSource(TableSource):
+    """A sheet; the whole of it is read at once, as the format wants it.
+
+    Cells keep the types that the sheet gives them. A column with texts among other cells is one of text,
+    and is understood as in a .csv file. Errors and formulas that were never computed are refused in
+    .xlsx files; in other formats they are empty.
+    """
+
+    options = ("decimal", "thousands", "na_values", "dayfirst", "sheet")
+
+    def __init__(self, path: Path, reading: Reading | None = None) -> None:
+        self.path, self.reading = path, reading or Reading()
+        try:
+            calamine: Any = import_module("python_calamine")
+        except ImportError as error:
+            raise ImportError(
+                f"{path.name} is a spreadsheet, and reading it needs python-calamine: "
+                'pip install "onefold[excel]"'
+            ) from error
+        try:
+            book = calamine.CalamineWorkbook.from_path(str(path))
+            self._sheets = list(book.sheet_names)
+            self._sheet = self._chosen_sheet()
+            sheet = book.get_sheet_by_name(self._sheet)
+            cells = sheet.to_python(skip_empty_area=True)  # an empty row is a row of missing values
+        except (OSError, calamine.CalamineError) as error:
+            raise TableError(
+                f"{path.name} is not a readable spreadsheet; it is damaged, encrypted or of another "
+                "format: save it again, or export it as .csv"
+            ) from error
+        if not cells:
+            raise TableError(f"the sheet of {path.name} is empty; a table needs a header row and rows")
+        header = [_text(name).strip() for name in cells[0]]
+        self._start: tuple[int, int] = sheet.start or (0, 0)
+        if "" in header:
+            raise TableError(
+                f"{path.name} has no name in column {header.index('') + 1} of its header (are cells "
+                "merged?); the first row must name every column once",
+                ["write one header row above the table", *self._other_sheets()],
+            )
+        self._cells, self.names = cells[1:], tuple(header)
+        check_names(self.names, self.path.name)
+        if not self._cells:
+            raise TableError(f"{path.name} has a header row but no rows; add rows")
+
+    def read(self) -> TableRows:
+        table = pa.table(
+            {name: _column([row[j] for row in self._cells]) for j, name in enumerate(self.names)}
+        )
+        rows = TableRows(without_missing(table, self.reading), reading=self.reading, written=table)
+        texts = [one.name for one in table.schema if pa.types.is_string(one.type)]
+        typed = TypeFinder(texts, self.reading, True, [rows]).typed(rows)
+        return replace(typed, problems={**typed.problems, **self._cells_without_value()})
+
+    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        everything = self.read()
+        yield from (everything if columns is None else everything.select(columns)).slices(rows)
+
+    def require(self, name: str, option: str = "") -> None:
+        try:
+            super().require(name, option)
+        except TableError as error:
+            others = self._other_sheets()
+            raise (TableError(str(error), others) if others else error) from error
+
+    def _chosen_sheet(self) -> str:
+        """The sheet of a name or, counted from 1, of a number."""
+        sheet, names = self.reading.sheet, self._sheets
+        if sheet is None:
+            return names[0]
+        if str(sheet) in names:
+            return str(sheet)
+        if str(sheet).isdigit() and 1 <= int(sheet) <= len(names):
+            return names[int(sheet) - 1]
+        near = did_you_mean(str(sheet), names).replace("the columns are", "the sheets are")
+        raise TableError(f"{self.path.name} has no sheet '{sheet}'; {near}")
+
+    def _other_sheets(self) -> list[Remedy]:
+        others = [name for name in self._sheets if name != self._sheet]
+        return [Remedy("sheet", one, f"(the sheets are {listing(self._sheets)})") for one in others[:1]]
+
+    def _cells_without_value(self) -> dict[str, TableError]:
+        """Columns with a cell that has no value, as only the file itself tells."""
+        if self.path.suffix.lower() not in (".xlsx", ".xlsm"):
+            return {}
+        found: dict[str, TableError] = {}
+        for match in _NO_VALUE.finditer(_sheet_xml(self.path, self._sheet)):
+            place = re.search(rb'\br="([A-Z]+)([0-9]+)"', match[0])
+            if place is None:
+                continue
+            letters, number = place[1].decode(), int(place[2])
+            column = (
+                sum(26**i * (ord(c) - 64) for i, c in enumerate(reversed(letters))) - 1 - self._start[1]
+            )
+            row = number - 1 - self._start[0]
+            if 0 <= column < len(self.names) and row > 0:
+                name = self.names[column]
+                what = "an error" if b't="e"' in match[0] else "a formula that was never computed"
+                found.setdefault(
+                    name,
+                    TableError(
+                        f"column '{name}' has {what} in cell {letters}{number} (data row {row})",
+                        ["correct it", "empty the cell if its value is missing"],
+                    ),
+                )
+        return found
+
+
+def _sheet_xml(path: Path, sheet: str) -> bytes:
+    """The XML of a sheet of an .xlsx file; nothing where it does not lie at the usual place."""
+    try:
+        with zipfile.ZipFile(path) as book:
+            related = ElementTree.fromstring(book.read("xl/_rels/workbook.xml.rels"))
+            targets = {one.get("Id"): one.get("Target", "") for one in related}
+            for one in ElementTree.fromstring(book.read("xl/workbook.xml")).iter():
+                if one.tag.endswith("}sheet") and one.get("name") == sheet:
+                    ids = [value for name, value in one.attrib.items() if name.endswith("}id")]
+                    target = targets[ids[0]]
+                    return book.read(target.lstrip("/") if target.startswith("/") else f"xl/{target}")
+    except (KeyError, IndexError, zipfile.BadZipFile, ElementTree.ParseError):
+        pass
+    return b""
+
+
+def _column(cells: list[Any]) -> pa.Array:
+    """Cells as a column of one type; text where they differ."""
+    values = [None if cell == "" else cell for cell in cells]
+    kinds = {type(value) for value in values if value is not None}
+    if kinds and kinds <= {int, float}:
+        numbers = pa.array(values, pa.float64())
+        with suppress(pa.ArrowInvalid):
+            return numbers.cast(pa.int64())
+        return numbers
+    if kinds and kinds <= {datetime.date, datetime.datetime}:
+        days = datetime.datetime.combine
+        moments = [days(v, datetime.time()) if type(v) is datetime.date else v for v in values]
+        return pa.array(moments, pa.timestamp("us"))
+    if any(kinds == {one} for one in (bool, datetime.time, datetime.timedelta)):
+        return pa.array(values)
+    return pa.array([None if value is None else _text(value) for value in values], pa.string())
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+class SvmlightSource(TableSource):
+    """The columns ``target``, ``qid`` where given, and ``x1``, ``x2``, … for features ever nonzero.
+
+    What a line leaves out is 0, also for features that no line of this file has.
+    """
+
+    default_target = "target"
+    absent_is_zero = True
+
+    def __init__(self, path: Path, reading: Reading | None = None) -> None:
+        from sklearn.datasets import load_svmlight_file  # slow to import
+
+        self.path = path
+        with path.open("rb") as file:
+            lines = (line.split(b"#", 1)[0].split() for line in file)
+            first = next((line for line in lines if line), None)
+        if first is None:
+            raise TableError(f"{path.name} is empty; a table needs rows")
+        queries = any(word.startswith(b"qid:") for word in first)
+        try:
+            X, self._labels, *self._queries = load_svmlight_file(
+                str(path), zero_based=True, query_id=queries
+            )
+        except (ValueError, OverflowError, IndexError) as error:
+            raise TableError(
+                f"{path.name} is not in svmlight format (lines of 'label number:value …'); "
+                "a table with a header line should be named .csv or .tsv"
+            ) from error
+        used = np.flatnonzero(X.getnnz(axis=0))
+        free, filled = available_memory(), 8 * X.shape[0] * len(used)
+        if free is not None and filled > _SHARE * free:
+            raise TableError(
+                f"{path.name} would take {filled / 2**30:.1f} GiB as a table; read it with "
+                "sklearn.datasets.load_svmlight_file and fit LSSVCCV or LSSVRCV to the sparse matrix"
+            )
+        own = ("target", "qid") if queries else ("target",)
+        self.names, self._features = (*own, *(f"x{number}" for number in used)), X.tocsc()
+
+    def bytes_in_memory(self) -> int:
+        """Of the filled table, which is known to fit."""
+        return 0
+
+    def read(self) -> TableRows:
+        return self._rows(self.names)
+
+    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        """Slices of the table; columns of features that this file lacks are 0."""
+        return self._rows(self.names if columns is None else columns).slices(rows)
+
+    def _rows(self, names: Sequence[str]) -> TableRows:
+        X, labels = self._features, self._labels
+        if (labels == np.round(labels)).all() and np.abs(labels).max() < 2.0**53:
+            labels = labels.astype(np.int64)  # written +1, -1
+        columns = dict(zip(("target", "qid"), (labels, *self._queries)))
+        for name in names:
+            if name not in columns:
+                number = int(name.removeprefix("x"))
+                known = number < X.shape[1]
+                columns[name] = X[:, [number]].toarray()[:, 0] if known else np.zeros(X.shape[0])
+        return TableRows(pa.table(columns).select(list(names)))

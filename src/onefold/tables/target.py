@@ -1,4 +1,4 @@
-"""The target: which task it calls for, and its values in the form an estimator wants.
+"""The target: which task it calls for, its values in the form an estimator wants, and its folds.
 
 Labels stay as they were written: 007 stays 007, 1.0 stays 1.0, True stays True.
 """
@@ -15,14 +15,22 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
+from onefold.heldout import GapKFold
 from onefold.linalg import is_foreign, to_numpy
-from onefold.tables.columns import as_numbers, as_text, decoded, kind_of, meaning_of
+from onefold.tables.columns import (
+    as_numbers,
+    as_text,
+    decoded,
+    kind_of,
+    meaning_of,
+    refuse_mangled_numbers,
+)
 from onefold.tables.errors import Remedy, TableError
-from onefold.tables.preparation import refuse_missing
+from onefold.tables.kinds import missing_values
 from onefold.tables.reading import is_number
 from onefold.tables.rows import TableRows
-from onefold.tables.text import refuse_mangled_numbers
 
 TargetKind = Literal["classification", "regression"]
 
@@ -153,22 +161,42 @@ def as_target(y: Any, task: TargetKind | None = None) -> Any:
     if values.dtype.kind == "O" and values.ndim == 1 and len(values):
         kinds = {type(one) for one in values}
         if kinds <= {bool, np.bool_} or kinds <= {str}:
-            return values.astype(bool if kinds <= {bool, np.bool_} else str)
-        if kinds == {int} and max(map(abs, values.tolist())) >= 2**63:
+            values = values.astype(str if kinds <= {str} else bool)
+        elif kinds == {int} and max(map(abs, values.tolist())) >= 2**63:
             raise TableError(
                 "y holds whole numbers of more than 64 bits; divide them, or make text of them if they "
                 "are labels"
             )
-        if kinds <= {int, float}:
+        elif kinds <= {int, float}:
             values = values.astype(float if float in kinds else np.int64)
         elif str in kinds and len(kinds) > 1:
             mixed = " and ".join(sorted(kind.__name__ for kind in kinds))
             raise TableError(f"y mixes values of the types {mixed}; convert them to one type")
+    if task == "regression" and values.dtype.kind in "OUS":  # decimal numbers, or numbers as text
+        try:
+            return values.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise TableError(
+                f"y should hold numbers ({error})", ["convert it", Remedy("task", "classification")]
+            ) from error
     if task == "regression" and values.dtype.kind in "iu" and values.size:
         numbers = values.astype(np.float64)
         if np.abs(numbers).max() >= _EXACT:
             _refuse_lost_digits(len(np.unique(values)), numbers, "y")
     return values
+
+
+def as_groups(groups: Any, n: int) -> np.ndarray:
+    """The groups of n rows as numbers of them; raise where one is missing."""
+    values = plain_array(groups)
+    missing = int(_missing_in(values).sum())
+    if missing:
+        raise TableError(f"missing values in groups ({missing} of {n} rows); every row needs a group")
+    if values.shape != (n,):
+        raise TableError(f"groups has shape {values.shape}, and the table has {n} rows; give one each")
+    values = values.astype(str) if values.dtype.kind == "O" else values
+    codes: np.ndarray = np.unique(values, return_inverse=True)[1]
+    return codes
 
 
 def plain_array(y: Any) -> np.ndarray:
@@ -203,7 +231,8 @@ def _is_no_value(one: Any) -> bool:
 def refuse_missing_targets(rows: TableRows, name: str) -> None:
     """Refuse rows without a target."""
     missing = int(missing_targets(name, rows).sum())
-    refuse_missing({name: missing} if missing else {}, len(rows), _KNOWN)
+    if missing:
+        raise missing_values({name: missing}, len(rows), _KNOWN)
 
 
 def _refuse_lost_digits(distinct: int, values: np.ndarray, name: str) -> None:
@@ -304,3 +333,43 @@ def known_labels(found: Sequence[str], classes: np.ndarray) -> np.ndarray:
         return np.asarray(labels, dtype=classes.dtype if classes.dtype.kind != "U" else np.str_)
     mixed: np.ndarray = np.array(labels, dtype=object)
     return mixed
+
+
+# Folds
+
+
+def folds_of(
+    cv: Any, y: np.ndarray, *, classes: bool, groups: Any = None, seed: Any = 0, gap: int | None = None
+) -> tuple[Any, str]:
+    """The ``cv`` argument of an estimator, and what it is in words.
+
+    A number of folds is shuffled by the `seed`, evenly by class where y holds `classes`, unless rows of
+    one group stay together, or folds are blocks of consecutive rows with a `gap` around each. Anything
+    else but "loo" is left to the estimator.
+    """
+    if isinstance(cv, str) and cv == "loo":
+        if groups is not None or gap is not None:
+            raise TableError("groups and ordered rows need a number of folds", [Remedy("cv", 5)])
+        return "loo", "leave-one-out"
+    if isinstance(cv, bool) or not isinstance(cv, int | np.integer):
+        return cv, "folds as given"
+    cv, most, what = int(cv), len(y), f"rows, and the table has {len(y)} (n_samples={len(y)})"
+    instead: list[Remedy] = []
+    if groups is not None:
+        if gap is not None:
+            raise TableError("ordered rows and groups exclude each other; leave one of them out")
+        most = len(np.unique(groups))
+        what = f"groups, and there are {most}"
+    elif classes and gap is None and cv <= len(y):
+        most = int(np.unique(y, return_counts=True)[1].max())
+        what, instead = f"rows of one class, and the largest has {most}", [Remedy("cv", "loo")]
+    if cv > most:
+        fewer = [Remedy("cv", most)] if most > 1 else []
+        raise TableError(f"{cv} folds need at least {cv} {what}", [*fewer, *instead])
+    if groups is not None:
+        return GroupKFold(cv), f"{cv}-fold, groups kept together"
+    if gap is not None:
+        words = f" with {gap} rows left out around each" if gap else ""
+        return GapKFold(cv, gap), f"{cv} blocks of consecutive rows{words}"
+    splitter = StratifiedKFold if classes else KFold
+    return splitter(cv, shuffle=True, random_state=seed), f"{cv}-fold"

@@ -1,25 +1,32 @@
-"""Columns of text become columns of numbers or booleans where all of their values are.
+"""Tables of text: delimited files, plain or gzipped, and what their columns and those of sheets hold.
 
-`TypeFinder` sees the table block by block; a table in memory is one block. Numbers are read as its
-`Reading` says. A column that would hold numbers if they were written in another way is refused, with the
-option that says so: 3,033 is three thousand here and three point something there. So is a column that
-would hold numbers but for a few values: hundreds of "categories" would be learned in silence.
+Columns of text become columns of numbers or booleans where all of their values are. Numbers are read as
+the `Reading` says. A column that would hold numbers if they were written in another way is refused, with
+the option that says so: 3,033 is three thousand here and three point something there.
 """
 
 from __future__ import annotations
 
+import codecs
+import csv
+import gzip
+import io
 import re
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Self
+from itertools import islice
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 
 from onefold.tables.columns import decoded, trimmed
 from onefold.tables.errors import Remedy, TableError
-from onefold.tables.reading import FORMATS, PLAIN, NumberFormat, Reading, is_number, parse
-from onefold.tables.rows import TableRows
+from onefold.tables.reading import FORMATS, PLAIN, NumberFormat, Reading, has_point, is_number, parse
+from onefold.tables.rows import TableRows, TableSource, check_names
 
 ColumnType = tuple[pa.DataType | None, NumberFormat]  # None: text
 
@@ -29,88 +36,84 @@ _SMALL_DIGITS = 18  # of int64
 _FIRST = 1000  # values that mostly show which formats do not fit
 _POINTS_BETWEEN_THOUSANDS = NumberFormat(",", ".")
 
-MOST_CATEGORIES = 2000  # that are counted, let alone made features of
-MANY_CATEGORIES = 50  # in fewer rows than twice as many they tell rows apart
-_FEW_CATEGORIES = 20
-_FEW_NUMBERS = 3
-_DECORATED = re.compile(r"[^\w.,+-]{0,2} *[-+]?[0-9][0-9.,]* *(?P<after>[^0-9]{0,8})")  # 5 kg, <0.1, $12
-# Words that stand where a number is not known.
-_MEANS_MISSING = frozenset(
-    {
-        *("?", "??", "-", "--", "---", ".", "..", "*", "x", "#", "none", "missing", "unknown", "unk"),
-        *("undefined", "not available", "na", "n.a.", "nil", "void", "#div/0!", "#value!", "#ref!"),
-        *("#name?", "#num!", "#null!", "#error!"),
-    }
-)
+_MEBIBYTE = 1 << 20
+_HEAD = 1 << 16
+_LONGEST = 1 << 28  # of a header and the first record
+_RECORDS = 50
+_GUESSED = "cp1252"  # what text is that is not UTF-8, has no mark, and makes sense this way
+_RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 
-def without_missing(text: pa.Table, reading: Reading) -> pa.Table:
+def without_missing(table: pa.Table, reading: Reading) -> pa.Table:
     """A table with null where a text, but for blanks around it, means that the value is missing."""
-    columns = []
-    for name, column in zip(text.column_names, text.columns):
-        words = pa.array(reading.missing_in(name), pa.string())
-        absent = pc.is_in(pc.utf8_trim_whitespace(column), value_set=words)
-        some = pc.any(absent, min_count=0).as_py()
-        columns.append(pc.if_else(absent, pa.scalar(None, pa.string()), column) if some else column)
-    return pa.Table.from_arrays(columns, names=text.column_names)
+    columns = table.columns
+    for place, (name, column) in enumerate(zip(table.column_names, columns)):
+        text = decoded(column)
+        if pa.types.is_string(text.type):
+            words = pa.array(reading.missing_in(name), pa.string())
+            absent = pc.is_in(pc.utf8_trim_whitespace(text), value_set=words)
+            if pc.any(absent, min_count=0).as_py():
+                columns[place] = pc.if_else(absent, pa.scalar(None, pa.string()), text)
+    return pa.Table.from_arrays(columns, names=table.column_names)
 
 
 def frame_without_missing(rows: TableRows) -> TableRows:
     """Rows of a frame with null where a text means a missing value, as in rows of a file."""
     if rows.written is not None:
         return rows
-    plain = {name: decoded(rows.columns.column(name)) for name in rows.names}
-    text = pa.table({name: one for name, one in plain.items() if pa.types.is_string(one.type)})
-    known = without_missing(text, rows.reading)
-    columns = {n: (known if n in text.column_names else rows.columns).column(n) for n in rows.names}
-    return replace(rows, columns=pa.table(columns)) if text.num_columns else rows
+    return replace(rows, columns=without_missing(rows.columns, rows.reading))
 
 
 class TypeFinder:
-    """Finds the types of the columns of a table of text, block by block, and gives them to blocks.
+    """The types of the columns `names` of a table of text, found block by block.
 
+    With what is assumed about columns, and which can't be used: whoever drops one need not hear of it.
     `cautious` is whether 1.234 may be meant as a thousand: where semicolons separate the columns, the
     comma is free to be a decimal mark.
     """
 
-    def __init__(self, names: tuple[str, ...], reading: Reading, cautious: bool) -> None:
-        self.reading, self._cautious = reading, cautious
-        self._columns = {name: _Evidence(name, reading.number_format) for name in names}
+    def __init__(
+        self, names: Iterable[str], reading: Reading, cautious: bool, blocks: Iterable[TableRows]
+    ) -> None:
+        columns = {name: _Evidence(name, reading.number_format) for name in names}
+        for rows in blocks:
+            for name, column in columns.items():
+                column.add(trimmed(rows.columns.column(name)), rows.start)
         self.types: dict[str, ColumnType] = {}
         self.notes: dict[str, str] = {}
         self.problems: dict[str, TableError] = {}
-
-    def add(self, rows: TableRows) -> None:
-        """Take a block."""
-        for name, column in self._columns.items():
-            column.add(trimmed(rows.columns.column(name)), rows.start)
-
-    def finish(self) -> Self:
-        """Settle the types, what is assumed about columns, and which can't be used."""
-        declared, points = self.reading.number_format, []
-        for name, column in self._columns.items():
+        declared, points = reading.number_format, []
+        for name, column in columns.items():
             try:
                 self.types[name] = kind, form = column.type()
             except TableError as error:
-                # Whoever drops the column need not hear of it.
                 self.types[name], self.problems[name] = (None, PLAIN), error
                 continue
             if kind != pa.float64():
                 continue
             if form != declared:
                 points.append(name)
-            doubt = self._cautious and declared == PLAIN and column.points_may_separate
+            doubt = cautious and declared == PLAIN and _POINTS_BETWEEN_THOUSANDS in column.fitting
             if column.point and (doubt or form != declared):
                 self.notes[name] = (
                     f"column '{name}' is read with a decimal point ('{column.point}'); if the point "
                     "separates thousands, declare thousands as '.' and decimal as ','"
                 )
-        self.reading = replace(self.reading, points=tuple(points))
-        return self
+        self.reading = replace(reading, points=tuple(points))
 
     def typed(self, rows: TableRows) -> TableRows:
-        """A block of the table with types."""
-        columns = {name: _typed(rows.columns.column(name), *self.types[name]) for name in rows.names}
+        """A block of the table with types; columns that are no text have theirs."""
+        columns = {
+            name: _typed(column, *self.types[name]) if name in self.types else column
+            for name, column in zip(rows.names, rows.columns.columns)
+        }
         return replace(
             rows,
             columns=pa.table(columns),
@@ -127,7 +130,7 @@ class _Evidence:
         self._name, self._declared = name, declared
         self._empty = self._whole = self._boolean = True
         self._digits = 0
-        self._fitting = list(FORMATS)
+        self.fitting = list(FORMATS)
         self._odd: tuple[str, int] | None = None  # the first that is no plain number, and its row
         self.point = ""  # the first with a point
 
@@ -143,7 +146,7 @@ class _Evidence:
         if self._boolean:
             words = pa.array(["true", "false", None])
             self._boolean = _all(pc.is_in(pc.utf8_lower(text), value_set=words))
-        if not self._fitting:
+        if not self.fitting:
             return
         try:
             plain = pc.cast(text, pa.float64()) is not None
@@ -153,16 +156,11 @@ class _Evidence:
             place = pc.index(pc.fill_null(pc.match_substring(text, "."), False), True).as_py()
             self.point = text[place].as_py() if place >= 0 else ""
         for part in (text.slice(0, _FIRST), text):
-            self._fitting = [form for form in self._fitting if _fits(part, form, plain)]
+            self.fitting = [form for form in self.fitting if _fits(part, form, plain)]
         if not plain and self._odd is None:
             matches = pc.fill_null(pc.match_substring_regex(text, PLAIN.pattern), True)
             place = pc.index(matches, False).as_py()
             self._odd = None if place < 0 else (text[place].as_py(), start + place + 1)
-
-    @property
-    def points_may_separate(self) -> bool:
-        """Whether every value with a point would also be one with points between thousands."""
-        return _POINTS_BETWEEN_THOUSANDS in self._fitting
 
     def type(self) -> ColumnType:
         """The type; raises where numbers need another format."""
@@ -174,16 +172,16 @@ class _Evidence:
             exact = self._digits < _MOST_DIGITS
             return pa.decimal128(_MOST_DIGITS, 0) if exact else pa.float64(), PLAIN
         for form in (self._declared, PLAIN):
-            if form in self._fitting:
+            if form in self.fitting:
                 return pa.float64(), form
         if self._boolean:
             return pa.bool_(), PLAIN
-        if not self._fitting or self._odd is None:
+        if not self.fitting or self._odd is None:
             return None, PLAIN
         value, row = self._odd
         # With no more than is needed: the declared decimal mark where it does, thousands where they are.
-        usual = [form for form in self._fitting if form.decimal == self._declared.decimal]
-        needed = [f for f in self._fitting if f._replace(decimal=self._declared.decimal) not in usual]
+        usual = [form for form in self.fitting if form.decimal == self._declared.decimal]
+        needed = [f for f in self.fitting if f._replace(decimal=self._declared.decimal) not in usual]
         least = {form.decimal: form for form in reversed([*usual, *needed])}
         raise TableError(
             f"column '{self._name}' holds numbers written like '{value}' (data row {row}), not like "
@@ -200,7 +198,7 @@ class _Evidence:
 
 def _fits(text: pa.ChunkedArray, form: NumberFormat, plain: bool) -> bool:
     """Whether all values have a format; `plain` is whether every program reads them."""
-    if plain and (form.decimal == "." or not pc.any(pc.match_substring(text, "."), min_count=0).as_py()):
+    if plain and (form.decimal == "." or not has_point(text)):
         return True
     return _all(pc.match_substring_regex(text, form.pattern))
 
@@ -213,7 +211,7 @@ def _typed(text: pa.ChunkedArray, kind: pa.DataType | None, form: NumberFormat) 
         return pa.chunked_array([pa.nulls(len(text))])
     text = trimmed(text)
     if pa.types.is_floating(kind):
-        return parse(text, form)
+        return parse(text, form)[0]
     if pa.types.is_boolean(kind):
         return pc.cast(pc.utf8_lower(text), kind)
     return pc.cast(pc.replace_substring_regex(text, r"^\+", ""), kind)
@@ -223,68 +221,252 @@ def _all(mask: pa.ChunkedArray) -> bool:
     return bool(pc.all(mask, min_count=0).as_py())
 
 
-def refuse_mangled_numbers(first: Mapping[str, int], name: str) -> None:
-    """Refuse a text column that is a column of numbers but for a few values.
+# Delimited files
 
-    One "?" among the numbers makes the whole column text, and hundreds of "categories" would then
-    be learned in silence. A few whole numbers among words are taken for codes. `first` has the row in
-    which each value appeared first.
+
+class DelimitedSource(TableSource):
+    """A text table with one header line, which may have quoted line breaks.
+
+    What `reading` leaves open is found from the beginning of the file: the encoding by its mark,
+    the delimiter of a .csv file by which of ``, ; tab |`` cuts its lines into equally many columns. Text
+    that turns out not to be UTF-8 further on is read from there on as Windows-1252.
     """
-    numbers = [value for value in first if is_number(value)]
-    words = [value for value in first if not is_number(value)]
-    missing = len(numbers) > len(words) and all(word.strip().lower() in _MEANS_MISSING for word in words)
-    fractions = len(numbers) >= _FEW_NUMBERS and any("." in value or "," in value for value in numbers)
-    many = len(first) > _FEW_CATEGORIES
-    if len(numbers) < _FEW_NUMBERS or 2 * len(numbers) < len(first):
-        return
-    codes = Remedy("categorical", [name], "if they are codes")
-    if not words and many:
-        raise TableError(
-            f"column '{name}' holds numbers as text, the first being '{min(numbers)}'",
-            ["store them as numbers with a decimal point", codes],
+
+    options = ("decimal", "thousands", "delimiter", "encoding", "na_values", "dayfirst")
+
+    def __init__(self, path: Path, reading: Reading | None = None) -> None:
+        self.path = path
+        self.reading = reading or Reading()
+        self._types: TypeFinder | None = None
+        self._encoding = self._encoding_of_head()
+        tabs = "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else None
+        with self._plain_errors():
+            longest = self._read_header(self.reading.delimiter or tabs)
+        # pyarrow refuses a row longer than a block, and very wide tables have such rows.
+        self._block_size = max(_MEBIBYTE, 64 * longest)
+        self.names = tuple(
+            re.sub(r"\s*[\r\n]+\s*", " ", name.strip()) or f"unnamed_{position}"
+            for position, name in enumerate(self._raw_names, start=1)
         )
-    if not words or not (missing or fractions or many):
-        return
-    value = min(words, key=lambda word: first[word])
-    raise TableError(
-        f"column '{name}' holds numbers but for some values, the first being '{value}' "
-        f"in data row {first[value]}",
-        ["fix it", Remedy("na_values", [value], "if it means missing"), codes, Remedy("drop", [name])],
-    )
+        check_names(self.names, path.name)
+        if self.names[0].lower().startswith("sep="):
+            raise TableError(
+                f"the first line of {path.name} is '{self.names[0]}', a hint to spreadsheets; remove it"
+            )
+        if all(is_number(name) for name in self.names):
+            raise TableError(
+                f"the first line of {path.name} holds numbers, not column names; add a header line"
+            )
 
+    def read(self) -> TableRows:
+        rows = next(self.batches(1 << 62), None)
+        if rows is None:
+            raise self._diagnosis("Empty CSV")
+        return self._found_types([rows]).typed(rows)
 
-def refuse_decorated_numbers(categories: tuple[str, ...], name: str) -> None:
-    """Refuse numbers with a unit that is not understood, which many "categories" would hide."""
-    found = [match for value in categories if (match := _DECORATED.fullmatch(value.strip()))]
-    suffixes = {match["after"] for match in found}
-    few_suffixes = len(suffixes) <= _FEW_NUMBERS
-    if len(categories) > _FEW_CATEGORIES and 2 * len(found) > len(categories) and few_suffixes:
-        raise TableError(
-            f"column '{name}' has numbers with something around them, such as '{found[0][0]}'",
-            [
-                "write the numbers alone and in one unit",
-                Remedy("categorical", [name], "if they are codes"),
-            ],
+    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        wanted = self.names if columns is None else columns
+        start = 0
+        with self._plain_errors():
+            while True:
+                try:
+                    for number, text in enumerate(rechunk(self._record_batches(wanted), rows)):
+                        if number * rows >= start:  # not again what came before another encoding
+                            known = without_missing(text, self.reading)
+                            yield TableRows(known, start, self.reading, text, remarks=self.remarks)
+                            start += len(text)
+                    return
+                except pa.ArrowInvalid as error:
+                    self._guess_encoding(error)
+
+    def typed_batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        """Blocks with the types that `read` would give; the first call goes over the file once more."""
+        if self._types is None:
+            self._types = self._found_types(self.batches(rows))
+        for block in self.batches(rows, columns):
+            yield self._types.typed(block)
+
+    def require(self, name: str, option: str = "") -> None:
+        if name not in self.names and len(self.names) == 1:
+            raise TableError(
+                f"{self.path.name} has only one column, '{self.names[0]}'",
+                [
+                    Remedy("delimiter", "space", "if blanks separate its columns"),
+                    "name another delimiter",
+                ],
+            )
+        super().require(name, option)
+
+    def _encoding_of_head(self) -> str:
+        """The encoding: as asked for, by the byte order mark, UTF-8, or else Windows-1252.
+
+        An encoding that begins with a mark is read so that the mark is no part of the first name.
+        """
+        head, name, asked = self._head(_HEAD), self.path.name, self.reading.encoding
+        marked = next((one for mark, one in _MARKS.items() if head.startswith(mark)), None)
+        if asked is not None:
+            plain = codecs.lookup(asked).name
+            if marked is not None and not plain.startswith(marked[:5]):
+                raise TableError(
+                    f"{name} starts with the mark of {marked[:6].rstrip('-')}; leave encoding out"
+                )
+            return "utf-8-sig" if plain == "utf-8" else plain
+        if marked is not None:
+            return marked
+        if b"\x00" in head[:64]:
+            raise TableError(
+                f"{name} is not UTF-8 text",
+                [Remedy("encoding", "utf-16-le", "if it is UTF-16 without a mark"), "export it as .csv"],
+            )
+        try:
+            codecs.getincrementaldecoder("utf-8")().decode(head)
+        except UnicodeDecodeError as error:
+            self._guess_encoding(error)
+            return _GUESSED
+        return "utf-8-sig"
+
+    def _guess_encoding(self, error: Exception) -> None:
+        """Take text that is not UTF-8 for Windows-1252; raises the error where that is no remedy."""
+        utf8 = isinstance(error, UnicodeDecodeError) or "UTF8" in str(error)
+        if not utf8 or self.reading.encoding is not None or self.remarks:
+            raise error
+        self._encoding = _GUESSED
+        self.remarks = (
+            f"{self.path.name} is not UTF-8 text and is read as Windows-1252; if letters look wrong, "
+            "name its encoding (latin-2, say)",
         )
 
+    def _read_header(self, delimiter: str | None) -> int:
+        """Find delimiter and column names; returns the length of the longest of the first lines."""
+        size, complete, records = _HEAD, False, list[list[str]]()
+        # Very wide tables have headers longer than the first piece.
+        while len(records) < 2 and not complete and size <= _LONGEST:
+            data = self._head(size)
+            complete, size = len(data) < size, 8 * size
+            decoder = codecs.getincrementaldecoder(self._encoding)()
+            text = decoder.decode(data, complete).lstrip("\ufeff\r\n")
+            self.delimiter = delimiter or _delimiter_of(text)
+            records = _records(text, self.delimiter, 2)
+        if not records:
+            raise TableError(f"{self.path.name} is empty; a table needs a header line and rows")
+        self._raw_names = records[0]
+        return max(len(",".join(record)) for record in records)
 
-def too_large(name: str, value: object, row: int) -> TableError:
-    """The error about a whole number that float64 can't hold."""
-    return TableError(
-        f"column '{name}' has {value} in data row {row}, too large for a number with all its digits, "
-        "like an identifier",
-        [Remedy("drop", [name]), Remedy("categorical", [name]), Remedy("id_column", name)],
-    )
+    def _head(self, size: int) -> bytes:
+        if self.path.suffix.lower() != ".gz":
+            return first_bytes(self.path, size)
+        try:
+            with gzip.open(self.path) as file:
+                return file.read(size)
+        except (EOFError, OSError, zlib.error) as error:
+            raise self._diagnosis(str(error)) from error
+
+    def _found_types(self, blocks: Iterable[TableRows]) -> TypeFinder:
+        return TypeFinder(self.names, self.reading, self.delimiter == ";", blocks)
+
+    def _record_batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The columns of these names, all of them text, as far as pyarrow reads at a time."""
+        raw = dict(zip(self.names, self._raw_names))
+        packed = "gzip" if self.path.suffix.lower() == ".gz" else None
+        encoding = "utf8" if self._encoding == "utf-8-sig" else self._encoding
+        with pa.input_stream(str(self.path), compression=packed) as stream:
+            # Without threads, for only so it says which line is at fault.
+            reader = pyarrow.csv.open_csv(
+                stream,
+                pa.csv.ReadOptions(use_threads=False, block_size=self._block_size, encoding=encoding),
+                pa.csv.ParseOptions(
+                    delimiter=self.delimiter,
+                    newlines_in_values=True,
+                    # In a table of one column an empty line is a missing value, not nothing.
+                    ignore_empty_lines=len(self.names) > 1,
+                ),
+                # Text, too, for labels to keep their spelling.
+                pa.csv.ConvertOptions(
+                    column_types={name: pa.string() for name in self._raw_names},
+                    include_columns=[raw[name] for name in names],
+                    strings_can_be_null=False,
+                ),
+            )
+            for batch in reader:
+                yield batch.rename_columns(list(names))
+
+    @contextmanager
+    def _plain_errors(self) -> Iterator[None]:
+        """Say in the reader's place what is wrong with the file."""
+        try:
+            yield
+        except TableError:
+            raise
+        except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, UnicodeError) as error:
+            raise self._diagnosis(str(error)) from error
+
+    def _diagnosis(self, message: str) -> TableError:
+        name, encoding = self.path.name, self.reading.encoding
+        ragged = _RAGGED.search(message)
+        if ragged:
+            line, expected, got = ragged.groups()
+            where = f"line {line}" if line else "a line"
+            return TableError(
+                f"{where} of {name} has {got} columns where the header has {expected}; "
+                "fix the line or quote the values that contain the delimiter"
+            )
+        if "UTF8" in message or "codec" in message:
+            if encoding:
+                return TableError(f"{name} is not {encoding} text; give another encoding")
+            return TableError(
+                f"{name} is neither UTF-8 nor Windows-1252 text",
+                ["save it as UTF-8", Remedy("encoding", "latin-2", "or whatever it is")],
+            )
+        if "Empty CSV" in message:
+            return TableError(f"{name} has a header line but no rows; add rows")
+        if self.path.suffix.lower() == ".gz":
+            return TableError(f"{name} is not a complete gzip file; compress the table again")
+        if "straddl" in message or "block" in message.lower():
+            return TableError(f"{name} has a very long line or an unclosed quote; close the quotes")
+        return TableError(f"{name} can't be read as a table; check its delimiter and its quotes")
 
 
-def not_dates(name: str, value: str, row: int) -> TableError:
-    """The error about a column of dates in which one value is none, or not clearly one."""
-    return TableError(
-        f"dates or times in '{name}' that are not understood, the first being '{value}' in data row "
-        f"{row}",
-        [
-            "write them like 2024-12-31 or 2024-12-31 23:59",
-            Remedy("drop", [name]),
-            Remedy("categorical", [name], "if they are codes"),
-        ],
-    )
+def _delimiter_of(text: str) -> str:
+    """The one of ``, ; tab |`` that cuts the first records into equally many columns, the most."""
+
+    def evidence(delimiter: str) -> tuple[bool, int]:
+        widths = [len(record) for record in _records(text, delimiter, _RECORDS)]
+        # The last record may be cut off.
+        whole = widths[:-1] if len(widths) > 2 else widths
+        return (len(set(whole)) == 1 and whole[0] > 1, widths[0] if widths else 0)
+
+    return max(",;\t|", key=evidence)
+
+
+def _records(text: str, delimiter: str, most: int) -> list[list[str]]:
+    records: list[list[str]] = []
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    with suppress(csv.Error):  # a field longer than it takes: what came before it tells enough
+        records.extend(islice(filter(None, reader), most))
+    return records
+
+
+def rechunk(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """Join and cut record batches into tables of exactly `rows` rows (fewer in the last)."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        held.append(batch)
+        count += batch.num_rows
+        while count >= rows:
+            table = pa.Table.from_batches(held)
+            yield table.slice(0, rows)
+            held = table.slice(rows).to_batches()
+            count -= rows
+    if count:
+        yield pa.Table.from_batches(held)
+
+
+def first_bytes(path: Path, size: int = 16) -> bytes:
+    """The beginning of a file; whatever keeps it from being read is said in one sentence."""
+    try:
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError as error:
+        reason = (error.strerror or "it can't be opened").lower()
+        raise TableError(f"{path} can't be read ({reason}); give another file") from error

@@ -1,14 +1,15 @@
-"""A table made ready to fit: the matrix of its features, and what is known of each row besides.
+"""A table made ready to fit: its matrix, what is known of each row besides, and what is searched.
 
 Everything that can be wrong with a table and its parameters is raised here, before the long work. A
-table on disk that would take half of the free memory stays there: the preparation is learned block by
-block, and the matrix is a float32 file that the search maps.
+table on disk that would take half of the free memory stays there: two passes, block by block (text: one
+more, which finds its types), learn the preparation and write the matrix as a float32 file, which the
+search maps: parsing text as often as it reads the rows would take many times longer.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -16,26 +17,59 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, check_cv
+import pyarrow as pa
+from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 
 from onefold.estimators.validation import check_length, check_squares, check_weights
-from onefold.facts.criteria import check_criterion
-from onefold.heldout import GapKFold
+from onefold.facts.criteria import WHOLE
+from onefold.kernels import Kernel, resolve_kernel
+from onefold.machine.files import replacing
 from onefold.machine.memory import available_memory
+from onefold.search.strategies import resolve_strategy
 from onefold.tables.errors import Remedy, TableError, listing
-from onefold.tables.matrix import BLOCK, learn_from_disk, masked, written
-from onefold.tables.preparation import Learner, Preparation, column_notes, copies_note
+from onefold.tables.findings import column_notes, columns_of, copies_note
+from onefold.tables.kinds import Preparation, Surprises
+from onefold.tables.learning import Learner
 from onefold.tables.reading import Reading
-from onefold.tables.rows import TableRows
-from onefold.tables.searching import Search, search_of
-from onefold.tables.source import TableSource, opened
-from onefold.tables.target import Target, as_target, learn_target, missing_targets, plain_array
+from onefold.tables.rows import TableRows, TableSource
+from onefold.tables.source import opened
+from onefold.tables.target import (
+    Target,
+    as_groups,
+    as_target,
+    folds_of,
+    learn_target,
+    missing_targets,
+    plain_array,
+)
 
 if TYPE_CHECKING:
-    from onefold.tables.model import TableModel
+    from onefold.tables.estimators import TableModel
 
+BLOCK = 65_536
 _SHARE = 0.5  # of the free memory that a table and its matrix may take
+KERNELS = (
+    "rbf", "powexp", "laplacian", "matern", "matern12", "matern32", "matern52", "polynomial", "linear",
+)  # fmt: skip
+AUTO, PLAIN = "auto", "rbf"
+_OF_ONE_KERNEL = ("toeplitz", "circulant", "grid")  # approximations by order or place of the rows
+
+
+@dataclass(frozen=True)
+class Search:
+    """What an estimator chooses among, and what the defaults had to give up (`note`)."""
+
+    kernel: Any  # one is the plain search; "auto" and lists are families
+    metric: str | None = None
+    blend: bool = False
+    note: str | None = None
+
+    def as_plain(self) -> dict[str, Any]:
+        """The same in plain values, for a report."""
+        names = self.kernel if isinstance(self.kernel, list) else [self.kernel]
+        found = {"kernels": [str(one) for one in names], "metric": self.metric or "none"}
+        return found | {"blend": self.blend, "note": self.note}
 
 
 @dataclass(frozen=True)
@@ -61,17 +95,17 @@ class Training:
         return isinstance(self.X, np.memmap)
 
 
-def larger_than_memory(source: TableSource) -> bool:
+def stays_on_disk(table: TableRows | TableSource) -> bool:
     """Whether reading the whole table would leave too little memory for the search."""
+    if isinstance(table, TableRows):
+        return False
     free = available_memory()
-    return free is not None and source.bytes_in_memory() > _SHARE * free
+    return free is not None and table.bytes_in_memory() > _SHARE * free
 
 
 def in_memory(table: TableRows | TableSource) -> TableRows | TableSource:
     """The rows of an open table; the source itself where they stay on disk."""
-    if isinstance(table, TableRows) or larger_than_memory(table):
-        return table
-    return table.read()
+    return table.read() if isinstance(table, TableSource) and not stays_on_disk(table) else table
 
 
 @contextmanager
@@ -87,49 +121,98 @@ def training_of(
     """What a model is about to fit, checked: the table as matrix and arrays, with notes.
 
     y, `sample_weight` and `groups` are arrays or names of columns. Only the rows of the mask `keep` are
-    looked at, where there is one. A table on disk is gone over twice, text once more to find its types,
-    with memory for a block of rows; its matrix lies in `scratch` while the block runs.
+    looked at, where there is one. The matrix of a table on disk lies in `scratch` while the block runs.
     """
     model.check_settings()
+    model.check_criterion()
     table = opened(X, model.reading)
     asked = {"target": y, "sample_weight": sample_weight, "groups": groups, "id_column": model.id_column}
     named = {option: name for option, name in asked.items() if isinstance(name, str)}
     check_columns(model, table, named)
-    table = in_memory(table)
-    search = search_of(model, on_disk=isinstance(table, TableSource))
+    on_disk = stays_on_disk(table)
+    search = search_of(model, on_disk=on_disk)
+    beside = (y, sample_weight, groups)
+    if not on_disk:
+        yield _learned(model, in_memory(table), named, beside, keep, search)
+        return
+    with tempfile.TemporaryDirectory() if scratch is None else nullcontext(scratch) as folder:
+        path = Path(folder) / "rows.npy"
+        try:
+            yield _learned(model, table, named, beside, keep, search, path)
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _learned(
+    model: TableModel,
+    table: TableRows | TableSource,
+    named: dict[str, str],
+    given: tuple[Any, Any, Any],  # targets, weights and groups
+    keep: np.ndarray | None,
+    search: Search,
+    path: Path = Path(),
+) -> Training:
+    """Learn the preparation of a table and apply it; that of a table on disk to the file `path`."""
     exclude = {*named.values(), *model.drop}
     learner = Learner(exclude, model.missing, model.categorical, model.min_frequency)
+    # `shown` are rows that show what the columns look like, `beside` have the targets of all rows.
     if isinstance(table, TableRows):
         rows = table if keep is None else table.take(np.flatnonzero(keep))
-        rows, y, sample_weight, groups = with_target(model, rows, y, sample_weight, groups)
+        rows, *arrays = with_target(model, rows, *given)
         if not rows.names:
             raise TableError("the table has no columns; pass one that has some")
         if len(rows) < 2:
             raise TableError(f"the table has {len(rows)} rows (n_samples={len(rows)}); add rows")
-        known = _known(model, rows, y, sample_weight, groups)
+        y, weight, groups, target = _known(model, rows, *arrays)
         learner.add(rows)
         preparation = learner.finish()
-        matrix = preparation.transform(rows)
-        yield _assembled(model, known, search, learner, preparation, matrix, named, rows, rows)
-        return
-    with tempfile.TemporaryDirectory() if scratch is None else nullcontext(scratch) as folder:
-        path, left_out = Path(folder) / "rows.npy", tuple[str, ...]()
-        has_target = with_target_on_disk(model, table, y)
+        matrix, shown, beside = preparation.transform(rows), rows, rows
+    else:
+        has_target, left_out = with_target_on_disk(model, table, given[0]), tuple[str, ...]()
         if has_target is not None and not has_target.all():
-            left_out = (left_out_note(~has_target, y),)
+            left_out = (left_out_note(~has_target, given[0]),)
             keep = has_target if keep is None else keep & has_target
         others = [named[option] for option in ("target", "sample_weight", "groups") if option in named]
-        beside, first = learn_from_disk(table, others, learner, BLOCK, keep)
-        known = _known(model, beside, y, sample_weight, groups)
+        beside, shown = learn_from_disk(table, others, learner, BLOCK, keep)
+        y, weight, groups, target = _known(model, beside, *given)
         preparation = learner.finish()
-        blocks = table.typed_batches(BLOCK, preparation.columns)
-        blocks = blocks if keep is None else masked(blocks, keep)
-        try:
-            matrix = written(preparation, blocks, len(beside), path)
-            first = replace(first, remarks=(*table.remarks, *left_out))
-            yield _assembled(model, known, search, learner, preparation, matrix, named, first, beside)
-        finally:
-            path.unlink(missing_ok=True)
+        blocks = masked(table.typed_batches(BLOCK, preparation.columns), keep)
+        matrix = written(preparation, blocks, len(beside), path)
+        shown = replace(shown, remarks=(*table.remarks, *left_out))
+    cv, words = _splits(model, y, groups, named.get("groups"))
+    others = [named.get("sample_weight", "")]
+    others += [named["target"]] if target is not None and model.task == "regression" else []
+    constant, names = preparation.constant, preparation.identifiers
+    copies = copies_note(columns_of(preparation, matrix))
+    notes = (
+        *shown.remarks,
+        *([f"dropped constant columns: {listing(constant)}"] if constant else []),
+        *([f"dropped columns that look like identifiers: {listing(names)}"] if names else []),
+        *learner.notes(),
+        *column_notes(shown, preparation.columns, others, preparation.row_numbers),
+        *([copies] if copies else []),
+    )
+    columns = tuple(name for name in shown.names if name not in named.values())
+    reading = beside.reading.with_categories(preparation, target)
+    return Training(
+        matrix, y, weight, groups, preparation, search, cv, words, target, columns, reading, notes
+    )
+
+
+def _splits(model: Any, y: Any, groups: Any, group_column: str | None) -> tuple[Any, str]:
+    """The splits of a search, and what they are in words."""
+    if y is None:
+        return model.cv, ""
+    classes, gap = model.task == "classification", model.gap if model.ordered else None
+    cv, words = folds_of(model.cv, y, classes=classes, groups=groups, seed=model.random_state, gap=gap)
+    if group_column is not None:
+        words = words.replace("groups kept", f"groups of '{group_column}' kept")
+    if words == "folds as given":
+        cv = check_cv(cv, y, classifier=classes)
+        seed = getattr(cv, "random_state", 0)
+        if getattr(cv, "shuffle", True) and not isinstance(seed, Integral):  # others every time: once
+            cv = list(cv.split(np.zeros((len(y), 1)), y, groups))
+    return cv, words
 
 
 def with_target(model: TableModel, rows: TableRows, y: Any, *others: Any) -> tuple[Any, ...]:
@@ -163,11 +246,16 @@ def with_target_on_disk(model: TableModel, source: TableSource, y: Any) -> np.nd
 
 def prepared_again(model: TableModel, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
     """Matrix, targets, weights and groups of rows for a fitted estimator, with its own preparation."""
-    table = opened(X, model.reading_)
-    rows = table.read() if isinstance(table, TableSource) else table
-    rows, y, sample_weight, groups = with_target(model, rows, y, sample_weight, groups)
-    known = _known(model, rows, y, sample_weight, groups)
+    rows = rows_in_memory(X, model.reading_)
+    rows, *given = with_target(model, rows, y, sample_weight, groups)
+    known = _known(model, rows, *given)
     return model.preparation_.transform(rows), *known[:3]
+
+
+def rows_in_memory(table: Any, reading: Reading | None = None) -> TableRows:
+    """All rows of a table of any kind."""
+    found = opened(table, reading)
+    return found.read() if isinstance(found, TableSource) else found
 
 
 def check_columns(model: Any, table: TableRows | TableSource, named: dict[str, str]) -> None:
@@ -194,126 +282,192 @@ def _known(
         check_length(values, len(rows))
         if model.task == "classification":
             check_classification_targets(values)
-        elif target is not None:
-            _check_squares(target)
-        if model.task == "regression":
-            _check_logarithm(model, values, f"'{y}'" if target is not None else "y")
-        if isinstance(model.criterion, str):
-            name = y if isinstance(y, str) else "y"
-            check_criterion(model.criterion, model.task, name, values, model.approximation)
+        else:
+            _check_numbers(model, values, target)
+        model.check_criterion("y" if target is None else target.name, values)
     weight = rows.weights(sample_weight) if isinstance(sample_weight, str) else sample_weight
     weight = check_weights(weight, len(rows))
-    groups = rows.groups(groups) if isinstance(groups, str) else groups
+    if groups is not None:
+        groups = rows.groups(groups) if isinstance(groups, str) else as_groups(groups, len(rows))
     return values, weight, groups, target
 
 
-def _check_logarithm(model: Any, values: Any, name: str) -> None:
+def _check_numbers(model: Any, values: Any, target: Target | None) -> None:
+    """Refuse numbers that have no logarithm where one is asked for, or whose squares overflow."""
+    name = "y" if target is None else f"'{target.name}'"
     if model.target_transform == "log" and not np.all(values > 0):
         row = int(np.flatnonzero(~(np.asarray(values).reshape(len(values), -1) > 0).all(axis=1))[0])
         raise TableError(
             f"target_transform='log' is for positive targets, and {name} has {np.min(values[row]):g} "
             f"in data row {row + 1}; leave it out, or add a constant to the target"
         )
-
-
-def _check_squares(target: Target) -> None:
-    halves = target.values / 2
+    if target is None:  # of arrays the estimator says so
+        return
+    halves = values / 2
     spread = float((halves - halves.min()).max())
     try:
         check_squares(np.array([spread]))
     except ValueError as error:
         raise TableError(
-            f"the values of '{target.name}' differ by {2 * spread:.2g} at most, whose square is "
-            "beyond floating point; multiply the column by a constant, to values near 1"
+            f"the values of {name} differ by {2 * spread:.2g} at most, whose square is beyond floating "
+            "point; multiply the column by a constant, to values near 1"
         ) from error
 
 
-def _assembled(
-    model: TableModel,
-    known: tuple[Any, Any, Any, Target | None],
-    search: Search,
-    learner: Learner,
-    preparation: Preparation,
-    matrix: Any,
-    named: dict[str, str],
-    rows: TableRows,  # that show what the columns look like
-    beside: TableRows,  # with the target, weights and groups of all rows
-) -> Training:
-    y, weight, groups, target = known
-    gap = model.gap if model.ordered else None
-    classes = model.task == "classification"
-    cv, words = model.cv, ""
-    if y is not None:
-        seed = model.random_state
-        cv, words = folds_of(model.cv, y, classes=classes, groups=groups, seed=seed, gap=gap)
-    if "groups" in named:
-        words = words.replace("groups kept", f"groups of '{named['groups']}' kept")
-    if words == "folds as given":
-        cv = check_cv(cv, y, classifier=classes)
-        seed = getattr(cv, "random_state", 0)
-        if getattr(cv, "shuffle", True) and not isinstance(seed, Integral):  # others every time: once
-            cv = list(cv.split(np.zeros((len(y), 1)), y, groups))
-    others = [named.get("sample_weight", ""), "" if classes else named.get("target", "")]
-    constant, names = preparation.constant, preparation.identifiers
-    copies = copies_note(preparation, matrix)
-    notes = (
-        *rows.remarks,
-        *([f"dropped constant columns: {listing(constant)}"] if constant else []),
-        *([f"dropped columns that look like identifiers: {listing(names)}"] if names else []),
-        *learner.notes(),
-        *column_notes(rows, preparation.columns, others, preparation.row_numbers),
-        *([copies] if copies else []),
-    )
-    not_features = set(named.values())
-    columns = tuple(name for name in rows.names if name not in not_features)
-    reading = beside.reading.with_categories(preparation, target)
-    return Training(
-        matrix, y, weight, groups, preparation, search, cv, words, target, columns, reading, notes
-    )
+# Tables on disk
 
 
-def folds_of(
-    cv: Any, y: np.ndarray, *, classes: bool, groups: Any = None, seed: Any = 0, gap: int | None = None
-) -> tuple[Any, str]:
-    """The ``cv`` argument of an estimator, and what it is in words.
+def learn_from_disk(
+    source: TableSource,
+    others: Collection[str],
+    learner: Learner | None = None,
+    block: int = BLOCK,
+    mask: np.ndarray | None = None,
+) -> tuple[TableRows, TableRows]:
+    """Let a learner see all blocks, in one pass that leaves the columns `others` and a first block.
 
-    A number of folds is shuffled by the `seed`, evenly by class where y holds `classes`, unless rows of
-    one group stay together, or folds are blocks of consecutive rows with a `gap` around each. Anything
-    else but "loo" is left to the estimator.
+    Only the rows of `mask` are looked at, where there is one.
     """
-    if isinstance(cv, str) and cv == "loo":
-        if groups is not None or gap is not None:
-            raise TableError("groups and ordered rows need a number of folds", [Remedy("cv", 5)])
-        return "loo", "leave-one-out"
-    if isinstance(cv, bool) or not isinstance(cv, int | np.integer):
-        return cv, "folds as given"
-    cv, n = int(cv), len(y)
-    if cv > n:
+    kept: list[TableRows] = []
+    first: TableRows | None = None
+    for rows in masked(source.typed_batches(block, None if learner is not None else list(others)), mask):
+        if learner is not None:
+            learner.add(rows)
+        first = first or rows
+        kept.append(rows.select(list(others)))
+    if first is None:
+        raise TableError(f"{source.path.name} has no rows")
+    columns = pa.concat_tables([rows.columns for rows in kept], promote_options="permissive")
+    texts = [rows.written for rows in kept if rows.written is not None]
+    return replace(kept[0], columns=columns, written=pa.concat_tables(texts) if texts else None), first
+
+
+def written(preparation: Preparation, blocks: Iterable[TableRows], n: int, path: Path) -> Any:
+    """The rows of a table as a mapped float32 array in a file at `path`."""
+    width = len(preparation.feature_names)
+    try:
+        with replacing(path) as partial:
+            X = np.lib.format.open_memmap(partial, "w+", np.float32, (n, width))
+            place = 0
+            for rows in blocks:
+                X[place : place + len(rows)] = preparation.transform(rows, Surprises())
+                place += len(rows)
+            X.flush()
+            del X
+    except OSError as error:
+        megabytes = 4 * n * width >> 20
         raise TableError(
-            f"{cv} folds need at least {cv} rows, and the table has {n} (n_samples={n})", _fewer(n)
+            f"the {megabytes + 1} MB of rows can't be written to {path.parent} "
+            f"({(error.strerror or 'no room').lower()}); make room there, or tune on fewer rows"
+        ) from error
+    return np.load(path, mmap_mode="r")
+
+
+def masked(blocks: Iterable[TableRows], mask: np.ndarray | None) -> Iterator[TableRows]:
+    """The rows of a mask over the whole table, block by block; they keep the numbers of their blocks."""
+    for rows in blocks:
+        if mask is None:
+            yield rows
+        elif len(here := np.flatnonzero(mask[rows.start : rows.start + len(rows)])):
+            yield replace(rows.take(here), start=rows.start)
+
+
+# What is searched
+
+
+def search_of(model: Any, *, on_disk: bool = False) -> Search:
+    """What the parameters of a table's estimator mean for such rows; raise where they do not agree.
+
+    By default the kernels of "auto" compete, each with a learned metric, and the best are blended. Where
+    another parameter does not go with that, the defaults of `metric` and `blend` give way, with a note;
+    what was asked for by name is refused instead.
+    """
+    named = named_kernels(model)
+    kernels = [resolve_kernel(one, 1.0, 3, 1.0) for one in named]
+    if model.gammas is not None and kernels and not any(kernel.has_width for kernel in kernels):
+        raise ValueError(f"the {named[0]} kernel has no width: leave gammas out")
+    why = _obstacle(model, on_disk)
+    if why is not None:
+        return _without_metric(model, named, why, on_disk)
+    kinds = {kind for kernel in kernels for kind in kernel.learns}
+    if kernels and model.metric in ("diagonal", "full") and model.metric not in kinds:
+        raise ValueError(
+            f"no kernel of {listing(map(str, named))} learns a {model.metric} metric; rbf and matern "
+            "learn a diagonal or a full one, laplacian a diagonal one"
         )
-    if groups is not None:
-        if gap is not None:
-            raise TableError("ordered rows and groups exclude each other; leave one of them out")
-        n_groups = len(np.unique(groups))
-        if n_groups < cv:
-            raise TableError(
-                f"{cv} folds need at least {cv} groups, and there are {n_groups}", _fewer(n_groups)
+    learns = model.metric not in (None, "none") and (not kernels or bool(kinds))
+    alone = len(kernels) == 1 and not learns  # there is nothing to blend it with
+    one = alone or (not learns and model.search != "grid")
+    blend = not one if model.blend == "auto" else model.blend
+    if model.search != "grid" and learns:
+        raise TableError(
+            f"search {model.search!r} goes through a grid of kernels as they are, and a metric is "
+            "learned in rounds of its own",
+            [Remedy("simple", True), Remedy("metric", "none"), "leave search out"],
+        )
+    if model.search != "grid" and blend:
+        raise TableError(
+            f"search {model.search!r} leaves out kernels that a blend needs; leave one of the two out"
+        )
+    if getattr(model, "intervals", None) == "jackknife+" and (learns or blend):
+        raise TableError(
+            "intervals 'jackknife+' leave single rows out of one kernel as it is, without a learned "
+            "metric or a blend",
+            [Remedy("simple", True), Remedy("intervals", "cv+")],
+        )
+    gave_way = one and not alone and model.blend == "auto"
+    note = f"no blend: search {model.search!r} keeps one kernel" if gave_way else None
+    return Search(named or AUTO, model.metric if learns else None, blend, note)
+
+
+def _without_metric(model: Any, named: list[Any], why: str, on_disk: bool) -> Search:
+    """What is left of a search that can have neither metric nor blend."""
+    for option, given in {
+        f"a {model.metric} metric": model.metric in ("diagonal", "full"),
+        "a blend": model.blend is True,
+        "several kernels": model.simple and len(named) > 1,
+    }.items():
+        if given:
+            raise ValueError(f"{option} can't be had, as {why}; leave one of them out")
+    kernel = named[0] if named else PLAIN
+    if model.simple:
+        return Search(kernel)
+    if len(named) <= 1 and (on_disk or model.approximation in _OF_ONE_KERNEL):
+        return Search(kernel, note=f"plain search of the {kernel} kernel: {why}")
+    return Search(named or AUTO, note=f"no metric and no blend: {why}")
+
+
+def _obstacle(model: Any, on_disk: bool) -> str | None:
+    """Why nothing can be learned from, or blended by, held-out predictions of folds."""
+    if model.simple:
+        return "simple=True searches one kernel as it is"
+    if on_disk:
+        return "the rows of this table stay on disk"
+    if model.approximation in _OF_ONE_KERNEL:
+        return f"the approximation {model.approximation!r} takes kernels as they are"
+    if isinstance(model.cv, str) and model.cv == "loo":
+        return "leave-one-out holds out single rows, not folds"
+    if isinstance(model.criterion, str) and model.criterion in WHOLE:
+        return f"the criterion {model.criterion!r} holds out no rows"
+    return None
+
+
+def named_kernels(model: Any) -> list[Any]:
+    """The kernels that were named, each once; none for "auto"."""
+    given = model.kernel
+    given = list(given) if isinstance(given, list | tuple) else [given]
+    found = [one for i, one in enumerate(given) if one not in given[:i]]
+    return [] if found == [AUTO] else found
+
+
+def check_kernels(model: Any) -> None:
+    """Raise for kernels and strategies of a search that there are not."""
+    if not isinstance(model.kernel, str | list | tuple | Kernel) and not callable(model.kernel):
+        raise ValueError(f"kernel must be a name or a list of names; got {model.kernel!r}")
+    for one in named_kernels(model) or ([] if model.kernel == AUTO else [""]):
+        if isinstance(one, str) and one not in KERNELS:
+            raise ValueError(
+                f"there is no kernel {one!r} to choose; use auto alone, or one or several of "
+                f"{', '.join(KERNELS)}"
             )
-        return GroupKFold(cv), f"{cv}-fold, groups kept together"
-    if gap is not None:
-        words = f" with {gap} rows left out around each" if gap else ""
-        return GapKFold(cv, gap), f"{cv} blocks of consecutive rows{words}"
-    if not classes:
-        return KFold(cv, shuffle=True, random_state=seed), f"{cv}-fold"
-    _, counts = np.unique(y, return_counts=True)
-    if counts.max() < cv:
-        raise TableError(
-            f"{cv} folds need a class with at least {cv} rows, and the largest has {counts.max()}",
-            [*_fewer(int(counts.max())), Remedy("cv", "loo")],
-        )
-    return StratifiedKFold(cv, shuffle=True, random_state=seed), f"{cv}-fold"
-
-
-def _fewer(folds: int) -> list[Remedy]:
-    return [Remedy("cv", folds)] if folds > 1 else []
+    resolve_strategy(model.search)

@@ -1,0 +1,168 @@
+"""What people read while a search runs, and of its result; commands for them to copy."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from onefold.cli.output import MODEL_NAME, REPORT_NAME, SEARCH_NAME
+from onefold.facts.criteria import score_label, score_text, score_words
+from onefold.facts.ran import (
+    approximation_lines,
+    blend_lines,
+    group_words,
+    importance_lines,
+    next_best,
+    parameter_lines,
+)
+from onefold.facts.scores import comparison_words, score_lines
+from onefold.facts.words import aligned, counted
+from onefold.machine.speed import duration_words
+from onefold.search.loop import progress_words
+from onefold.tables import TableModel
+
+_PURPOSE = {
+    MODEL_NAME: "the model",
+    SEARCH_NAME: "every candidate with its scores",
+    REPORT_NAME: "a page about the model and its rows",
+}
+_BAR = 20
+_LOG_EVERY_SECONDS = 10.0
+
+
+class Progress:
+    """Follow a search by its `criterion`; an instance is the ``callback`` of an estimator.
+
+    Redrawn in place on a terminal, a line now and then in a log; silent where `stream` is None.
+    """
+
+    def __init__(self, stream: TextIO | None, criterion: str | None) -> None:
+        self._stream, self._criterion = stream, criterion
+        self._terminal = stream is not None and stream.isatty()
+        self._last_line, self._drawn = time.monotonic(), 0
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        if self._stream is None:
+            return
+        words = [progress_words(event)]
+        if event["left"]:
+            words.append(f"{duration_words(event['left'])} left")
+        score, params = event["best_score"], event.get("best_params") or {}
+        if score is not None:  # rounds of metrics have scores of their own
+            rounds = "round" in params and event["part"] != "all rows"
+            words.append(f"best so far {group_words(params) if rounds else self._words(score)}")
+        text = ", ".join(words)
+        if self._terminal:
+            done = min(1.0, int(event["done"]) / max(int(event["total"]), 1))
+            bar = f"[{'█' * int(_BAR * done):·<{_BAR}}] "
+            try:
+                columns = os.get_terminal_size(self._stream.fileno()).columns
+            except (OSError, ValueError):  # one that does not say
+                columns = shutil.get_terminal_size().columns
+            # Short of the last column, which makes some terminals wrap.
+            self._draw(f"{bar}{text}" if len(bar + text) < columns else text[: columns - 1])
+        elif time.monotonic() - self._last_line >= _LOG_EVERY_SECONDS:
+            self._last_line = time.monotonic()
+            print(f"onefold: {text}", file=self._stream, flush=True)
+
+    def _words(self, score: float) -> str:
+        return f"{score:.6g}" if self._criterion is None else score_words(self._criterion, score)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._drawn:
+            self._draw("")
+
+    def _draw(self, text: str) -> None:
+        """A line over the one before; none at all leaves the cursor at the first column."""
+        print("\r" + text.ljust(self._drawn), end="" if text else "\r", file=self._stream, flush=True)
+        self._drawn = len(text)
+
+
+def result_text(model: TableModel, files: list[str]) -> str:
+    """The result of ``onefold tune`` for people."""
+    report, estimator = model.report_, model.estimator_
+    facts = [
+        *parameter_lines(estimator.best_params_),
+        *blend_lines(report),
+        *measure_lines(report),
+        *approximation_lines(estimator.approximation_),
+    ]
+    lines = [_how_chosen(report, model.target_), *aligned(facts)]
+    if report["scores"] is not None:
+        lines.append("  (± is one standard error; choosing the best makes scores slightly optimistic)")
+    lines += [f"  note: {note}" for note in report["notes"]]
+    if report["test"] is not None:
+        rows = counted(report["test"]["rows"], "row")
+        lines += ["", f"On {rows} that tuning never saw (the saved model is the one scored here)"]
+        lines += aligned(tested_lines(report["test"]))
+    if important := importance_lines(report["importances"]):
+        lines += ["", "Most important columns", *aligned(important)]
+    unit = " (scores of the logarithm)" if report.get("target_transform") else ""
+    lines += ["", f"Next best{unit}", *next_best(estimator, report["criterion"])]
+    lines += ["", f"Done in {report['seconds']:.1f} s; wrote"]
+    lines += aligned([(path, _PURPOSE[Path(path).name]) for path in files])
+    return "\n".join([*lines, f"Predict with: {command_line('predict', *files[:1])} NEW_TABLE"])
+
+
+def _how_chosen(report: dict[str, Any], target: str | None) -> str:
+    """Of how many candidates, and which rows their scores rest on."""
+    scores, cv, count = report["scores"], report["cv"], report["candidates"]
+    best = f"Best of {counted(count, 'candidate')} for '{target}'"
+    if scores is None:
+        return f"{best} by the criterion {report['criterion']}"
+    if scores["untested"] and report["search"]["metric"] != "none":
+        # The other folds taught the metrics; the best of every kernel are left to be compared.
+        finalists = f"Best of {counted(count, 'finalist')} for '{target}'"
+        folds = f"{counted(scores['folds'], 'fold')} ({scores['rows']:,} rows)"
+        return f"{finalists}, scored on {folds} of {cv} cross-validation"
+    return f"{best} by cross-validation ({cv})" if " " in cv else f"{best} by {cv} cross-validation"
+
+
+def measure_lines(report: dict[str, Any]) -> list[tuple[str, str]]:
+    """Held-out measures ± standard errors next to the baseline's, as label and value."""
+    scores, criterion = report["scores"], report["criterion"]
+    lines = score_lines(scores) if scores is not None else []
+    if criterion is not None:
+        blended = report.get("blend_score")
+        kept = report["best_score"] if blended is None else blended
+        label, words = score_label(criterion), score_text(criterion, float(kept))
+        if label not in dict(lines):
+            lines.insert(0, (label, words))
+        elif not dict(lines)[label].startswith(words):
+            log = report.get("target_transform")
+            unit = "of the logarithm" if log else "the mean of that of the folds"
+            lines.insert(0, ("criterion", f"{label} {words}, {unit}"))
+    if scores is not None and scores["verdict"]["best"] is not None:
+        lines.append(("best simple model", comparison_words(scores, "")))
+    return lines
+
+
+def tested_lines(test: dict[str, Any]) -> list[tuple[str, str]]:
+    """The same of rows that tuning never saw."""
+    return [*score_lines(test["scores"]), ("best simple model", comparison_words(test["scores"], ""))]
+
+
+def command_line(*arguments: str) -> str:
+    """A command to copy: ``onefold`` if the shell finds this program by that name, else its path."""
+    started, program = Path(sys.argv[0]), ["onefold"]  # also where it was called from Python
+    if started.name == "__main__.py":
+        program = [sys.executable, "-m", "onefold"]
+    elif started.stem == "onefold" and os.path.abspath(started) != shutil.which("onefold"):
+        program = [str(started)]
+    return shlex.join([*program, *arguments])
+
+
+def repeated(arguments: argparse.Namespace) -> str:
+    """The command as it was given, its files without their folders: a page may be passed on."""
+    files = {str(one): one.name for one in vars(arguments).values() if isinstance(one, Path)}
+    return shlex.join(["onefold", *(files.get(str(Path(one)), one) for one in arguments.argv)])

@@ -1,0 +1,293 @@
+"""Learned metrics are literal cross-validation: a twin tries, scores and chooses alike.
+
+In rounds on all rows; along paths that were found on few rows and are repeated on many, with scores from
+reserved folds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    RepeatedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    TimeSeriesSplit,
+)
+
+from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
+from onefold.heldout import drawn
+from onefold.search import metric, metrics
+from onefold.search.metric import FINER
+from tests.learned.literal_twin import (
+    Cell,
+    Data,
+    best,
+    blend_weights,
+    cross,
+    leaders,
+    path,
+    replay,
+    rounds,
+    same_search,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:the search chose", "ignore:The groups parameter")
+
+RNG = np.random.default_rng(4)
+N, D, FEW = 80, 3, 24
+X = RNG.standard_normal((N, D)) + np.array([0.0, 2.0, 0.0])
+NEW = RNG.standard_normal((6, D)) + np.array([0.0, 2.0, 0.0])
+SIGNAL = np.sin(1.5 * X[:, 0]) + 0.5 * X[:, 0] * X[:, 2] + 0.3 * RNG.standard_normal(N)
+WEIGHTS = RNG.uniform(0.2, 3.0, N)
+GROUPS = np.repeat(np.arange(20), 4)
+WIDTHS, ALPHAS = [0.3, 1.0, 3.0], [0.01, 0.1, 1.0]
+GRID = {"gammas": WIDTHS, "alphas": ALPHAS}
+TRACKS = [("rbf", "full"), ("rbf", "diagonal"), ("matern12", "full"), ("laplacian", "diagonal")]
+AUTO = [TRACKS[0], ("matern12", "diagonal"), *TRACKS[2:]]
+
+
+def targets(what, n=N):
+    """The labels or numbers of a task, and its targets (n, t)."""
+    signal, second = SIGNAL[:n], X[:n, 1] ** 2
+    if what in ("number", "two"):
+        Y = np.column_stack([signal, second][: 1 if what == "number" else 2])
+        return (Y if what == "two" else signal), Y
+    if what == "labels":
+        return np.where(signal > 0.1, "yes", "no"), np.where(signal > 0.1, 1.0, -1.0)[:, None]
+    y = np.digitize(signal, [-0.4, 0.5])
+    return y, np.where(y[:, None] == np.arange(3), 1.0, -1.0)
+
+
+# -- rounds on all rows ------------------------------------------------------------------------------
+M, ROUNDS = 48, 3
+ROWS, HEAVY = X[:M], WEIGHTS[:M]
+FOLDS = KFold(4, shuffle=True, random_state=1)
+OF_LABELS = StratifiedKFold(4, shuffle=True, random_state=2)
+LISTED = [(np.arange(16, M), np.arange(10)), (np.arange(30), np.r_[33:M, 40])]
+KINDS = [
+    *(FOLDS, GroupKFold(3), ShuffleSplit(3, test_size=0.4, random_state=0), TimeSeriesSplit(3, gap=2)),
+    *(LISTED, RepeatedKFold(n_splits=2, n_repeats=3, random_state=0), LISTED[:1]),
+]
+
+
+def rounds_are_literal(model, what, weights, tracks, y=None, **options):
+    """Every cell of the tracks, the choice, its held-out predictions and the final model."""
+    (labels, Y), cv = targets(what, M) if y is None else y, model.cv
+    model.set_params(**GRID, max_rounds=ROUNDS).fit(ROWS, labels, weights, groups=GROUPS[:M])
+    splits = cv if isinstance(cv, list) else list(cv.split(ROWS, labels, GROUPS[:M]))
+    data = Data(ROWS, Y, splits, weights, labels=isinstance(model, LSSVCCV), **options)
+    cells = [one for track in tracks for one in rounds(data, *track, WIDTHS, model.alphas, ROUNDS)]
+    return same_search(model, cells, data, NEW, [(one, M) for one in leaders(cells)])
+
+
+@pytest.mark.parametrize(("weights", "blend"), [(None, False), (HEAVY, False), (HEAVY, True)])
+@pytest.mark.parametrize("what", ["number", "two", "labels", "classes"])
+@pytest.mark.parametrize("track", TRACKS, ids=" ".join)
+def test_every_task_with_and_without_weights(track, what, weights, blend) -> None:
+    kind, cv = (LSSVCCV, OF_LABELS) if what in ("labels", "classes") else (LSSVRCV, FOLDS)
+    rounds_are_literal(kind(track[0], metric=track[1], cv=cv, blend=blend), what, weights, [track])
+
+
+@pytest.mark.parametrize(("estimator", "blend"), [(LSSVRCV, True), (KernelRidgeCV, False)])
+@pytest.mark.parametrize(("cv", "track"), [*zip(KINDS, [*TRACKS, *TRACKS[:3]])])
+def test_every_splitter_with_and_without_intercept(estimator, blend, cv, track) -> None:
+    model = estimator(track[0], metric=track[1], cv=cv, blend=blend)
+    rounds_are_literal(model, "number", HEAVY, [track], intercept=estimator is LSSVRCV)
+
+
+@pytest.mark.parametrize("cv", [FOLDS, KINDS[5]])
+@pytest.mark.parametrize(
+    ("estimator", "what"), [(LSSVRCV, "number"), (KernelRidgeCV, "two"), (LSSVCCV, "classes")]
+)
+def test_families_and_kinds_of_metric_compete(estimator, what, cv) -> None:
+    model = estimator("auto", metric="auto", cv=cv, blend=True)
+    rounds_are_literal(model, what, HEAVY, AUTO, intercept=estimator is not KernelRidgeCV)
+
+
+@pytest.mark.parametrize(("track", "seed"), [*zip(TRACKS, [None, 3, 3, None])])
+def test_gradients_and_mean_distances_at_rows_drawn(track, seed, monkeypatch) -> None:
+    """Longer tables take both from some of their rows: the same ones, drawn from the seed."""
+    monkeypatch.setattr(metrics, "GRADIENT_ROWS", 25)
+    monkeypatch.setattr(metrics, "_PAIRS_OF", 20)
+
+    def pairs(n):
+        return np.sort(np.random.default_rng(seed or 0).choice(n, 20, replace=False))
+
+    def gradients(n, last):
+        return np.sort(np.random.default_rng([seed or 0, last]).choice(n, 25, replace=False))
+
+    model = LSSVRCV(track[0], metric=track[1], cv=FOLDS, random_state=seed)
+    draws = {"pairs": pairs, "gradients": gradients}
+    rounds_are_literal(model, "two", HEAVY, [track], draws=draws)
+
+
+@pytest.mark.parametrize("weights", [None, HEAVY], ids=["equal", "weighted"])
+def test_labels_that_nothing_tells_apart_get_the_flattest_cell(weights) -> None:
+    """Its count of errors is not the best of many, and the blend is no way around."""
+    y = np.random.default_rng(0).permutation(np.arange(M) % 2)
+    given = y, np.where(y == 1, 1.0, -1.0)[:, None]
+    model = LSSVCCV("rbf", metric="full", cv=OF_LABELS)
+    chosen = rounds_are_literal(model, None, weights, TRACKS[:1], given)
+    assert (chosen.round, chosen.width, chosen.alpha) == (0, min(WIDTHS), max(ALPHAS))
+    assert model.best_score_ < model.cv_results_["mean_test_score"].max()
+    blend = clone(model).set_params(blend=True).fit(ROWS, y, weights)
+    assert [one["weight"] for one in blend.blend_] == [1.0]
+    assert blend.blend_score_ == model.best_score_
+
+
+# -- paths found on few rows -------------------------------------------------------------------------
+SHORT = 2  # rounds
+SPLITTERS = [
+    KFold(5, shuffle=True, random_state=1),
+    GroupKFold(4),
+    ShuffleSplit(4, test_size=0.2, random_state=0),
+    TimeSeriesSplit(4),
+    [(np.arange(20, 80), np.arange(20)), (np.arange(60), np.arange(60, 80))],
+    [(np.arange(60), np.arange(62, 80))],
+]
+STRATIFIED = StratifiedKFold(5, shuffle=True, random_state=0)
+CASES = [
+    *((kind, cv, "number", WEIGHTS) for cv, kind in zip(SPLITTERS, [LSSVRCV, KernelRidgeCV] * 3)),
+    (LSSVRCV, SPLITTERS[0], "two", None),
+    (LSSVCCV, STRATIFIED, "labels", None),
+    (LSSVCCV, STRATIFIED, "labels", WEIGHTS),
+    (LSSVCCV, STRATIFIED, "classes", WEIGHTS),
+]
+
+
+@pytest.fixture
+def few_rows(monkeypatch):
+    """Small numbers in place of thousands."""
+    monkeypatch.setattr(metric, "FIRST_ROWS", FEW)
+    monkeypatch.setattr(metric, "RESERVED_ROWS", 20)
+    monkeypatch.setattr(metric, "_VALIDATION", 12)
+
+
+def last_folds(splits):
+    """As few of the last splits as leave out 20 rows, but no more than half of all; one at least."""
+    count = len(splits.left_out)
+    sizes = [
+        len({row for part in splits.left_out[count - c :] for row in part}) for c in range(count + 1)
+    ]
+    allowed = [c for c in range(1, count + 1) if c == 1 or sizes[c] <= N / 2]
+    chosen = next((c for c in allowed if sizes[c] >= 20), allowed[-1])
+    return list(range(count - chosen, count))
+
+
+def check_division(found, splits, few, reserved):
+    """Reserved rows have no part, training and validation rows come from the last other split."""
+    assert found.reserved == reserved
+    hidden = {row for i in reserved for row in splits.left_out[i]}
+    training, validation = set(found.training), set(found.validation)
+    assert not hidden & (training | validation)
+    assert not validation & training
+    assert set(few) <= training
+    assert 0 < len(validation) <= 12 + 2  # the share of each class is rounded up
+    for number in reversed([i for i in range(len(splits.tests)) if i not in reserved]):
+        tested, left = set(splits.tests[number]) - hidden, set(splits.left_out[number])
+        if tested and set(range(N)) - hidden - left:
+            assert validation <= tested
+            assert not training & left
+            break
+
+
+class Twin:
+    """The rows that the library draws; everything after that by itself."""
+
+    def __init__(self, model, y, Y, weights):
+        labels, intercept = isinstance(model, LSSVCCV), not isinstance(model, KernelRidgeCV)
+        setup = model.set_up(X, y, weights, GROUPS)
+        splits, seed = setup.scoring.splits, setup.seed or 0
+        pairs = [
+            (np.setdiff1d(np.arange(N), left), test) for left, test in zip(splits.left_out, splits.tests)
+        ]
+        self.blend = model.blend
+        size, self.all = model.metric_rows or FEW, model.metric_rows is None
+        found = metric.divide(splits, setup.task, size, seed, reserve=not self.all)
+        generator = np.random.default_rng([seed, 1])
+        few = drawn(found.training, FEW, generator, setup.task.labels)
+        check_division(found, splits, few, [] if self.all else last_folds(splits))
+        self.few, self.trained = few.size, found.training.size
+        options = {"intercept": intercept, "whole": False}
+        self.first, self.again = (
+            Data(X[rows], Y[rows], [part], None if weights is None else weights[rows], **options)
+            for some in (few, found.training)
+            for rows in [np.concatenate([some, found.validation])]
+            for part in [(np.arange(some.size), np.arange(some.size, rows.size))]
+        )
+        scored = pairs if self.all else [pairs[i] for i in found.reserved]
+        self.whole = Data(X, Y, scored, weights, intercept=intercept, labels=labels)
+
+    def search(self, tracks):
+        """The cells that are compared, and what led each group on the way."""
+        paths, history = {}, []
+        for family, kind in tracks:
+            cells = rounds(self.first, family, kind, WIDTHS, ALPHAS, SHORT)
+            history += [(one, self.few) for one in leaders(cells)]
+            went = path(cells, self.first)
+            paths.setdefault((family, kind if len(went) > 1 else "none"), (kind, went))
+        least = min(-went[-1].rank for _, went in paths.values())
+        hopeful = [(kind, went) for kind, went in paths.values() if -went[-1].rank <= 1.5 * least]
+        if self.all:
+            return self.on_all_rows(hopeful, history)
+        validated_on, members = self.first, [went[-1] for _, went in hopeful]
+        if self.trained > 1.3 * FEW:
+            validated_on = self.again
+            members = [best(replay(validated_on, kind, went, ALPHAS)) for kind, went in hopeful]
+            history += [(one, self.trained) for one in members]
+        members = self.worth_fitting(members, validated_on)
+        self.fits = len(members)
+        return [cell for one in members for cell in self.with_its_metric(one)], history
+
+    def worth_fitting(self, members, validated_on):
+        """The two best, or the best and all that a blend of the validation predictions gives weight."""
+        members = sorted(members, key=lambda one: -one.rank)
+        if not self.blend:
+            return members[:2]
+        heldout = np.stack([one.heldout for one in members])
+        weights, _ = blend_weights(heldout, validated_on, validated_on.tests[0])
+        share = weights / weights.sum()
+        return [one for i, one in enumerate(members) if i == 0 or share[i] > 0.01]
+
+    def on_all_rows(self, paths, history):
+        """Every path again, and the families as they are."""
+        wanted = {(w[0].family, kind if len(w) > 1 else "none"): (kind, w) for kind, w in paths}
+        wanted |= {(w[0].family, "none"): (kind, w[:1]) for kind, w in paths}
+        cells = [one for kind, went in wanted.values() for one in replay(self.whole, kind, went, ALPHAS)]
+        return cells, history + [(one, N) for one in leaders(cells)]
+
+    def with_its_metric(self, top):
+        """The cells on all rows, with the metric of the training rows: a cross where that is cheap."""
+        wanted = [(top.width, top.alpha)]
+        if metric._CHEAP_ROWS >= N:
+            wanted = cross(top.width, top.alpha, ALPHAS, FINER)
+        names, spaces = (top.family, top.metric, top.round), [top.whole] * len(self.whole.splits)
+        return [Cell(*names, w, a, *self.whole.cell(spaces, w, a), top.whole) for w, a in wanted]
+
+
+# All rows; more than the paths were found on; hardly more, where going again does not pay. Of many rows
+# the best cells alone are fitted, of few a cross around each.
+WHERE = [(None, False), (None, True), (40, False), (40, True), (FEW + 2, False), (FEW + 2, True)]
+REGIMES = [(rows, blend, True) for rows, blend in WHERE] + [(40, False, False), (FEW + 2, False, False)]
+
+
+@pytest.mark.parametrize(("rows", "blend", "cheap"), REGIMES)
+@pytest.mark.parametrize(("estimator", "cv", "what", "weights"), CASES)
+def test_paths(estimator, cv, what, weights, rows, blend, cheap, few_rows, monkeypatch) -> None:
+    monkeypatch.setattr(metric, "_CHEAP_ROWS", N if cheap else N - 1)
+    y, Y = targets(what)
+    settings = GRID | {"cv": cv, "metric_rows": rows, "blend": blend, "max_rounds": SHORT}
+    model = estimator("auto", metric="auto", random_state=5, **settings)
+    twin = Twin(model.fit(X, y, weights, groups=GROUPS), y, Y, weights)
+    cells, history = twin.search(AUTO)
+    same_search(model, cells, twin.whole, NEW, history)
+    if not cheap:
+        assert len(cells) == twin.fits
+    if cv is SPLITTERS[0]:  # of 80 rows two folds of 16 are reserved, a third validates: 32 are left
+        sizes = {None: {FEW, N}, 40: {FEW, 32}, FEW + 2: {FEW}}
+        assert {one["rows"] for one in model.metric_history_} == sizes[rows]
+        assert np.isfinite(model.heldout_prediction_).sum() == Y.shape[1] * (N if rows is None else 32)

@@ -1,0 +1,216 @@
+"""A search says what refits would say, whatever the order of folds and grid and whatever the units."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from metamorphic_cases import MACHINES, WAYS, Case
+from metamorphic_fits import GAMMAS, Data, agree, alphas_of, fit, inputs, relation, spread
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics import make_scorer, mean_absolute_error
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+)
+
+FIXED = {str(m): m for m in MACHINES if not m.searches}
+EXACT = WAYS[0]
+# Their landmarks are given, or there are none: a training part is treated as all rows are.
+TREATS_PARTS_ALIKE = ("exact", "auto", "nystroem", "ding2012", "toeplitz")
+
+
+def searches(case: Case) -> bool:
+    return case.machine.searches
+
+
+def selects(case: Case) -> bool:
+    """A cell of a grid, that is: pruning has a path of its own."""
+    return case.machine.searches and not case.machine.prunes
+
+
+# -- refits ---------------------------------------------------------------------------------------------
+
+
+def _fixed(case: Case, way: Any) -> Case:
+    return Case(FIXED[str(case.machine).removesuffix("CV")], way, case.kernel)
+
+
+def _settings(case: Case, found: Any) -> dict[str, Any]:
+    """The chosen hyper-parameters as those of the fixed estimator."""
+    kernel = found.model.kernel
+    if case.kernel.has_width:
+        kernel = kernel.scaled(found.model.gamma_)
+    return {"kernel": kernel, "alpha": found.model.alpha_}
+
+
+@relation(lambda c: selects(c) and c.way.name in TREATS_PARTS_ALIKE, weighted=[False, True])
+def test_heldout_predictions_are_those_of_refits(case: Case, data: Data, weighted: bool) -> None:
+    """A part of a series is no series, but its Toeplitz matrix is exact: the refit may be exact too."""
+    data = data.weighted(8) if weighted and case.way.weights else data
+    found = fit(case, data)
+    single = _fixed(case, EXACT if case.way.name in ("toeplitz", "auto") else case.way)
+    for train, test in data.cv:
+        part = replace(data.rows(train), cv=None, Z=data.X[test])
+        refit = fit(single, part, **_settings(case, found))
+        bound = found.slack * spread(case, data.y)
+        assert_allclose(found.heldout[test], refit.values, rtol=0, atol=bound)
+
+
+@relation(lambda c: selects(c) and not c.way.picks)
+def test_the_final_model_is_the_fixed_one(case: Case, data: Data) -> None:
+    found = fit(case, data, refit="same")
+    fixed = _fixed(case, EXACT if case.way.name == "auto" else case.way)
+    values = fit(fixed, data, **_settings(case, found)).values
+    assert_allclose(found.values, values, rtol=0, atol=found.slack * spread(case, data.y))
+
+
+@relation(lambda c: selects(c) and not c.machine.classifies, weighted=[False, True])
+def test_the_best_score_is_that_of_the_heldout_predictions(
+    case: Case, data: Data, weighted: bool
+) -> None:
+    data = data.weighted(9) if weighted and case.way.weights else data
+    found = fit(case, data)
+    squared = (data.y - found.heldout) ** 2
+    weight = np.ones(len(squared)) if data.weight is None else data.weight
+    scores = [-np.average(squared[test], weights=weight[test]) for _, test in data.cv]
+    assert_allclose(found.model.best_score_, np.mean(scores), rtol=1e-6)
+
+
+@relation(lambda c: selects(c) and c.way.name in ("exact", "nystroem", "toeplitz"))
+def test_leave_one_out_is_as_many_folds_as_rows(case: Case, data: Data) -> None:
+    """Its own closed form against that of the blocks; scored together against row by row."""
+    X, _ = inputs(case, data)
+    pooled = fit(case, replace(data, cv="loo"))
+    blocks = fit(case, replace(data, cv=list(KFold(len(data.y)).split(X))))
+    assert_allclose(pooled.scores, blocks.scores, rtol=1e-6, atol=1e-9)
+    if pooled.choice == blocks.choice:
+        bound = 10 * pooled.slack * spread(case, data.y)
+        assert_allclose(pooled.heldout, blocks.heldout, rtol=0, atol=bound)
+
+
+@relation(lambda c: selects(c) and not c.machine.classifies and c.way.name == "exact", heavy=range(24))
+def test_left_out_beside_nothing_of_its_weight(case: Case, data: Data, heavy: int) -> None:
+    """A row of 1e13 times the weight of all others is left out like any other, and so are they."""
+    data = replace(data, weight=np.where(np.arange(len(data.y)) == heavy, 1e13, 1.0))
+    cell = {"alphas": [0.3]} | ({"gammas": [1.0]} if case.kernel.has_width else {})
+    found = fit(case, replace(data, cv="loo"), **cell)
+    for row in (heavy, (heavy + 5) % len(data.y)):
+        part = replace(data, cv=None, Z=data.X[[row]]).rows(np.delete(np.arange(len(data.y)), row))
+        refit = fit(_fixed(case, EXACT), part, **_settings(case, found))
+        assert_allclose(found.heldout[row], refit.values[0], rtol=0, atol=1e-6)
+
+
+# -- folds and grids ------------------------------------------------------------------------------------
+SHUFFLED = {"n_splits": 3, "test_size": 0.3, "random_state": 1}
+SPLITTERS = [
+    (GroupKFold(3), GroupKFold(3)),
+    (KFold(3), StratifiedKFold(3)),
+    (ShuffleSplit(**SHUFFLED), StratifiedShuffleSplit(**SHUFFLED)),
+]
+
+
+@relation(searches, splitter=SPLITTERS)
+def test_folds_given_as_indices(case: Case, data: Data, splitter: Any) -> None:
+    cv = splitter[case.machine.classifies]
+    groups = np.empty(len(data.y), dtype=int)
+    for number, (_, test) in enumerate(data.cv):
+        groups[test] = number
+    X, _ = inputs(case, data)
+    listed = fit(case, replace(data, cv=list(cv.split(X, data.y, groups))))
+    named = fit(case, replace(data, cv=cv, groups=groups))
+    assert named.choice == listed.choice
+    assert_array_equal(named.values, listed.values)
+    assert_array_equal(named.scores, listed.scores)
+
+
+@relation(searches, share=2)
+def test_folds_in_another_order(case: Case, data: Data) -> None:
+    turned = replace(data, cv=[(train[::-1], test[::-1]) for train, test in data.cv[::-1]])
+    one, two = fit(case, data), fit(case, turned)
+    agree(one, two, size=spread(case, data.y))
+    top = np.max(np.abs(one.scores))
+    assert_allclose(two.scores, one.scores, rtol=0, atol=10 * one.slack * max(top, 1e-300))
+
+
+@relation(selects, form=["turned", "twice", 0, 1, 2])
+def test_the_grid_in_another_form(case: Case, data: Data, form: Any) -> None:
+    """In another order, every value twice, or less of it: what loses has no say."""
+    one = fit(case, data)
+
+    def other(values: list[float], chosen: float) -> list[float]:
+        if form == "turned":
+            return values[::-1]
+        return 2 * values if form == "twice" else sorted({values[form], chosen})
+
+    grid = {"alphas": other(alphas_of(case), one.model.alpha_)}
+    if case.kernel.has_width:
+        grid["gammas"] = other(GAMMAS, one.model.gamma_)
+    two = fit(case, data, **grid)
+    assert one.model.best_params_ == two.model.best_params_
+    agree(one, replace(two, choice=one.choice), size=spread(case, data.y))
+
+
+# -- every criterion sees the same problem in other units, and chooses the same -------------------------
+SMOOTHER = ["press", "gcv", "evidence", "span", "radius_margin"]
+SOME = ["mse", *SMOOTHER, "r2", "neg_mean_absolute_error"]
+OWN = make_scorer(mean_absolute_error, greater_is_better=False)
+
+
+def judged(case: Case) -> bool:
+    """The cases of the criteria."""
+    plain = selects(case) and not case.machine.classifies and case.way is EXACT
+    return plain and case.kernel.name in ("rbf", "linear", "precomputed")
+
+
+def same_choice(case: Case, one: Data, two: Data, criterion: Any, ridge: float = 1.0) -> None:
+    plain, other = fit(case, one, criterion=criterion), fit(case, two, criterion=criterion, ridge=ridge)
+    assert plain.choice == other.choice
+
+
+@relation(judged, criterion=[*SOME, "mape", "neg_max_error", OWN], scale=[1e-12, 1e12, 1e-5, 1e5])
+def test_criteria_of_targets_scaled(case: Case, data: Data, criterion: Any, scale: float) -> None:
+    same_choice(case, data, replace(data, y=scale * data.y), criterion)
+
+
+@relation(lambda case: judged(case) and case.machine.intercept, criterion=SOME, shift=[1e8, -1e5])
+def test_criteria_of_targets_shifted(case: Case, data: Data, criterion: Any, shift: float) -> None:
+    data = replace(data, y=np.round(data.y * 2**20) / 2**20)
+    same_choice(case, data, replace(data, y=data.y + shift), criterion)
+
+
+@relation(judged, criterion=["mse", *SMOOTHER], power=[40, -40, 3])
+def test_criteria_of_weights_and_alpha_growing(
+    case: Case, data: Data, criterion: Any, power: int
+) -> None:
+    data, factor = data.weighted(5), 2.0**power
+    same_choice(case, data, replace(data, weight=factor * data.weight), criterion, ridge=factor)
+
+
+@relation(judged, criterion=SOME, extreme=[0.0, 1e6])
+def test_criteria_of_absent_rows_in_any_order(
+    case: Case, data: Data, criterion: Any, extreme: float
+) -> None:
+    """Rows of weight 0 are absent, and the order of the others is of no consequence."""
+    gone, data = np.array([2, 11, 17]), data.weighted(4)
+    kept = np.random.default_rng(6).permutation(np.delete(np.arange(len(data.y)), gone))
+    y, weight = data.y.copy(), data.weight.copy()
+    y[gone], weight[gone] = extreme, 0.0
+    present = fit(case, replace(data, y=y, weight=weight), criterion=criterion)
+    absent = fit(case, data.rows(kept), criterion=criterion)
+    agree(replace(present, heldout=None), absent, size=spread(case, data.y))
+    assert present.model.best_score_ == pytest.approx(absent.model.best_score_, rel=1e-6)
+
+
+@relation(judged, weighted=[False, True])
+def test_press_is_leave_one_out(case: Case, data: Data, weighted: bool) -> None:
+    """The closed form of the smoother, and the held-out rows one by one."""
+    data = data.weighted(7) if weighted else data
+    press, single = fit(case, data, criterion="press"), fit(case, replace(data, cv="loo"))
+    assert_allclose(press.scores, single.scores, rtol=1e-7)
+    assert press.choice == single.choice
