@@ -20,7 +20,6 @@ ROWS = RNG.standard_normal((20, D))
 CENTRES = RNG.standard_normal((M, D))
 KERNELS = (RBF(0.4, metric=RNG.standard_normal((D, D))), Matern(0.3, nu=0.5), Laplacian(0.2))
 WEIGHTS = np.array([0.6, 0.3, 0.25])
-INTERCEPT = np.array([0.5, -2.0])
 
 
 def member(kernel, centres=CENTRES, targets=2):
@@ -28,8 +27,8 @@ def member(kernel, centres=CENTRES, targets=2):
     return Expansion(kernel, centres, coef, np.arange(targets) + 1.0)
 
 
-def blend(kernels=KERNELS, weights=WEIGHTS, intercept=INTERCEPT, centres=CENTRES):
-    return Blend(tuple(member(k, centres) for k in kernels), weights, intercept)
+def blend(kernels=KERNELS, weights=WEIGHTS, centres=CENTRES):
+    return Blend(tuple(member(k, centres) for k in kernels), weights)
 
 
 def moved(expansion, xp):
@@ -39,7 +38,7 @@ def moved(expansion, xp):
 
 def terms(expansion, X):
     """The sum over members and centres, written out."""
-    values = np.tile(INTERCEPT, (X.shape[0], 1))
+    values = np.zeros((X.shape[0], 2))
     for w, part in zip(WEIGHTS, expansion.members):
         values += w * (part.kernel(X, part.centres) @ part.coef + part.intercept)
     return values
@@ -57,7 +56,7 @@ def test_a_blend_is_the_weighted_sum_and_leaves_its_members_alone() -> None:
     for part, (coef, values) in zip(held.members, before):
         assert np.array_equal(part.coef, coef)
         assert np.array_equal(part.predict(ROWS), values)
-        one = Blend((part,), np.ones(1), np.zeros(2))
+        one = Blend((part,), np.ones(1))
         assert one.predict(ROWS).tobytes() == values.tobytes()
         assert one.gradient(ROWS).tobytes() == part.gradient(ROWS).tobytes()
     single = blend(centres=CENTRES.astype(np.float32))
@@ -70,10 +69,9 @@ def test_a_blend_is_the_weighted_sum_and_leaves_its_members_alone() -> None:
 def test_other_libraries(library) -> None:
     xp = array_api_strict if library == "strict" else pytest.importorskip("torch")
     host = blend()
-    there = Blend(tuple(moved(part, xp) for part in host.members), xp.asarray(WEIGHTS), INTERCEPT)
-    own = Blend(there.members, WEIGHTS, xp.asarray(INTERCEPT))
+    there = Blend(tuple(moved(part, xp) for part in host.members), xp.asarray(WEIGHTS))
     rows = xp.asarray(ROWS)
-    for held in (host, there, own):
+    for held in (host, there):
         for got, expected in [
             (held.predict(rows), host.predict(ROWS)),
             (held.gradient(rows), host.gradient(ROWS)),
@@ -94,7 +92,7 @@ def test_on_host_members_go_on_sharing_their_centres() -> None:
         for p, z in zip((member(k) for k in KERNELS), (centres, other, centres))
     )
     for there in (
-        Blend(members, torch.asarray(WEIGHTS), torch.asarray(INTERCEPT)),
+        Blend(members, torch.asarray(WEIGHTS)),
         FoldModels.each(members),
     ):
         host = there.on_host()
@@ -113,14 +111,14 @@ def test_sparse_rows_and_a_grid_among_the_members() -> None:
         for g in (0.3, 1.0)
     )
     single = Expansion(RBF(0.2), X, RNG.standard_normal((20, 1)), np.zeros(1))
-    both = Blend((grid, single), [0.5, 2.0], np.ones(1))
+    both = Blend((grid, single), [0.5, 2.0])
     assert both.n_centres == grid.n_centres + 20
-    expected = 0.5 * grid.predict(far) + 2.0 * single.predict(far) + 1.0
+    expected = 0.5 * grid.predict(far) + 2.0 * single.predict(far)
     assert_allclose(both.predict(far), expected, rtol=1e-12)
     assert_allclose(both.predict(sp.csr_array(far)), expected, rtol=1e-10)
     for got in (grid.predict, grid.gradient):
         assert_allclose(got(sp.csr_array(far)), got(far), rtol=1e-14)
-    folds = mixed([FoldModels.each([grid, other])], [[0.5], [2.0]], np.zeros((2, 1)), [1, 0])
+    folds = mixed([FoldModels.each([grid, other])], [[0.5], [2.0]], [1, 0])
     expected = np.stack([0.5 * other.predict(far), 2.0 * grid.predict(far)], axis=1)
     assert_allclose(folds.predict(far), expected, rtol=0, atol=1e-12)
 
@@ -138,14 +136,13 @@ def test_what_it_tells_of_itself() -> None:
     assert not blend((RBF(0.4), Laplacian(0.4)), WEIGHTS[:2]).accepts_sparse
     assert held.finite
     for bad in (np.nan, np.inf):
-        assert not blend(intercept=np.array([0.0, bad])).finite
         broken = member(KERNELS[0])
         broken.coef[3, 1] = bad
         assert not broken.finite
-        assert not Blend((member(KERNELS[1]), broken), [0.5, 0.5], INTERCEPT).finite
+        assert not Blend((member(KERNELS[1]), broken), [0.5, 0.5]).finite
     one, other = (Expansion(k, X, np.ones((20, 1)), np.zeros(1)) for k in (RBF(0.5), Laplacian(2.0)))
     assert repr(one) == "Expansion(RBF(gamma=0.5), centres=20, features=3, targets=1)"
-    both = Blend((one, other), [0.25, 0.75], np.zeros(1))
+    both = Blend((one, other), [0.25, 0.75])
     parts = "0.25 × RBF(gamma=0.5) + 0.75 × Laplacian(gamma=2.0)"
     assert repr(both) == f"Blend({parts}, centres=40, features=3, targets=1)"
     folds = FoldModels.each([one, other])
@@ -185,16 +182,11 @@ def test_mixtures_are_the_weighted_sums():
     weights = RNG.uniform(size=(4, 2))
     weights[1] = 0.0
     weights[2, 0] = 0.0
-    intercept = RNG.standard_normal((4, 2))
     each = [member.predict(NEW) for member in members]
     for source in (np.arange(4), np.zeros(4, dtype=int), [3, 1, 1, 0]):
-        found = mixed(members, weights, intercept, source).predict(NEW)
-        expected = intercept[None] + sum(
-            weights[None, :, g, None] * values[:, source] for g, values in enumerate(each)
-        )
+        found = mixed(members, weights, source).predict(NEW)
+        expected = sum(weights[None, :, g, None] * values[:, source] for g, values in enumerate(each))
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
-    nothing = mixed(members, np.zeros((4, 2)), intercept, np.arange(4))
-    np.testing.assert_allclose(nothing.predict(NEW), np.repeat(intercept[None], 6, axis=0))
 
 
 def test_a_given_kernel_gets_columns_for_all_rows():
@@ -225,7 +217,7 @@ OTHER = (columns(RBF(1.0), 1, 1), columns(RBF(1.0), 1, 1, X[:, :2]))
 )
 def test_what_is_no_blend_is_refused(members, weights, match) -> None:
     with pytest.raises(ValueError, match=match):
-        Blend(members, weights, INTERCEPT)
+        Blend(members, weights)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +260,7 @@ def test_blocks_of_host_rows_go_to_the_expansion(monkeypatch, there, block, rows
     for got, values in zip((there.predict(rows), there.gradient(rows)), expected):
         assert type(got) is np.ndarray
         assert_allclose(got, values, atol=1e-6)
-    twice = Blend((there, there), [0.5, 0.5], np.zeros(2))  # every member keeps its work there
+    twice = Blend((there, there), [0.5, 0.5])  # every member keeps its work there
     assert_allclose(twice.predict(rows), expected[0], atol=1e-6)
     assert all(torch.is_tensor(block) for block in seen)
 

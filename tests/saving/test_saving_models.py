@@ -150,7 +150,7 @@ def blend(rows, *kernels):
     y = np.asarray(rows.sum(axis=1)).ravel()
     members = [LSSVR(kernel, alpha=0.1).fit(rows, y).expansion_ for kernel in kernels]
     shared = [Expansion(m.kernel, members[0].centres, m.coef, m.intercept) for m in members]
-    return Blend(tuple(shared), np.linspace(0.1, 0.5, len(shared)), np.zeros(1))
+    return Blend(tuple(shared), np.linspace(0.1, 0.5, len(shared)))
 
 
 def stored_shapes(path):

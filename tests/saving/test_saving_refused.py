@@ -60,8 +60,7 @@ FIELDS = {
     "Blend": (BLEND, {
         "weights": [np.array([1.0, -2.0]), np.array([1.0, np.nan]), np.array([1.0, 1e305]), np.ones(3),
                     np.array(["1", "2"]), None],
-        "intercept": [np.array([np.nan]), np.array([1e305]), np.zeros(2), np.zeros(1, dtype=int), 0.0],
-        "members": [(), 2, (MEMBER, None), (MEMBER, Blend((MEMBER,), [1.0], np.ones(1))),
+        "members": [(), 2, (MEMBER, None), (MEMBER, Blend((MEMBER,), [1.0])),
                     (MEMBER, WIDER), (MEMBER, replace(MEMBER, centres=np.ones((3, 4))))],
         "colour": [1],
     }),
@@ -72,6 +71,7 @@ FIELDS = {
                       "0"],
     }),
     "Temperature": ({"slope": 1.0}, {"slope": [-1.0, np.nan, "2"]}),
+    "LogOdds": ({"slope": 1.0, "odds": 0.5}, {"slope": [-1.0, np.nan, "2"], "odds": [-1.0, np.inf, None]}),
     "Sigmoid": (
         {"slope": np.ones(3), "intercept": np.ones(3)},
         {"slope": [np.ones(2), np.ones(3) * np.inf, 1.0], "intercept": [np.ones(1), "0"]},

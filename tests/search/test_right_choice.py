@@ -13,7 +13,9 @@ from onefold.search import choice
 
 
 def rare(n, share=0.06, seed=0):
-    X, y = make_classification(n, 8, n_informative=5, weights=[1 - share], flip_y=0.02, random_state=seed)
+    X, y = make_classification(
+        n, 8, n_informative=5, weights=[1 - share], flip_y=0.02, random_state=seed
+    )
     return (X - X.mean(0)) / X.std(0), y
 
 

@@ -241,12 +241,14 @@ class LogOdds(Calibrator):
     @classmethod
     def fitted(cls, decision: Any, index: Any, weight: Any) -> list[Self]:
         models, rows, columns = decision.shape
-        unit = np.abs(decision).mean(axis=(1, 2))
-        unit = np.where((unit > 0) & (unit < np.inf), unit, 1.0)
-        values = np.stack([_in_units(decision, unit), _log_odds(decision)], axis=1)
-        units = np.stack([np.ones(models), np.abs(values[:, 1]).mean(axis=(1, 2))], axis=1)
+        values = np.stack([decision, _log_odds(decision)])
+        size, share = np.abs(values), weight / weight.sum() / columns
+        largest = np.maximum(
+            size.max(axis=(2, 3)), np.finfo(float).tiny
+        )  # sums of these do not overflow
+        units = np.einsum("amic,i->am", size / largest[:, :, None, None], share) * largest
         units[units == 0] = 1.0
-        values /= units[:, :, None, None]
+        values = np.stack([_in_units(one, unit) for one, unit in zip(values, units)], axis=1)
         if columns == 1:
             differences = values * np.where(index == 1, -2.0, 2.0)[:, None]
         else:
@@ -254,8 +256,8 @@ class LogOdds(Calibrator):
             others = values[:, :, ~own].reshape(models, 2, rows, columns - 1)
             differences = others - values[:, :, own][..., None]
         with np.errstate(over="ignore", under="ignore"):
-            found = _two_slopes(differences, weight / min(1.0, float(weight.mean()))) / units
-            slopes = np.clip(found[:, 0] / unit, _SLOPES[0], _SLOPES[1])
+            found = _two_slopes(differences, weight / min(1.0, float(weight.mean()))) / units.T
+        slopes = np.clip(found[:, 0], *_SLOPES)
         return [cls(float(slope), float(odds)) for slope, odds in zip(slopes, found[:, 1])]
 
     def probabilities(self, decision: Any) -> Any:

@@ -127,6 +127,12 @@ class BalancedAccuracy(ErrorRate):
         counted = [of_class[c] & (label == float(c)) for c in range(classes)] + of_class
         return [xp.astype(one, label.dtype) for one in counted]
 
+    def row_losses(self, predictions: Any, Y: Any) -> Any:
+        return Criterion.row_losses(self, predictions, Y)
+
+    def row_errors(self, predictions: Any, Y: Any) -> Any:
+        return None  # rows of different classes do not count alike: splits are compared
+
     def from_means(self, means: Any) -> Any:
         counted = means[..., :-2] if self._smooth else means
         right, rows = np.split(counted, 2, axis=-1)

@@ -328,7 +328,9 @@ class ImportanceDisplay(Display):
     def describe(self) -> str:
         """What the picture shows, in a sentence or two."""
         words = ", ".join(f"{name} {share:.1%}" for name, share in list(self.greatest.items())[:5])
-        return f"Permutation importance of {len(self.importances)} features, in shares of the sum: {words}."
+        return (
+            f"Permutation importance of {len(self.importances)} features, in shares of the sum: {words}."
+        )
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
         shares, every = self.greatest, len(self.importances)
