@@ -29,9 +29,11 @@ def test_both_slopes_are_the_minimum_of_the_penalised_log_loss(classes, noise):
     decision, index = decisions(140, classes, noise)
     weight = RNG.uniform(1.0, 3.0, 140)
     found = fit_calibrator("log_odds", decision, index, weight)
-    # The penalty is on both slopes in units of the mean size of what they multiply.
+    # The penalty is on both slopes in units of the weighted mean size of what they multiply.
     log_odds = np.log(1 / (1 / np.clip((1 + decision) / 2, 0.01, 0.99) - 1))
-    units = np.array([np.abs(decision).mean(), np.abs(log_odds).mean()])
+    units = np.array(
+        [np.average(np.abs(one).mean(axis=1), weights=weight) for one in (decision, log_odds)]
+    )
 
     def loss(t):
         values = logits(t, decision)

@@ -247,7 +247,7 @@ class Twin:
         return [cell for one in members for cell in self.with_its_metric(one)], history
 
     def worth_fitting(self, members, validated_on):
-        """The two best, or what a blend of the validation predictions gives weight; the best plain one."""
+        """The two best, or what a blend of validation predictions gives weight; the best plain one."""
         members = sorted(members, key=lambda one: -one.rank)
         plain = next(one for one in members if one.round == 0)
         if not self.blend:

@@ -71,7 +71,7 @@ FIELDS = {
                       "0"],
     }),
     "Temperature": ({"slope": 1.0}, {"slope": [-1.0, np.nan, "2"]}),
-    "LogOdds": ({"slope": 1.0, "odds": 0.5}, {"slope": [-1.0, np.nan, "2"], "odds": [-1.0, np.inf, None]}),
+    "LogOdds": ({"slope": 1.0, "odds": 0.5}, {"slope": [-1.0, np.nan, "2"], "odds": [-1.0, np.inf]}),
     "Sigmoid": (
         {"slope": np.ones(3), "intercept": np.ones(3)},
         {"slope": [np.ones(2), np.ones(3) * np.inf, 1.0], "intercept": [np.ones(1), "0"]},
