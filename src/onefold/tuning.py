@@ -35,6 +35,7 @@ from onefold.tables.training import (
     BLOCK,
     Training,
     check_columns,
+    groups_of,
     in_memory,
     learn_from_disk,
     left_out_note,
@@ -220,7 +221,7 @@ def _held_out(
     n, seed, labels = len(rows), model.random_state, None
     if groups is not None:
         split = GroupShuffleSplit(1, test_size=share, random_state=seed)
-        return np.sort(next(split.split(np.zeros((n, 1)), groups=rows.groups(groups)))[1])
+        return np.sort(next(split.split(np.zeros((n, 1)), groups=groups_of(rows, groups)))[1])
     count = min(max(1, round(share * n)), n - 1)
     if target.task == "classification" and not model.ordered:
         classes, counts = np.unique(target.values, return_counts=True)
@@ -233,10 +234,7 @@ def _held_out(
 def _measures_on(
     model: TableModel, training: Training, blocks: Iterable[Any], weight_column: str | None
 ) -> dict[str, Any]:
-    """How good a model is on rows that it has not seen, next to simple models of the rows it has.
-
-    Rows count with the weights in `weight_column`, if their table has it.
-    """
+    """How good a model is on rows that it has not seen, next to simple models of the rows it has."""
     known, name = getattr(model, "classes_", None), str(model.target_)
     targets, matrices, counts = [], [], []
     for block in blocks:

@@ -1,12 +1,10 @@
 """What is decided once, when a run starts, and who looks at it; rows that are streamed to a device."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
-import onefold
 from onefold import LSSVC, LSSVR, LSSVRCV
 from onefold.approximations import (
     Approximation,
@@ -33,15 +31,11 @@ def started(approximation: Approximation, **settings: Any) -> Any:
     return approximation.start(problem, [RBF(0.5)], Workload(2, 3, 4, **settings))
 
 
-@pytest.mark.parametrize("refit", ["auto", "exact", "same"])
-def test_refit_means_the_same_under_every_name_of_the_exact_machine(refit):
-    for approximation in (Exact(), Auto()):
-        run = started(approximation, refit=refit)
-        assert (run.approximation, run.refits_exactly, run.refit) == (Exact(), True, None)
-
-
 @pytest.mark.filterwarnings("ignore:the rows are no series")
 def test_refits_of_an_approximation(monkeypatch):
+    for approximation in (Exact(), Auto()):
+        run = started(approximation, refit="same")
+        assert (run.approximation, run.refits_exactly, run.refit) == (Exact(), True, None)
     assert not started(Nystroem(9), refit="auto").refits_exactly
     assert started(Nystroem(9), refit="exact").refit.approximation == Exact()
     monkeypatch.setattr("onefold.approximations.base.LARGEST_DENSE", 50)
@@ -50,14 +44,6 @@ def test_refits_of_an_approximation(monkeypatch):
         assert started(structured, refit="auto").refits_exactly
     monkeypatch.setattr("onefold.approximations.base.LARGEST_UNASKED", 50)
     assert not started(Circulant(), refit="auto").refits_exactly
-
-
-def test_the_final_model_is_the_one_that_selected_where_it_may_be():
-    run = started(Nystroem(9))
-    model = run.model(RBF(0.5))
-    assert run.finished(run.final_model(RBF(0.5), 0.1, model), 0.1)[1] is model.report
-    exactly = started(Nystroem(9), refit="exact")
-    assert exactly.finished(exactly.final_model(RBF(0.5), 0.1, model), 0.1)[1]["name"] == "exact"
 
 
 def test_memory_is_asked_for_before_anything_else(monkeypatch):
@@ -80,37 +66,6 @@ def test_what_cannot_be_refitted_is_refused_at_the_start(monkeypatch):
         started(Nystroem(2), refit="exact")
 
 
-def test_landmarks_are_placed_once_where_the_kernel_has_no_say():
-    run = started(Nystroem(9, method="uniform"))
-    first, second = (run.model(RBF(g)).expansion(1.0).centres for g in (0.1, 1.0))
-    np.testing.assert_array_equal(first, second)
-    assert run.shared is not None
-    assert started(Nystroem(9, method="rpcholesky")).shared is None
-
-
-LOADS: list[tuple[int, Workload]] = []
-
-
-@dataclass(frozen=True)
-class Watched(Exact):
-    """Notes what is asked of it."""
-
-    name = "watched"
-
-    def start(self, problem: Any, kernels: Any, load: Any) -> Any:
-        LOADS.append((problem.n, load))
-        return super().start(problem, kernels, load)
-
-
-def test_the_trust_check_starts_the_run_that_would_take_place():
-    chooser = LSSVRCV(**GRID, approximation=Watched(), criterion="mse")
-    onefold.trust(chooser, X, Y, size=40, random_state=0)
-    assert LOADS[0] == (80, Workload(2, 2, 4, predictions=False, whole=False, refit="auto"))
-    LOADS.clear()
-    chooser.set_params(check=True).fit(X, Y)
-    assert [n for n, _ in LOADS].count(80) == 2  # the fit's own, and that of a subsample of all rows
-
-
 def test_criteria_that_hold_nothing_out_build_no_splits(monkeypatch):
     class Splitter:
         def get_n_splits(self, X=None, y=None, groups=None):
@@ -126,33 +81,6 @@ def test_criteria_that_hold_nothing_out_build_no_splits(monkeypatch):
         for cv in ("five", 1, 1000):
             with pytest.raises(ValueError, match="cv"):
                 LSSVRCV(**settings, cv=cv).fit(X, Y)
-
-
-@pytest.mark.parametrize("approximation", [Circulant(), Toeplitz()], ids=repr)
-def test_the_remedy_for_weights_names_what_can_do_the_same(approximation: Any) -> None:
-    weighted = Problem(X, Y[:, None], np.linspace(1.0, 2.0, len(X)), True)
-    for folds, able in ((0, True), (5, False)):
-        with pytest.raises(ValueError, match="has no place for sample or class weights") as refusal:
-            approximation.start(weighted, [RBF()], Workload(folds=folds))
-        assert ('"cg"' in str(refusal.value)) is able
-
-
-def test_free_memory_is_read_once_per_fit(monkeypatch):
-    asked = []
-    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: asked.append(0) or 10**10)
-    run = started(Nystroem(9), refit="exact")
-    assert run.at_once >= 1
-    assert run.refit.free is run.free
-    assert len(asked) == 1
-    assert repr(run.problem) == "Problem(rows=80, features=2, targets=1)"
-    assert repr(run) == f"Run({run.approximation}, {run.problem}, refit=Exact(), reason='')"
-
-
-def test_flags_of_auto_are_those_of_what_it_has_chosen():
-    for name in ("exact", "smooths", "fold_models", "remedy"):
-        with pytest.raises(AttributeError, match="ask its run"):
-            getattr(Auto(), name)
-    assert started(Auto()).approximation.exact
 
 
 @pytest.mark.parametrize(

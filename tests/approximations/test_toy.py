@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field, make_dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -33,40 +34,20 @@ class TestSubset(Conformance):
     name = "subset"
 
 
+def derived(base: type, name: str, kind: str = "Other", fields: Any = ()) -> type:
+    return make_dataclass(kind, fields, bases=(base,), namespace={"name": name}, frozen=True)
+
+
 def test_what_cannot_be_asked_for_by_one_name_is_not_registered() -> None:
     assert register(registered()["subset"]) is registered()["subset"]
-
-    @dataclass(frozen=True)
-    class Subset(Exact):
-        name = "another"
-
-    @dataclass(frozen=True)
-    class Other(Exact):
-        name = "exact"
-
-    @dataclass(frozen=True)
-    class Stranger:
-        name = "stranger"
-
-    @dataclass(frozen=True)
-    class Unfinished(Approximation):
-        name = "unfinished"
-
-    @dataclass(frozen=True)
-    class Demanding(Exact):
-        wanted: int = field(kw_only=True)
-
-        name = "demanding"
-
-    before = dict(registered())
+    before, needed = dict(registered()), [("wanted", int, field(kw_only=True))]
     for kind, error, why in (
-        (Subset, ValueError, "rename"),
-        (Other, ValueError, "rename"),
-        (object, TypeError, "dataclass"),
+        (derived(Exact, "another", "Subset"), ValueError, "rename"),
+        (derived(Exact, "exact"), ValueError, "rename"),
         (Exact(), TypeError, "dataclass"),
-        (Stranger, TypeError, "cannot be registered.*derived from"),
-        (Unfinished, TypeError, "cannot be registered.*define its model"),
-        (Demanding, TypeError, "cannot be registered.*wanted"),
+        (derived(object, "stranger"), TypeError, "cannot be registered.*derived from"),
+        (derived(Approximation, "unfinished"), TypeError, "cannot be registered.*define its model"),
+        (derived(Exact, "demanding", fields=needed), TypeError, "cannot be registered.*wanted"),
     ):
         with pytest.raises(error, match=why):
             register(kind)  # type: ignore[type-var]

@@ -6,36 +6,27 @@ from sklearn.exceptions import ConvergenceWarning
 
 from onefold import LSSVR, KernelRidge
 from onefold.approximations import ConjugateGradients, cg
-from onefold.approximations.cg import KernelOperator
 from onefold.kernels import RBF, Laplacian, Polynomial
 
 SHARP = ConjugateGradients(n_components=60, tolerance=1e-10, max_iterations=2000)
 
 
 @pytest.mark.parametrize("keep", [True, False])
-@pytest.mark.parametrize("kernel", [RBF(0.3), Laplacian(0.2), Polynomial(0.1, degree=2)])
-def test_operator_is_the_kernel_matrix(regression, monkeypatch, kernel, keep):
-    X, Y = regression
-    monkeypatch.setattr("onefold.approximations.cg._SIDE", 50)
-    operator = KernelOperator(kernel, X, dtype=np.float64, keep=keep)
-    np.testing.assert_allclose(operator.product(Y), kernel(X, X) @ Y, rtol=1e-10)
-    single = KernelOperator(kernel, X, dtype=np.float32, keep=keep)
-    np.testing.assert_allclose(single.product(Y), kernel(X, X) @ Y, rtol=1e-4)
-    np.testing.assert_allclose(single.product(Y, rough=True), kernel(X, X) @ Y, rtol=1e-4)
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("estimator", [LSSVR, KernelRidge])
-def test_fit_is_the_dense_one(regression, monkeypatch, estimator, weighted):
+@pytest.mark.parametrize("kernel", [RBF(0.3), Laplacian(0.2), Polynomial(0.1, degree=2)])
+def test_fit_is_the_dense_one(regression, monkeypatch, estimator, kernel, weighted, keep):
+    """From float64 tiles, of which there are several: kept, or made anew for every product."""
     X, Y = regression
-    monkeypatch.setattr(cg, "_SINGLE_NOISE", np.inf)  # float64 tiles
+    monkeypatch.setattr(cg, "_SINGLE_NOISE", np.inf)
+    monkeypatch.setattr(cg, "_SIDE", 50)
+    monkeypatch.setattr(cg, "available_memory", lambda: 2**40 if keep else None)
     weight = np.random.default_rng(0).uniform(0.3, 3, len(X)) if weighted else None
-    settings = {"gamma": 0.3, "alpha": [0.01, 1.0]}
+    settings = {"kernel": kernel, "alpha": [0.01, 1.0]}
     dense = estimator(**settings).fit(X, Y, weight)
     other = estimator(**settings, approximation=SHARP).fit(X, Y, weight)
     np.testing.assert_allclose(other.expansion_.coef, dense.expansion_.coef, atol=1e-6)
     np.testing.assert_allclose(other.predict(X), dense.predict(X), atol=1e-8)
-    assert [s["alpha"] for s in other.approximation_["solves"]] == pytest.approx([0.01, 1.0])
     assert all(s["residual"] <= 1e-10 for s in other.approximation_["solves"])
 
 
@@ -116,3 +107,13 @@ def test_rows_beyond_the_range_of_float32(regression):
     fitted = LSSVR(**settings, approximation=SHARP).fit(X, Y)
     assert fitted.approximation_["solves"][0]["converged"]
     np.testing.assert_allclose(fitted.predict(X), LSSVR(**settings).fit(X, Y).predict(X), atol=1e-6)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_border_that_rounding_takes_away_is_no_division_by_zero():
+    rng = np.random.default_rng(4)
+    X = 1e4 * rng.normal(size=(40, 2))
+    y = np.sin(X[:, 0] / 1e4) + 0.1 * rng.normal(size=40)
+    machine = LSSVR("linear", alpha=1e-3, approximation=ConjugateGradients(tolerance=1e-9))
+    with pytest.warns(ConvergenceWarning, match="above the tolerance"):
+        machine.fit(X, y)

@@ -4,18 +4,19 @@ import numpy as np
 import pytest
 import scipy.sparse
 from basis_twins import fit_literally, rbf
-from scipy.sparse.linalg import eigsh
+from sklearn import config_context
 from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, TimeSeriesSplit
+from threadpoolctl import threadpool_limits
 
 import onefold.approximations.nystroem_models as models_module
 from onefold import LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Nystroem, Problem, Workload
-from onefold.basis import Design, Whitening
-from onefold.basis.error import decision_bound, kernel_error, largest_eigenvalue
+from onefold.approximations.toeplitz import diagonal_means
+from onefold.basis.error import largest_eigenvalue
 from onefold.basis.ridge import NearbyPath
 from onefold.heldout import GapKFold
 from onefold.kernels import RBF
-from onefold.rows import rows_of
+from onefold.machine.threads import use_threads
 
 GAMMA = 0.15
 ALPHAS = [1e-4, 0.1, 30.0]
@@ -128,23 +129,6 @@ def test_leave_one_out_by_leverage(regression, force_training, training, interce
     np.testing.assert_allclose(model.leave_one_out(ALPHAS), np.concatenate(expected, axis=1), atol=1e-6)
 
 
-@TRAININGS
-def test_sets_that_were_grouped_before_change_nothing(regression, force_training, training):
-    """Rows know the groups of the sets that they were asked for last; a model counts its own."""
-    X, Y = regression
-    force_training(training)
-    splits = list(GapKFold(4, gap=3).split(X))
-    parts, tests = _parts(splits, len(X)), [test for _, test in splits]
-    plain, other = _model(X, Y, X[:20]), _model(X, Y, X[:20])
-    expected = plain.heldout_squared_error(parts, tests, ALPHAS)
-    other.source.grouped_by([*parts, *tests, np.arange(7), np.arange(5, 90)])
-    some = other.heldout(parts[:2], ALPHAS)  # the groups of all parts are known
-    np.testing.assert_allclose(other.heldout_squared_error(parts, tests, ALPHAS), expected, rtol=1e-8)
-    whole = plain.heldout(parts, ALPHAS)
-    for one, two in zip([*whole[:2], *whole], [*some, *other.heldout(parts, ALPHAS)]):
-        np.testing.assert_allclose(two, one, atol=1e-8)
-
-
 def test_squared_error_withdraws_when_it_would_cancel(regression, force_training):
     X, _ = regression
     Y = rbf(X, X[:1], GAMMA)  # a function of the basis: next to no ridge, next to no error
@@ -162,14 +146,6 @@ def test_squared_error_withdraws_when_it_would_cancel(regression, force_training
     assert 0 >= fitted.fit(X, Y).best_score_ > -1e-7
 
 
-def test_more_groups_than_one_eigendecomposition_each_is_worth(regression):
-    X, Y = regression
-    splits = list(KFold(75).split(X))
-    got = _model(X, Y, X[:20]).heldout(_parts(splits, len(X)), ALPHAS)
-    for values, literal in zip(got, _heldout_literally(X, Y, X[:20], splits, ALPHAS)):
-        np.testing.assert_allclose(values, literal, atol=1e-6)
-
-
 def test_single_precision_reaches_the_double_precision_score_and_tiny_ridges_do_not_blow_up():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1500, 5)).astype(np.float32)
@@ -185,21 +161,6 @@ def test_single_precision_reaches_the_double_precision_score_and_tiny_ridges_do_
     tiny = LSSVRCV(**settings, approximation=Nystroem(300, "uniform")).fit(X[:, :3], y)
     assert np.all(tiny.cv_results_["mean_test_score"] > -y.var())
     assert tiny.approximation_["fitted_with"]["cut_directions"] > 0
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("method", ["kmeans", "rpcholesky"])
-def test_arrays_of_another_library(regression, method, weighted):
-    strict = pytest.importorskip("array_api_strict")
-    X, Y = regression
-    weight = np.random.default_rng(0).uniform(0.2, 3, len(X)) if weighted else None
-    # A kernel so smooth that its features are whitened first, a usual one, and a narrow one.
-    settings = {"gammas": [1e-4, GAMMA, 60.0], "alphas": ALPHAS, "approximation": Nystroem(20, method)}
-    ours = LSSVRCV(**settings).fit(X, Y, weight)
-    other = LSSVRCV(**settings).fit(strict.asarray(X), strict.asarray(Y), weight)
-    np.testing.assert_allclose(
-        other.cv_results_["mean_test_score"], ours.cv_results_["mean_test_score"], rtol=1e-7
-    )
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -226,19 +187,6 @@ def test_the_default_landmarks_and_as_many_as_rows(regression):
     assert sparse.approximation_["method"] == "rpcholesky"
     rows = LSSVR(gamma=GAMMA, approximation=Nystroem(10**6)).fit(X, Y)
     np.testing.assert_allclose(rows.predict(X), LSSVR(gamma=GAMMA).fit(X, Y).predict(X), atol=1e-6)
-
-
-def test_squared_error_needs_no_prediction_pass(regression, monkeypatch):
-    """A search by mse predicts held-out rows for the chosen cell only."""
-    asked, original = [], models_module.FactoredModel.heldout
-
-    def heldout(self, parts, alphas):
-        asked.append(np.size(alphas))
-        return original(self, parts, alphas)
-
-    monkeypatch.setattr(models_module.FactoredModel, "heldout", heldout)
-    LSSVRCV(gammas=[0.1, 0.3], cv=4, approximation=Nystroem(50)).fit(*regression)
-    assert asked == [1]
 
 
 @pytest.mark.parametrize(
@@ -296,91 +244,40 @@ def test_fit_is_algorithm_1(regression, estimator, weighted):
         np.testing.assert_allclose(fitted.predict(X), rbf(X, X, GAMMA) @ dual + b, atol=1e-7)
 
 
-@pytest.mark.parametrize("criterion", ["mse", "r2"])
-def test_cross_validation_refits_algorithm_1(regression, criterion):
-    X, Y = regression
-    cv = KFold(4, shuffle=True, random_state=0)
-    fitted = LSSVRCV(
-        gammas=[GAMMA], alphas=[0.05, 2.0], cv=cv, criterion=criterion, approximation=_settings(X[:C])
-    ).fit(X, Y)
-    for train, test in cv.split(X):
-        dual, b = _algorithm_1(X, X[:C], Y, fitted.alpha_, train)
-        literal = rbf(X[test], X[train], GAMMA) @ dual + b
-        np.testing.assert_allclose(fitted.heldout_prediction_[test], literal, atol=1e-7)
-
-
-def test_norm_from_a_sample_of_many_rows():
-    X = np.random.default_rng(0).standard_normal((2500, 2))
-    design = Design(RBF(1.0), X[:15])
-    T = Whitening.of(design.inner()).T
-    found = kernel_error(design, T, rows_of(X), seed=0)
-    assert found["kernel_error_rows"] == 2048
-    Phi = RBF(1.0)(X, X[:15]) @ T
-    literal = eigsh(RBF(1.0)(X, X) - Phi @ Phi.T, 1, return_eigenvectors=False)[0]
-    assert found["kernel_error"] == pytest.approx(literal, rel=0.15)
-
-
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("scale", [1.0, 1e-200, 1e200])
 def test_krylov_vectors_find_the_largest_eigenvalue(scale):
-    rng = np.random.default_rng(0)
-    A, start = rng.standard_normal((40, 40)), rng.standard_normal(40)
-    expected = np.linalg.norm(A, 2) ** 2
-    value = largest_eigenvalue(lambda v: scale * (A @ (A.T @ v)), start) / scale
-    assert expected * 0.99 < value <= expected * (1 + 1e-12)
-    few = largest_eigenvalue(lambda v: scale * (A[:, :1] @ (A[:, :1].T @ v)), start) / scale
-    assert few == pytest.approx(A[:, 0] @ A[:, 0], rel=1e-12)  # fewer directions than steps
+    A, start = np.random.default_rng(0).standard_normal((40, 40)), np.ones(40)
+    for part, least in ((A, 0.99), (A[:, :1], 1 - 1e-12)):  # and fewer directions than steps
+        value = largest_eigenvalue(lambda v, F=part: scale * (F @ (F.T @ v)), start) / scale
+        assert least <= value / np.linalg.norm(part, 2) ** 2 <= 1 + 1e-12
     assert largest_eigenvalue(np.zeros_like, start) == 0.0
 
 
-def test_bound_holds_for_the_model_it_speaks_of(regression):
-    # No intercept, so that "the same b" is exact.
+@TRAININGS
+def test_bound_holds_for_the_model_it_speaks_of(regression, force_training, training):
+    """Without an intercept, so that "the same b" is exact."""
     X, Y = regression
-    mu = 0.5
-    exact = KernelRidge(gamma=GAMMA, alpha=mu).fit(X, Y)
-    low = KernelRidge(gamma=GAMMA, alpha=mu, approximation=_settings(X[:C])).fit(X, Y)
-    gap = np.abs(exact.predict(X) - low.predict(X)).max()
+    force_training(training)
+    exact = KernelRidge(gamma=GAMMA, alpha=0.5).fit(X, Y)
+    low = KernelRidge(gamma=GAMMA, alpha=0.5, approximation=_settings(X[:C])).fit(X, Y)
     norm = np.linalg.norm(rbf(X, X, GAMMA) - _low_rank(X, X[:C]), 2)
-    found = {"kernel_error": norm, "largest_diagonal": 1.0}
-    assert 0 < gap <= decision_bound(found, Y, np.zeros(2), mu)
-    assert low.approximation_["decision_bound"] > gap
+    assert low.approximation_["kernel_error"] == pytest.approx(norm, rel=0.05)
+    assert 0 < np.abs(exact.predict(X) - low.predict(X)).max() <= low.approximation_["decision_bound"]
 
 
 def test_bound_counts_the_intercept(regression):
-    """κ √n (‖y‖ + |b| √n) ‖K − K̃‖₂ / μ², number by number; the largest of two targets."""
-    small = np.array([[3.0, 0.0], [4.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
-    found = {"kernel_error": 0.25, "largest_diagonal": 3.0}
-    first = 3.0 * 2.0 * (5.0 + 7.0 * 2.0) * 0.25 / 0.5**2
-    second = 3.0 * 2.0 * (1.0 + 2.0 * 2.0) * 0.25 / 0.1**2
-    for sign in (1.0, -1.0):
-        bound = decision_bound(found, small, sign * np.array([7.0, -2.0]), np.array([0.5, 0.1]))
-        assert bound == pytest.approx(max(first, second))
-        one = decision_bound(found, small[:, :1], sign * np.array([7.0]), 0.5)
-        assert one == pytest.approx(first)
-    # What a fit reports is of targets about their mean: y and b enter by their difference alone.
+    """κ √n (‖y‖ + |b| √n) ‖K − K̃‖₂ / μ² of targets about their mean; the largest of two targets."""
     X, Y = regression
-    fitted = LSSVR(gamma=GAMMA, alpha=0.5, approximation=_settings(X[:C])).fit(X, Y - 20.0)
-    mean, found = (Y - 20.0).mean(axis=0), fitted.approximation_
-    shift = fitted.expansion_.intercept - mean
-    assert np.abs(shift).max() > 0.01
-    literal = decision_bound({**found, "largest_diagonal": 1.0}, Y - 20.0 - mean, shift, 0.5)
-    assert found["decision_bound"] == pytest.approx(literal)
-
-
-@pytest.mark.parametrize("predict", ["landmarks", "rows"])
-def test_the_kernel_error_is_that_of_the_final_model_alone(regression, monkeypatch, predict):
-    """Expansions on the way, as of a learned metric's rounds, do not pay for it."""
-    X, Y = regression
-    found = []
-    monkeypatch.setattr(
-        models_module, "kernel_error", lambda *a, **k: found.append(kernel_error(*a, **k)) or found[-1]
+    mu, targets = np.array([0.5, 0.1]), Y - 20.0
+    fitted = LSSVR(gamma=GAMMA, alpha=mu, approximation=_settings(X[:C])).fit(X, targets)
+    mean, found, root = targets.mean(axis=0), fitted.approximation_, np.sqrt(len(X))
+    shift = np.abs(fitted.expansion_.intercept - mean)
+    assert shift.max() > 0.01
+    literal = (
+        root * (np.linalg.norm(targets - mean, axis=0) + shift * root) * found["kernel_error"] / mu**2
     )
-    _model(X, Y, X[:C], predict=predict).expansion(0.5)
-    assert not found
-    settings = {"gammas": [0.1, GAMMA], "cv": 3, "refit": "same"}
-    fitted = LSSVRCV(**settings, approximation=Nystroem(X[:C], predict=predict)).fit(X, Y)
-    [report] = found
-    assert fitted.approximation_["fitted_with"]["kernel_error"] == report["kernel_error"]
+    assert found["decision_bound"] == pytest.approx(literal.max())
 
 
 @pytest.mark.parametrize(
@@ -390,6 +287,8 @@ def test_the_kernel_error_is_that_of_the_final_model_alone(regression, monkeypat
         (lambda X, Y: Nystroem(predict="all"), "predict"),
         (lambda X, Y: Nystroem(n_components=0), "n_components"),
         (lambda X, Y: Nystroem(n_components="many"), "n_components"),
+        (lambda X, Y: LSSVR(approximation=Nystroem(np.ones((4, 2)))).fit(X, Y), "4 features"),
+        (lambda X, Y: LSSVR(approximation=Nystroem(np.full((4, 4), np.nan))).fit(X, Y), "NaN"),
         (lambda X, Y: LSSVR("precomputed", approximation=Nystroem(2)).fit(X @ X.T, Y), "exact"),
         (lambda X, Y: LSSVR("precomputed", approximation="cg").fit(X @ X.T, Y), "exact"),
         (lambda X, Y: LSSVRCV(cv="loo", approximation=_settings(X[:C])).fit(X, Y), "k-fold"),
@@ -404,3 +303,44 @@ def test_settings_are_compared_by_value(regression):
     X, _ = regression
     assert Nystroem(X[:3]) == Nystroem(X[:3].copy()) != Nystroem(X[:4])
     assert hash(Nystroem(3)) == hash(Nystroem(3))
+
+
+# -- one thread or several, the digits are the same ---------------------------------------------------
+GRID = {"gammas": [0.05, 0.4], "alphas": [1e-3, 1.0], "cv": 3}
+
+
+@TRAININGS
+@pytest.mark.parametrize(
+    "machine",
+    [
+        LSSVRCV(**GRID, approximation=Nystroem(40)),
+        LSSVRCV(**GRID | {"cv": "loo"}, approximation=Nystroem(40, "rpcholesky")),
+        LSSVRCV(**GRID, criterion="r2", approximation=Nystroem(40, "uniform", rank=20, predict="rows")),
+    ],
+    ids=["kmeans", "rpcholesky", "all rows"],
+)
+def test_threads_change_no_digit(regression, monkeypatch, force_training, training, machine):
+    """Sums of many pieces, though the rows are few; products may run on several BLAS threads."""
+    force_training(training)
+    monkeypatch.setattr("onefold.rows.base.TASK_ROWS", 16)
+    X, Y = regression
+    weight = np.random.default_rng(5).uniform(0.2, 4, len(X))
+
+    def numbers(rows, jobs):
+        found = machine.set_params(n_jobs=jobs).fit(rows, Y, weight)
+        values = found.cv_results_["mean_test_score"], found.heldout_prediction_
+        return [found.expansion_.coef, found.expansion_.intercept, *values]
+
+    with threadpool_limits(2, "blas"):
+        for rows in (X, X.astype(np.float32)):
+            for one, three in zip(numbers(rows, 1), numbers(rows, 3)):
+                np.testing.assert_array_equal(one, three)
+
+
+def test_threads_change_no_digit_of_diagonal_means():
+    X = np.random.default_rng(0).standard_normal((700, 4))
+    found = []
+    for workers in (1, 3):
+        with config_context(working_memory=4), use_threads(workers):  # tiles of 64 rows
+            found.append(diagonal_means(RBF(0.1), X)[0])
+    np.testing.assert_array_equal(*found)

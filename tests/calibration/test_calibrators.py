@@ -20,7 +20,6 @@ from onefold.calibration import (
     crossfitted,
     fit_calibrator,
 )
-from onefold.calibration.probabilities import fit_calibrators
 from onefold.heldout import Splits, mean_by_row
 
 NAMES = list(CALIBRATIONS)
@@ -174,17 +173,6 @@ def test_a_row_has_no_say_in_its_own_probability(n, seed, count, name):
     assert np.isnan(means).all(axis=1).sum() == n - np.unique(rows).size
 
 
-def test_many_models_in_batches_are_each_by_itself(monkeypatch):
-    rng = np.random.default_rng(0)
-    splits = splits_of(12, np.arange(12).reshape(3, 4))
-    decision, index = rng.normal(size=(7, 12, 3)), np.arange(12) % 3
-    whole = crossfitted("sigmoid", decision, index, np.ones(12), splits)
-    monkeypatch.setattr("onefold.calibration.probabilities._AT_ONCE", 80)
-    assert_allclose(crossfitted("sigmoid", decision, index, np.ones(12), splits), whole, atol=1e-10)
-    alone = fit_calibrator("sigmoid", decision[5, 4:], index[4:])
-    assert_allclose(whole[5, :4], alone.probabilities(decision[5, :4]), atol=1e-10)
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("name", NAMES)
 def test_weights_are_repeated_rows_and_scales_do_not_matter(name, classes):
@@ -205,10 +193,6 @@ def test_weights_are_repeated_rows_and_scales_do_not_matter(name, classes):
             warnings.simplefilter("error")
             found = fit_calibrator(name, scale * decision, index, weight)
             assert_allclose(found.probabilities(scale * decision), plain, atol=1e-8)
-    models = np.stack([decision, 0.0 * decision, 30.0 * decision, -decision])
-    for one, together in zip(models, fit_calibrators(name, models, index)):  # at once, or by itself
-        alone = fit_calibrator(name, one, index).probabilities(one)
-        assert_allclose(together.probabilities(one), alone, atol=1e-9)
 
 
 ONE, TWO, UP = np.ones(1), np.ones(2), np.array([0.0, 0.5])

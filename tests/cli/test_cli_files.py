@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_arguments import FILES, MODEL, NUMBERS, SMALL, TUNE, files
+from cli_arguments import FILES, MODEL, SMALL, TUNE, files
 
 import onefold
 from onefold import LSSVCCV, LSSVR, LSSVRCV
@@ -21,14 +21,6 @@ from onefold.tables import load_table_model
 
 def content(path: str | Path = "t.csv") -> bytes:
     return Path(path).read_bytes()
-
-
-@pytest.mark.parametrize("name", [r"\frac{1}{$b$c^_{", "数量 和", "x" * 300, "100% {done}"])
-def test_any_name_of_a_target(table, capsys, name):
-    table.rename(columns={"amount": name}).to_csv("t.csv", index=False)
-    assert main(["tune", "t.csv", "--target", name, *NUMBERS[4:], *SMALL, "--quiet"]) == 0
-    assert capsys.readouterr().err == ""
-    assert load_table_model(MODEL).target_ == name
 
 
 def test_pictures_on_the_page_and_none_without_matplotlib(table, pictures, capsys, monkeypatch):
@@ -53,7 +45,7 @@ def test_a_page_that_fails_leaves_the_model(table, capsys, monkeypatch, error, c
         assert load_table_model(MODEL).target_ == "kind"
         raise error
 
-    monkeypatch.setattr(output, "gather", fail)
+    monkeypatch.setattr(output, "write_report", fail)
     assert main([*TUNE, *SMALL, "--json"]) == code
     out, err = capsys.readouterr()
     assert err.count("\n") == 1
@@ -74,8 +66,7 @@ def test_existing_files_and_directories_in_the_way(table, capsys, refused):
     assert content("t-onefold/search.csv") != b"precious"
     capsys.readouterr()
     assert "is a file, not a directory" in refused(*TUNE, *SMALL, "--out", "t.csv")
-    Path("file").touch()
-    assert "can't use file/below" in refused(*TUNE, *SMALL, "--out", "file/below")
+    assert "can't use t.csv/below" in refused(*TUNE, *SMALL, "--out", "t.csv/below")
     for name in ("model.onefold", "search.csv"):
         Path(f"in-{name}", name).mkdir(parents=True)
         assert f"{name} is a directory" in refused(*TUNE, *SMALL, "--out", f"in-{name}", "--force")
@@ -85,36 +76,22 @@ def test_existing_files_and_directories_in_the_way(table, capsys, refused):
     assert files() == before
 
 
-@pytest.mark.parametrize("kind", ["itself", "relative", "absolute", "symbolic link", "hard link"])
-def test_what_a_command_reads_is_never_replaced(tuned, capsys, refused, kind):
+def test_what_a_command_reads_is_never_replaced(tuned, capsys, refused):
     os.symlink("t.csv", "soft.csv")
     os.link("t.csv", "hard.csv")
-    Path("sub").mkdir()
-    name = {
-        "itself": "t.csv",
-        "relative": f"sub/../../{Path.cwd().name}/t.csv",
-        "absolute": str(Path("t.csv").resolve()),
-        "symbolic link": "soft.csv",
-        "hard link": "hard.csv",
-    }[kind]
-    before = content()
-    for given, out in (("t.csv", name), (name, "t.csv")):
-        line = refused("predict", "t-onefold", given, "--out", out, "--force")
-        assert "which this command reads; use another --out" in line
-        assert content() == before == content(name)
-    # The refusal is about the input alone.
-    Path("old.csv").write_text("old")
-    assert main(["predict", "t-onefold", name, "--out", "old.csv", "--force"]) == 0
-    assert content("old.csv").startswith(b"who,prediction")
-
-
-def test_nor_is_the_model_or_the_table_that_is_tuned_on(tuned, capsys, refused):
     shutil.copy(MODEL, "model.csv")
-    before = content("model.csv")
-    assert "reads" in refused("predict", "model.csv", "t.csv", "--out", "model.csv", "--force")
-    assert content("model.csv") == before
+    before, absolute = content(), str(Path("t.csv").resolve())
+    pairs = [("t.csv", name) for name in ("t.csv", absolute, "soft.csv", "hard.csv", "model.csv")]
+    for given, out in (*pairs, ("soft.csv", "t.csv"), ("hard.csv", "t.csv")):
+        line = refused("predict", "model.csv", given, "--out", out, "--force")
+        assert "which this command reads; use another --out" in line
+        assert content() == before == content(given)
+    assert content("model.csv") == content(MODEL)
     Path("dir.csv").mkdir()
     assert "is a directory" in refused("predict", "model.csv", "t.csv", "--out", "dir.csv", "--force")
+    Path("old.csv").write_text("old")  # the refusal is about the input alone
+    assert main(["predict", "model.csv", "t.csv", "--out", "old.csv", "--force"]) == 0
+    assert content("old.csv").startswith(b"who,prediction")
     Path("here").mkdir()
     os.symlink("../t.csv", "here/search.csv")
     before = content()
@@ -165,12 +142,10 @@ def test_inspect_a_tuned_model(tuned, capsys):
 def test_inspect_estimators_made_in_python(table, capsys, refused):
     X, kind = table[["length", "width"]].to_numpy(), table.kind.to_numpy(str)
     grid = {"gammas": [0.01], "alphas": [10.0]}
-    chosen = LSSVRCV(**grid).fit(X, table.amount)
     for model, words in (
         (LSSVR(alpha=0.5).fit(X, table.amount), "alpha +2\\^-1 = 0.5 \\(given\\)"),
-        (chosen, "criterion: RMSE"),
+        (LSSVRCV(**grid).fit(X, table.amount), "criterion: RMSE"),
         (LSSVCCV(**grid).fit(X, kind), "criterion: accuracy +{:.2%}"),
-        (LSSVCCV(criterion="f1_macro", **grid).fit(X, kind), "criterion: f1 macro +{:.4g}"),
         (LSSVCCV(criterion=lambda *given: 0.25, **grid).fit(X, kind), "a function of your own +0.25"),
     ):
         model.save("bare.onefold")
@@ -182,19 +157,15 @@ def test_inspect_estimators_made_in_python(table, capsys, refused):
         assert json.loads(capsys.readouterr().out)["centres"] == 60
     for command in ("predict", "report"):
         assert "was not tuned on a table" in refused(command, "bare.onefold", "t.csv")
-    chosen.approximation_ = {"fitted_with": {}, "selected_with": {}, "trust": {}}
-    chosen.save("chosen.onefold")
-    assert "notes on the fit are damaged" in refused("inspect", "chosen.onefold")
 
 
 def test_models_that_are_damaged_or_not_there(tuned, capsys, refused):
-    for report in ({"rows": 3}, {"heldout": {"accuracy": 1.0}}, {"heldout": 5, "task": "x"}):
-        model = load_table_model(MODEL)
-        model.report_ = report
-        model.save("other.onefold")
-        assert "its notes on the fit are damaged" in refused("inspect", "other.onefold")
-        assert main(["predict", "other.onefold", "t.csv"]) == 0
-        capsys.readouterr()
+    model = load_table_model(MODEL)
+    model.report_ = {"heldout": 5, "task": "x"}
+    model.save("other.onefold")
+    assert "its notes on the fit are damaged" in refused("inspect", "other.onefold")
+    assert main(["predict", "other.onefold", "t.csv"]) == 0
+    capsys.readouterr()
     data = content(MODEL)
     Path("cut.onefold").write_bytes(data[: len(data) // 2])
     Path("empty").mkdir()

@@ -18,38 +18,25 @@ def predicted(frame: pd.DataFrame) -> list[str]:
     return load_table_model(MODEL).predict(frame).tolist()
 
 
-def test_csv_on_stdout_in_row_order(tuned, capsys):
-    for model in (MODEL, "t-onefold"):  # the directory stands for its model
-        assert main(["predict", model, "t.csv"]) == 0
-        out, err = capsys.readouterr()
-        expected = [f"{who},{label}" for who, label in zip(tuned.who, predicted(tuned))]
-        assert (out.splitlines(), err) == (["who,prediction", *expected], "")
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
 @pytest.mark.parametrize("batch_rows", [[], ["--batch-rows", "7"]])
-def test_files(tuned, capsys, suffix, batch_rows):
-    out = f"p.{suffix}"
-    assert main(["predict", MODEL, "t.csv", "--out", out, *batch_rows]) == 0
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert f"wrote 60 predictions to {out}" in captured.err
-    frame = pd.read_csv(out) if suffix == "csv" else pd.read_parquet(out)
-    assert frame.prediction.tolist() == predicted(tuned)
-    assert frame.who.tolist() == tuned.who.tolist()
-    assert files() == sorted([out, "t-onefold", "t.csv"])
-
-
-def test_json(tuned, capsys):
-    assert main(["predict", MODEL, "t.csv", "--json", "--score", "--batch-rows", "7"]) == 0
+def test_stdout_files_and_json(tuned, capsys, batch_rows):
+    expected = {"who": tuned.who.tolist(), "prediction": predicted(tuned)}
+    assert main(["predict", "t-onefold", "t.csv", *batch_rows]) == 0  # the directory of a model
+    out, err = capsys.readouterr()
+    lines = [f"{who},{label}" for who, label in zip(*expected.values())]
+    assert (out.splitlines(), err) == (["who,prediction", *lines], "")
+    for file, read in (("p.csv", pd.read_csv), ("p.parquet", pd.read_parquet)):
+        assert main(["predict", MODEL, "t.csv", "--out", file, *batch_rows]) == 0
+        assert capsys.readouterr() == ("", f"onefold: wrote 60 predictions to {file}\n")
+        assert read(file).to_dict("list") == expected
+    assert files() == ["p.csv", "p.parquet", "t-onefold", "t.csv"]
+    assert main(["predict", MODEL, "t.csv", "--json", "--score", *batch_rows]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["predictions"] == {"who": tuned.who.tolist(), "prediction": predicted(tuned)}
-    assert (found["rows"], found["file"]) == (60, None)
-    assert found["score"]["accuracy"] == np.mean(np.array(predicted(tuned)) == tuned.kind)
-    assert main(["predict", MODEL, "t.csv", "--json", "--out", "p.csv"]) == 0
+    assert (found["rows"], found["file"], found["predictions"]) == (60, None, expected)
+    assert found["score"]["accuracy"] == np.mean(np.array(expected["prediction"]) == tuned.kind)
+    assert main(["predict", MODEL, "t.csv", "--json", "--out", "p.csv", "--force"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out) == {"rows": 60, "file": "p.csv", "score": None, "predictions": None}
-    assert err == ""
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -145,7 +132,7 @@ def test_ids(tuned, capsys, refused):
         assert found[: len(first)] == [name or None for name in first]
 
 
-@pytest.mark.parametrize("name", ["prediction", "lower", "upper", "decision", "probability_inner"])
+@pytest.mark.parametrize("name", ["prediction", "probability_inner"])
 def test_ids_named_as_columns_of_predictions_are_refused_at_once(tuned, refused, name):
     tuned.assign(**{name: range(60)}).to_csv("new.csv", index=False)
     for command in (
@@ -155,15 +142,6 @@ def test_ids_named_as_columns_of_predictions_are_refused_at_once(tuned, refused,
     ):
         words = f"the ID column is named '{name}', as a column of predictions is; rename it"
         assert words in refused(*command)
-
-
-def test_unknown_categories_warn_once(tuned, capsys):
-    tuned.assign(colour="mauve").to_csv("new.csv", index=False)
-    assert main(["predict", MODEL, "new.csv", "--batch-rows", "7"]) == 0
-    err = capsys.readouterr().err
-    assert err.startswith("onefold: warning: ")
-    assert err.endswith(": 60 in 'colour'\n")
-    assert err.count("\n") == 1
 
 
 def test_a_failure_in_a_late_block_leaves_no_file(tuned, capsys, refused):

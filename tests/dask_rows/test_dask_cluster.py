@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
 import dask.array as da
 import distributed
@@ -78,21 +77,6 @@ def test_a_worker_that_dies_inside_a_task_changes_nothing(table, client, summed,
     for key in ("mean_test_score", "std_test_score"):
         np.testing.assert_array_equal(calm.cv_results_[key], there.cv_results_[key])
     np.testing.assert_array_equal(calm.expansion_.coef, there.expansion_.coef)
-
-
-def test_a_worker_that_is_killed_with_what_it_holds_changes_nothing(table, client, summed):
-    killed = []
-
-    def kill(event):
-        if not killed:
-            pid = next(iter(client.run(os.getpid).values()))
-            os.kill(pid, signal.SIGKILL)
-            killed.append(pid)
-
-    lazy = client.persist(lazy_rows(table))
-    here, there = model().fit(table.X, table.y), model(client=client, callback=kill).fit(lazy, table.y)
-    assert killed
-    assert_same_search(here, there, table.X)
 
 
 def test_rows_that_cannot_be_made_again(table, client, summed):
@@ -171,7 +155,3 @@ def _until(true, seconds: float = 30.0) -> None:
         if time.monotonic() > end:
             raise TimeoutError
         time.sleep(0.05)
-
-
-def test_workers_leave_no_files_behind():
-    assert not Path("dask-scratch-space").exists()

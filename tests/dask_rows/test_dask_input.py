@@ -13,10 +13,8 @@ from dask_tables import GRID, assert_same_search, model
 from sklearn.base import clone
 
 import onefold
-from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, SparseLSSVC, SparseLSSVR, open_parquet
+from onefold import LSSVCCV, LSSVR, LSSVRCV, KernelRidge, SparseLSSVC, open_parquet
 from onefold.approximations import Nystroem
-from onefold.rows import opened
-from onefold.rows.dask import Partition
 
 
 @pytest.fixture
@@ -34,10 +32,6 @@ def chunked(X):
     return da.from_array(X, chunks=350)
 
 
-def thirds(X):
-    return [X[:200].astype(np.float32), X[200:201].astype(np.int16), X[201:].astype(np.float16)]
-
-
 def own_types(X):
     """Columns of pandas' own types, in partitions of unknown lengths, one of them empty."""
     frame = pd.DataFrame(np.round(X), columns=["a", "b", "c"]).assign(b=X[:, 1] > 0, d=X[:, 2])
@@ -48,7 +42,9 @@ def own_types(X):
 
 
 ROWS = {
-    "chunks of several types": lambda X: from_parts(thirds(np.round(X * 8))),
+    "chunks of several types": lambda X: from_parts(
+        [X[:200].astype(np.float32), np.round(X[200:201]).astype(np.int16), X[201:].astype(np.float16)]
+    ),
     "unknown lengths": lambda X: (columns := da.from_array(X, chunks=(123, 1)))[columns[:, 0] > -9],
     "pandas' own types": own_types,
     "masks without effect": lambda X: da.ma.masked_greater(chunked(X), 1e9),
@@ -76,8 +72,11 @@ def test_dataframes_and_their_names(table, frame):
     assert found.divisions == lazy.divisions
     np.testing.assert_allclose(found.compute().to_numpy(), here.predict(frame), atol=1e-8)
     assert there.score(lazy, table.y) == pytest.approx(here.score(frame, table.y), abs=1e-8)
-    with pytest.raises(ValueError, match="feature names"):
-        there.predict(lazy.rename(columns={"a": "z"})).compute()
+    for wrong, words in ((lazy[["a", "b"]], "now missing"), (lazy[["c", "b", "a"]], "same order")):
+        with pytest.raises(ValueError, match=words):
+            there.predict(wrong)
+    with pytest.raises(ValueError, match="2 features"):
+        model().fit(table.X, table.y).predict(da.from_array(table.X[:, :2]))
 
 
 def test_lazy_predictions_of_arrays(table):
@@ -88,9 +87,7 @@ def test_lazy_predictions_of_arrays(table):
     assert predicted.chunks == ((0, 300, 400),)
     assert predicted.compute().tolist() == fitted.predict(table.X).tolist()
     np.testing.assert_allclose(values.compute(), fitted.decision_function(table.X))
-    two = LSSVC(approximation=Nystroem(40)).fit(X, table.y > 1)
-    np.testing.assert_allclose(two.decision_function(X).compute(), two.decision_function(table.X))
-    assert two.score(X, da.from_array(table.y > 1)) == two.score(table.X, table.y > 1)
+    assert fitted.score(X, da.from_array(table.labels)) == fitted.score(table.X, table.labels)
     many = KernelRidge(approximation=Nystroem(40)).fit(X, table.Y)
     assert many.predict(X).shape == (700, 2)
     np.testing.assert_allclose(many.predict(X).compute(), many.predict(table.X))
@@ -111,21 +108,6 @@ def test_other_approximations_are_refused_before_any_work(table, approximation):
     for kind in (LSSVR, LSSVRCV):
         with pytest.raises(ValueError, match=r'needs all rows in one place.*approximation="nystroem"'):
             kind(approximation=approximation).fit(X, table.y)
-
-
-def test_rows_by_number_and_blocks_that_are_views(table):
-    assert np.shares_memory(Partition(table.X, None, np.float64)[100:200], table.X)
-    assert Partition(table.X.astype(np.int8), None, np.float64)[5:9].shape == (4, 3)
-    lazy = opened(da.from_array(table.X, chunks=((100, 0, 600), 3)))
-    index = np.array([699, 0, 100, 99, 0])
-    np.testing.assert_array_equal(lazy[index], table.X[index])
-    np.testing.assert_array_equal(lazy[10:20], table.X[10:20])
-    some = lazy.only([1, 99, 100, 650])
-    np.testing.assert_array_equal(some[np.array([2, 0])], table.X[[100, 1]])
-    assert [(n, (s.start, s.stop)) for n, s, _ in some.pieces()] == [(0, (0, 2)), (2, (2, 4))]
-    assert some.variance() == pytest.approx(table.X[[1, 99, 100, 650]].var(), rel=1e-12)
-    with pytest.raises(ValueError, match="sort the numbers"):
-        lazy.only([2, 1])
 
 
 def test_partitioned_parquet(table, frame, tmp_path):
@@ -200,8 +182,6 @@ def partitions(X, **columns):
 UNKNOWN = (np.nan, np.nan)
 REFUSED = [  # rows of a table, words
     (lambda t: da.from_array(spoiled(t, np.nan), chunks=(300, 2)), r"column 1 of partition 2; impute"),
-    (lambda t: da.from_array(spoiled(t, np.inf), chunks=(300, 2)), r"column 1 of partition 2; impute"),
-    (lambda t: partitions(spoiled(t, np.nan)), r"column 'b' of partition 1; impute"),
     (lambda t: partitions(spoiled(t, np.inf)), r"column 'b' of partition 1; impute"),
     (lambda t: partitions(t.X, word="x"), r"column 'word' of partition 0 holds text.*OneHotEncoder"),
     (lambda t: chunked(np.full((700, 3), "x")), "partition 0 of X holds <U1"),
@@ -234,13 +214,11 @@ def test_rows_that_are_refused(table, rows, words):
     ("machine", "words"),
     [
         (model(criterion="r2"), '"mse", "error"'),
-        (model(criterion="press"), '"mse", "error"'),
         (model(criterion="gcv"), '"mse", "error"'),
         (model(cv="loo"), "cv=5"),
         (model(refit="exact"), 'refit="auto"'),
         (model(kernel="precomputed", gammas=None), "precomputed"),
         (model(client=3), "dask.distributed.Client"),
-        (SparseLSSVR(), r"X\.compute\(\)"),
         (SparseLSSVC(), r"X\.compute\(\)"),
     ],
 )
@@ -249,22 +227,11 @@ def test_machines_that_need_all_rows_are_refused(table, machine, words):
         machine.fit(chunked(table.X), table.labels if isinstance(machine, SparseLSSVC) else table.y)
 
 
-def test_wrong_columns_are_told_before_anything_is_computed(table, frame):
-    named, rows = model().fit(frame, table.y), dd.from_pandas(frame, npartitions=2)
-    for wrong, words in ((rows[["a", "b"]], "now missing"), (rows[["c", "b", "a"]], "same order")):
-        with pytest.raises(ValueError, match=words):
-            named.predict(wrong)
-    with pytest.raises(ValueError, match="2 features"):
-        model().fit(table.X, table.y).predict(da.from_array(table.X[:, :2]))
-
-
 OTHER_VALUES = "has other values, or another order of rows, than when it was"
 CHANGES = {
     "a row less": (lambda rows: rows[:-1], "had 350 rows when it was first read and has 349 now"),
-    "a row more": (lambda rows: np.vstack([rows, rows[:1]]), "had 350 rows .* and has 351 now"),
     "another order": (lambda rows: rows[::-1], OTHER_VALUES),
     "two rows": (lambda rows: rows[[1, 0, *range(2, 350)]], OTHER_VALUES),
-    "two columns": (lambda rows: rows[:, [1, 0, 2]], OTHER_VALUES),
     "a value": (lambda rows: rows + np.eye(350, 3, k=-7) * 1e-6, OTHER_VALUES),
     "missing": (lambda rows: np.where(rows > 2, np.nan, rows), OTHER_VALUES),
     "rounding": (lambda rows: rows * (1 + 1e-15), None),

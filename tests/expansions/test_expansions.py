@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from onefold import LSSVCCV, LSSVRCV, KernelRidge, SparseLSSVR
+from onefold import KernelRidge
 from onefold.expansions import Blend, Expansion, FoldModels, mixed
 from onefold.expansions import kernel as kernel_room
 from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial, Precomputed
@@ -56,32 +56,19 @@ def test_a_blend_is_the_weighted_sum_and_leaves_its_members_alone() -> None:
     for part, (coef, values) in zip(held.members, before):
         assert np.array_equal(part.coef, coef)
         assert np.array_equal(part.predict(ROWS), values)
-        one = Blend((part,), np.ones(1))
-        assert one.predict(ROWS).tobytes() == values.tobytes()
-        assert one.gradient(ROWS).tobytes() == part.gradient(ROWS).tobytes()
-    single = blend(centres=CENTRES.astype(np.float32))
-    got = single.predict(ROWS.astype(np.float32))
-    assert got.dtype == np.float64
-    assert_allclose(got, terms(held, ROWS), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("library", ["strict", "torch"])
 def test_other_libraries(library) -> None:
     xp = array_api_strict if library == "strict" else pytest.importorskip("torch")
-    host = blend()
+    host, rows = blend(), xp.asarray(ROWS)
     there = Blend(tuple(moved(part, xp) for part in host.members), xp.asarray(WEIGHTS))
-    rows = xp.asarray(ROWS)
     for held in (host, there):
-        for got, expected in [
-            (held.predict(rows), host.predict(ROWS)),
-            (held.gradient(rows), host.gradient(ROWS)),
-        ]:
-            assert type(got) is type(rows)
-            assert_allclose(to_numpy(got), expected, atol=1e-6)
-        assert type(held.predict(ROWS)) is np.ndarray
-        assert_allclose(held.predict(ROWS), host.predict(ROWS), atol=1e-6)
-    assert there.members[0]._moved_to(rows) is there.members[0]
-    assert host.members[0]._moved_to(ROWS) is host.members[0]
+        for name in ("predict", "gradient"):
+            for given in (rows, ROWS):
+                got = getattr(held, name)(given)
+                assert type(got) is type(given)
+                assert_allclose(to_numpy(got), getattr(host, name)(ROWS), atol=1e-6)
 
 
 def test_on_host_members_go_on_sharing_their_centres() -> None:
@@ -91,16 +78,11 @@ def test_on_host_members_go_on_sharing_their_centres() -> None:
         Expansion(p.kernel, z, torch.asarray(p.coef), torch.asarray(p.intercept))
         for p, z in zip((member(k) for k in KERNELS), (centres, other, centres))
     )
-    for there in (
-        Blend(members, torch.asarray(WEIGHTS)),
-        FoldModels.each(members),
-    ):
+    for there in (Blend(members, torch.asarray(WEIGHTS)), FoldModels.each(members)):
         host = there.on_host()
-        first, second, third = host.members if isinstance(host, Blend) else host.terms
+        first, _, third = host.members if isinstance(host, Blend) else host.terms
         assert first.centres is third.centres
-        assert np.array_equal(second.centres, CENTRES + 1.0)
-        arrays = [a for p in (first, second, third) for a in (p.centres, p.coef, p.intercept)]
-        assert all(type(a) is np.ndarray for a in [*arrays, host.intercept])
+        assert type(first.centres) is np.ndarray
         assert_allclose(host.predict(ROWS), there.predict(ROWS), atol=1e-6)
 
 
@@ -112,89 +94,32 @@ def test_sparse_rows_and_a_grid_among_the_members() -> None:
     )
     single = Expansion(RBF(0.2), X, RNG.standard_normal((20, 1)), np.zeros(1))
     both = Blend((grid, single), [0.5, 2.0])
-    assert both.n_centres == grid.n_centres + 20
     expected = 0.5 * grid.predict(far) + 2.0 * single.predict(far)
-    assert_allclose(both.predict(far), expected, rtol=1e-12)
-    assert_allclose(both.predict(sp.csr_array(far)), expected, rtol=1e-10)
-    for got in (grid.predict, grid.gradient):
-        assert_allclose(got(sp.csr_array(far)), got(far), rtol=1e-14)
+    for rows in (far, sp.csr_array(far)):
+        assert_allclose(both.predict(rows), expected, rtol=1e-10)
+        plain = Expansion(grid.kernel, grid.centres, grid.coef, grid.intercept).gradient(far)
+        assert_allclose(grid.gradient(rows), plain, rtol=1e-12, atol=1e-12)
     folds = mixed([FoldModels.each([grid, other])], [[0.5], [2.0]], [1, 0])
     expected = np.stack([0.5 * other.predict(far), 2.0 * grid.predict(far)], axis=1)
     assert_allclose(folds.predict(far), expected, rtol=0, atol=1e-12)
 
 
-def test_what_it_tells_of_itself() -> None:
-    held = blend()
-    assert (held.n_targets, held.n_features, held.n_centres) == (2, D, 3 * M)
-    assert held.parts == tuple(zip(WEIGHTS.tolist(), held.members))
-    one = held.members[0]
-    assert (one.n_targets, one.n_features, one.n_centres) == (2, D, M)
-    assert one.parts == ((1.0, one),)
-    given = Expansion(Precomputed(), None, np.ones((4, 1)), np.zeros(1))
-    assert (given.n_targets, given.n_features, given.n_centres) == (1, None, 4)
+def test_what_they_accept_and_whether_they_are_finite() -> None:
     assert blend((RBF(0.4), Linear()), WEIGHTS[:2]).accepts_sparse
     assert not blend((RBF(0.4), Laplacian(0.4)), WEIGHTS[:2]).accepts_sparse
-    assert held.finite
-    for bad in (np.nan, np.inf):
-        broken = member(KERNELS[0])
-        broken.coef[3, 1] = bad
-        assert not broken.finite
-        assert not Blend((member(KERNELS[1]), broken), [0.5, 0.5]).finite
-    one, other = (Expansion(k, X, np.ones((20, 1)), np.zeros(1)) for k in (RBF(0.5), Laplacian(2.0)))
-    assert repr(one) == "Expansion(RBF(gamma=0.5), centres=20, features=3, targets=1)"
-    both = Blend((one, other), [0.25, 0.75])
-    parts = "0.25 × RBF(gamma=0.5) + 0.75 × Laplacian(gamma=2.0)"
-    assert repr(both) == f"Blend({parts}, centres=40, features=3, targets=1)"
-    folds = FoldModels.each([one, other])
-    assert repr(folds) == "FoldModels(RBF(gamma=0.5), …, folds=2, terms=2, targets=1)"
+    held, broken = blend(), blend()
+    broken.members[0].coef[3, 1] = np.inf
+    assert (held.finite, broken.finite) == (True, False)
+    assert not FoldModels.each(broken.members).finite
 
 
 # -- fold models: columns of few expansions, and mixtures of them ------------------------------------
-X, NEW = RNG.standard_normal((20, 3)), RNG.standard_normal((6, 3))
+X = RNG.standard_normal((20, 3))
 
 
 def columns(kernel, folds, targets, rows=X):
     coef = RNG.standard_normal((len(rows), folds * targets))
     return Expansion(kernel, rows, coef, RNG.standard_normal(folds * targets))
-
-
-def test_terms_add_up_fold_by_fold():
-    one, other = columns(RBF(0.3), 3, 2), columns(Laplacian(0.2), 2, 2)
-    intercept = RNG.standard_normal((3, 2))
-    models = FoldModels((one, other), (np.arange(3), np.array([2, 0])), intercept)
-    found = models.predict(NEW)
-    first, second = one.predict(NEW).reshape(6, 3, 2), other.predict(NEW).reshape(6, 2, 2)
-    np.testing.assert_allclose(found[:, 0], first[:, 0] + second[:, 1] + intercept[0])
-    np.testing.assert_allclose(found[:, 1], first[:, 1] + intercept[1])
-    np.testing.assert_allclose(found[:, 2], first[:, 2] + second[:, 0] + intercept[2])
-    assert (models.count, models.n_targets, models.n_features) == (3, 2, 3)
-    offset = np.array([1.0, -2.0])
-    np.testing.assert_allclose(models.plus(offset).predict(NEW), found + offset)
-    assert models.finite
-    assert not models.plus(np.array([np.inf, 0.0])).finite
-
-
-def test_mixtures_are_the_weighted_sums():
-    members = [
-        FoldModels.of(columns(RBF(0.3), 4, 2), 4),
-        FoldModels.each([columns(Laplacian(0.2), 1, 2) for _ in range(4)]).plus(np.array([3.0, 1.0])),
-    ]
-    weights = RNG.uniform(size=(4, 2))
-    weights[1] = 0.0
-    weights[2, 0] = 0.0
-    each = [member.predict(NEW) for member in members]
-    for source in (np.arange(4), np.zeros(4, dtype=int), [3, 1, 1, 0]):
-        found = mixed(members, weights, source).predict(NEW)
-        expected = sum(weights[None, :, g, None] * values[:, source] for g, values in enumerate(each))
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
-
-
-def test_a_given_kernel_gets_columns_for_all_rows():
-    coef = RNG.standard_normal((3, 2))
-    models = FoldModels.of(Expansion(Precomputed(), None, coef, np.zeros(2)), 2)
-    wide = models.with_columns(5, np.array([0, 2, 4]))
-    K = RNG.standard_normal((4, 5))
-    np.testing.assert_allclose(wide.predict(K), models.predict(K[:, [0, 2, 4]]))
 
 
 PAIR, ONE = member(RBF(1.0)), (columns(RBF(1.0), 2, 1),)
@@ -208,7 +133,7 @@ OTHER = (columns(RBF(1.0), 1, 1), columns(RBF(1.0), 1, 1, X[:, :2]))
         ((), [], "one at least"),
         ((blend(),), [1.0], "must be expansions"),
         ((KERNELS[0],), [1.0], "must be expansions"),
-        *(((PAIR,), [weight], "positive and finite") for weight in (0.0, -1.0, np.nan, np.inf)),
+        *(((PAIR,), [weight], "positive and finite") for weight in (0.0, np.nan, np.inf)),
         *(((PAIR,), weights, "1 members do not match") for weights in ([0.5, 0.5], [[1.0]])),
         ((PAIR, member(RBF(1.0), targets=1)), [0.5, 0.5], "targets"),
         ((PAIR, member(RBF(1.0), CENTRES[:, :2])), [0.5, 0.5], "same features"),
@@ -297,30 +222,5 @@ def test_kernel_values_go_too(monkeypatch, there) -> None:
     assert_allclose(host.predict(torch.asarray(values)).numpy(), expected)
     monkeypatch.setattr(kernel_room, "on_accelerator", torch.is_tensor)
     assert_allclose(moved.predict(values), expected)
-    back = to_numpy(torch.tensor([1.0, 2.5], dtype=torch.bfloat16))  # which NumPy lacks
-    assert back.dtype == np.float32
-    assert back.tolist() == [1.0, 2.5]
-
-
-# -- what a fitted model has of its own classes fits on a line or two --------------------------------
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        LSSVRCV(["rbf", "laplacian"], metric="diagonal", max_rounds=1, blend=True),
-        LSSVRCV(gammas=[1.0], approximation="grid", intervals="normalised"),
-        *(LSSVCCV(gammas=[1.0], calibration=name) for name in ("isotonic", "sigmoid")),
-        SparseLSSVR(gammas=[1.0]),
-    ],
-    ids=lambda model: type(model).__name__,
-)
-@pytest.mark.filterwarnings("ignore::onefold.search.GridEdgeWarning")
-def test_every_public_attribute_of_a_fitted_model(model) -> None:
-    rows = np.random.default_rng(0).uniform(size=(120, 2))
-    y = np.sin(5 * rows[:, 0]) + rows[:, 1]
-    model.fit(rows, y > 0.5 if isinstance(model, LSSVCCV) else y)
-    own = [value for value in vars(model).values() if type(value).__module__.startswith("onefold.")]
-    assert own
-    for value in own:
-        assert len(repr(value)) < 300, repr(value)
+    half = to_numpy(torch.tensor([1.0, 2.5], dtype=torch.bfloat16))  # which NumPy lacks
+    assert (half.dtype, half.tolist()) == (np.float32, [1.0, 2.5])

@@ -109,15 +109,6 @@ def test_any_shape(n, m, d, targets, kind, seed):
     assert np.allclose(found, expansion.predict(rows), rtol=1e-9, atol=1e-9)
 
 
-def test_equal_and_single_centres():
-    for Z in (np.ones((1, 2)), np.ones((4, 2)), np.zeros((2, 2))):
-        for kernel in (RBF(1e3), Matern(), Laplacian()):
-            expansion = Expansion(kernel, Z, np.ones((len(Z), 1)), np.zeros(1))
-            rows = np.array([[1.0, 1.0], [0.0, 0.0], [0.3, 2.0]])
-            found = run(as_machine(expansion, 2).to_onnx(dtype="float64"), rows)["variable"]
-            assert np.allclose(found, expansion.predict(rows), rtol=1e-13, atol=1e-150)
-
-
 def test_a_blend_is_the_weighted_sum_of_its_members():
     b = rng.standard_normal(2)
     members = tuple(Expansion(k, X, rng.standard_normal((40, 2)), b) for k in KERNELS)

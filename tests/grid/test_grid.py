@@ -12,9 +12,9 @@ from sklearn.model_selection import KFold, TimeSeriesSplit
 
 from onefold import LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Grid
-from onefold.approximations.grid import low_rank_factor, separable, solve_shifted
+from onefold.approximations.grid import solve_shifted
 from onefold.expansions import GridExpansion
-from onefold.expansions.grid import Lattice, half_width, make_lattice
+from onefold.expansions.grid import Lattice, make_lattice
 from onefold.kernels import RBF, Kernel, Laplacian, Matern
 from tests.smoothers.dense_twin import solve
 
@@ -68,13 +68,6 @@ class TestLattice:
         if kernel.one_width:  # the values at the nodes, as a kernel without its own gets them
             assert_allclose(Kernel.on_grid(kernel, axes), kernel.on_grid(axes), rtol=1e-12, atol=1e-14)
 
-    @pytest.mark.parametrize("scale", [1e-120, 1e-12, 1e12, 1e120])
-    def test_the_size_does_not_depend_on_the_unit_of_the_features(self, scale: float) -> None:
-        highest = np.array([3.0, 5.0])
-        for make in (lambda c: RBF(0.5 / c**2), lambda c: Laplacian(0.5 / c) * RBF(0.5 / c**2)):
-            expected = make_lattice(make(1.0), 0 * highest, highest).counts
-            assert make_lattice(make(scale), 0 * highest, scale * highest).counts == expected
-
     def test_a_constant_feature_has_the_kernels_own_extent_but_is_never_finer_than_rounding(
         self,
     ) -> None:
@@ -89,29 +82,8 @@ class TestLattice:
         assert np.unique(lattice.points()[:, 1]).size == lattice.counts[1]
         assert lattice.inside(np.array([[0.5, 1.0]])).all()
 
-    def test_the_size_follows_range_and_width(self) -> None:
-        assert_allclose(half_width(RBF(2.0), 3, 1), np.sqrt(np.log(2) / 2), rtol=0.02)
-        wide = make_lattice(RBF(0.1), np.zeros(2), np.ones(2))
-        narrow = make_lattice(RBF(100.0), np.zeros(2), np.array([1.0, 3.0]))
-        assert wide.counts == (8, 8)
-        assert narrow.counts[0] < narrow.counts[1]
-        huge = make_lattice(RBF(1e9), np.zeros(3), np.ones(3))
-        assert huge.counts == (32, 32, 32)
-
 
 class TestLowRank:
-    @pytest.mark.parametrize("kernel", [RBF((0.5, 2.0)), Laplacian(0.3), Matern(0.7), Matern(2.0, 2.5)])
-    def test_the_factor(self, kernel: Any) -> None:
-        lattice = Lattice(np.zeros(2), np.array([0.3, 0.2]), (7, 9))
-        points = lattice.points()
-        assert separable(kernel, lattice) == (not isinstance(kernel, Matern))
-        L = low_rank_factor(kernel, lattice, 1e-8)
-        assert_allclose(L.T @ L, kernel(points, points), atol=1e-7)
-        short = low_rank_factor(kernel, lattice, 0.5)
-        assert short.shape[0] < L.shape[0]
-        assert np.linalg.norm(short.T @ short - kernel(points, points), 2) < 1.0
-        assert low_rank_factor(kernel, lattice, 0.5, limit=short.shape[0] - 1) is None
-
     def test_both_solvers_agree(self, monkeypatch: pytest.MonkeyPatch) -> None:
         X, y = plane(90)
         grid = {"gammas": [0.5], "alphas": [0.1, 1.0], "approximation": FINE}
@@ -194,10 +166,7 @@ def test_rows_outside_the_grid_take_the_kernel_itself() -> None:
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (
-            lambda X, y: LSSVR(approximation="grid").fit(np.ones((30, 5)), y),
-            r"up to 4 features.*Nystroem",
-        ),
+        (lambda X, y: LSSVR(approximation="grid").fit(np.ones((30, 5)), y), "up to 4 fea.*Nystroem"),
         (lambda X, y: LSSVR("linear", approximation="grid").fit(X, y), "kernel of x"),
         (lambda X, y: LSSVR(approximation="grid").fit(scipy.sparse.csr_matrix(X), y), "dense rows"),
         (lambda X, y: LSSVRCV(approximation="grid", cv="loo").fit(X, y), "use cv=5 or 10"),

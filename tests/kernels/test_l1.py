@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -95,13 +89,6 @@ def test_signed_sums_of_numpy(loops, shape, targets, dtype) -> None:
     assert_allclose(got, np.einsum("ijt,ijf->ift", terms, signs), rtol=0, atol=rounding)
 
 
-@pytest.mark.parametrize("kinds", [(np.float32, np.float64), (np.float64, np.float32)], ids=str)
-def test_rows_and_landmarks_of_two_dtypes_give_the_wider(loops, kinds) -> None:
-    left, right = (values.astype(kind) for values, kind in zip(points(9, 8, 3, np.float32), kinds))
-    tile = l1_exponentials(right)(left, None)
-    assert_tile(tile, left.astype(np.float64), right.astype(np.float64))
-
-
 def test_compiled_distances_have_the_digits_of_scipys(monkeypatch) -> None:
     pytest.importorskip("numba")
     left, right = points(80, 700, 13, np.float64)
@@ -124,20 +111,6 @@ def test_any_number_of_threads_gives_the_same_digits(loops) -> None:
 
 
 @DTYPES
-@pytest.mark.parametrize("library", ["array_api_strict", "torch"])
-@pytest.mark.parametrize("shape", SHAPES[:3], ids=str)
-def test_other_libraries(library, shape, dtype) -> None:
-    xp = pytest.importorskip(library)
-    left, right = points(*shape, dtype)
-    assert_tile(to_numpy(l1_exponentials(xp.asarray(right))(xp.asarray(left), None)), left, right)
-    rng = np.random.default_rng(3)
-    tile, coef = rng.standard_normal(shape[:2]).astype(dtype), np.eye(shape[1], 2, dtype=dtype)
-    there = (xp.asarray(values) for values in (left, right, tile, coef))
-    wanted, rounding = signed_sums(left, right, tile, coef), 9 * np.finfo(dtype).eps
-    assert_allclose(to_numpy(signed_sums(*there)), wanted, rtol=rounding, atol=rounding)
-
-
-@DTYPES
 def test_tiles_of_torch_on_cuda(dtype) -> None:
     """Values, symmetry and the diagonal; sizes beside the blocks of a kernel."""
     torch = pytest.importorskip("torch")
@@ -154,26 +127,3 @@ def test_tiles_of_torch_on_cuda(dtype) -> None:
     tile = to_numpy(Laplacian(0.3)(rows, rows))
     assert np.all(np.diagonal(tile) == 1)
     assert np.array_equal(tile, tile.T)
-
-
-@DTYPES
-def test_triton_kernel_by_its_interpreter(dtype) -> None:
-    """In a process of its own: Triton reads the variable when it is imported."""
-    if importlib.util.find_spec("triton") is None:
-        pytest.skip("no Triton")
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
-    program = f"from tests.kernels import test_l1; test_l1.interpret('{np.dtype(dtype)}')"
-    root = Path(__file__).parents[2]
-    subprocess.run([sys.executable, "-c", program], cwd=root, env=environment, check=True, timeout=300)
-
-
-def interpret(dtype: str) -> None:
-    """The Triton kernel on the host."""
-    import torch
-
-    from onefold.linalg import l1_triton
-
-    for shape in SHAPES:
-        left, right = points(*shape, np.dtype(dtype))
-        columns = torch.asarray(np.ascontiguousarray(right.T))
-        assert_tile(to_numpy(l1_triton.exponentials(torch.asarray(left), columns, None)), left, right)

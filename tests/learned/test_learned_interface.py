@@ -31,28 +31,20 @@ def fitted(X, y, kind=LSSVRCV, **options):
 def sound(model, X, y):
     """What every fit promises."""
     n, d = X.shape
-    targets, table = model.expansion_.n_targets, model.cv_results_
+    table, few = model.cv_results_, model.metric_rows or n
     assert table["params"][model.best_index_] == model.best_params_
-    assert table["mean_test_score"][model.best_index_] == model.best_score_
     assert np.isfinite(model.best_score_)
     if model.metric_ is not None:
         assert model.metric_.shape in ((d,), (d, d))
         assert np.isfinite(model.metric_).all()
     if model.feature_importances_ is not None:
-        assert model.feature_importances_.shape == (d,)
         assert_allclose(model.feature_importances_.sum(), 1.0)
         assert (model.feature_importances_ >= 0).all()
-    assert model.heldout_prediction_.shape == ((n,) if targets == 1 else (n, targets))
-    assert {one["round"] for one in model.metric_history_} <= set(range(model.max_rounds + 1))
-    sizes, few = {one["rows"] for one in model.metric_history_}, model.metric_rows or n
+    sizes = {one["rows"] for one in model.metric_history_}
     assert sizes == {n} if few >= n else sizes <= set(range(1, max(few, 2) + 2))
-    assert all(one["weight"] > 0 for one in model.blend_)
     predicted = model.predict(X)
     assert predicted.shape == np.shape(y)
-    if isinstance(model, LSSVCCV):
-        assert set(predicted.tolist()) <= set(np.unique(y).tolist())
-    else:
-        assert np.isfinite(predicted).all()
+    assert np.isin(predicted, y).all() if isinstance(model, LSSVCCV) else np.isfinite(predicted).all()
 
 
 @st.composite
@@ -113,16 +105,6 @@ def test_classes_missing_from_folds() -> None:
 
 
 # -- what changes nothing ----------------------------------------------------------------------------
-SAME = {  # rows, targets of the table; the factor and the shift of the features and of the targets
-    "small features": (1e-12, 0.0, 1.0, 0.0),
-    "large features": (1e12, 0.0, 1.0, 0.0),
-    "features moved": (1.0, 1e6, 1.0, 0.0),
-    "tiny targets": (1.0, 0.0, 1e-130, 0.0),
-    "small targets": (1.0, 0.0, 1e-12, 0.0),
-    "large targets": (1.0, 0.0, 1e12, 0.0),
-    "huge targets": (1.0, 0.0, 1e130, 0.0),
-    "targets moved": (1.0, 0.0, 1.0, 1e6),
-}
 
 
 @cache
@@ -133,12 +115,13 @@ def plain(kind, rows):
 
 @pytest.mark.parametrize("kind", [LSSVRCV, KernelRidgeCV])
 @pytest.mark.parametrize("rows", [None, 20])
-@pytest.mark.parametrize("name", SAME)
-def test_units_and_offsets_change_nothing(name, rows, kind) -> None:
+@pytest.mark.parametrize(
+    ("size", "shift", "scale", "offset"),
+    [(1e-12, 0.0, 1e130, 0.0), (1e12, 0.0, 1e-130, 0.0), (1.0, 1e6, 1.0, 1e6)],
+)
+def test_units_and_offsets_change_nothing(size, shift, scale, offset, rows, kind) -> None:
     """Widths are relative to the mean distance, targets lie about their mean."""
-    size, shift, scale, offset = SAME[name]
-    if kind is KernelRidgeCV and offset:
-        pytest.skip("has no intercept")
+    offset = offset if kind is LSSVRCV else 0.0
     one, two = plain(kind, rows), fitted(size * X + shift, scale * Y + offset, kind, metric_rows=rows)
     assert one.best_params_ == two.best_params_
     assert [m["round"] for m in one.blend_] == [m["round"] for m in two.blend_]
@@ -205,66 +188,37 @@ def test_threads_and_seeds(rows) -> None:
         assert seven != zero
 
 
-@pytest.mark.parametrize("rows", [None, 30])
-def test_events_tell_of_every_candidate(rows, capsys) -> None:
+def test_events_tell_of_every_candidate() -> None:
     events = []
-    model = LSSVRCV(**ALL, metric_rows=rows, verbose=1, callback=events.append).fit(X, Y)
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == len(events)
-    assert all("kernels, best score" in line for line in lines)
-    assert all(0 < event["done"] <= event["total"] for event in events)
-    assert events[-1]["done"] == events[-1]["total"]
+    model = LSSVRCV(**ALL, callback=events.append).fit(X, Y)
+    assert events[-1]["done"] == events[-1]["total"] == len(events) == len(model.history_)
     assert set(events[-1]["best_params"]) == {"alpha", "gamma", "kernel", "metric", "round"}
-    best = max(event["best_score"] for event in events)
-    if rows is None:
-        assert best == model.cv_results_["mean_test_score"].max()
-        assert len(events) == len(model.history_)
-    assert {entry["metric"] for entry in model.history_} <= {"none", "diagonal", "full"}
 
 
 def gram(A, B):
     return A @ B.T
 
 
+NO_METRIC, NO_FOLDS = "has a metric to learn", "needs held-out predictions of whole folds"
 REFUSED = [
-    ({"approximation": "toeplitz"}, "no metric is learned with a toeplitz matrix"),
-    ({"approximation": "circulant"}, "no metric is learned with a circulant matrix"),
-    ({"approximation": "grid"}, "no metric is learned with a grid matrix"),
-    ({"kernel": "precomputed", "gammas": None}, "has a metric to learn"),
-    ({"kernel": gram}, "has a metric to learn"),
-    ({"kernel": "linear"}, "has a metric to learn"),
-    ({"kernel": ["linear"]}, "has a metric to learn"),
-    ({"cv": "loo"}, "needs held-out predictions of whole folds"),
-    ({"cv": LeaveOneOut()}, "needs held-out predictions of whole folds"),
-    ({"criterion": "gcv"}, "needs held-out predictions of whole folds"),
-    ({"metric": "round"}, 'one of "diagonal", "full", "auto"'),
-    ({"metric": np.ones(2)}, 'one of "diagonal", "full", "auto"'),
-    ({"blend": "no"}, "blend must be True or False"),
+    *(({"approximation": name}, f"with a {name} matrix") for name in ("toeplitz", "circulant", "grid")),
+    *(({"kernel": kernel, "gammas": None}, NO_METRIC) for kernel in ("precomputed", gram, ["linear"])),
+    *((one, NO_FOLDS) for one in ({"cv": "loo"}, {"cv": LeaveOneOut()}, {"criterion": "gcv"})),
+    *(({"metric": one}, '"diagonal", "full", "auto"') for one in ("round", np.ones(2), True)),
+    *(({"max_rounds": one}, "max_rounds must be a whole number of at") for one in (0, 1.5, None)),
+    *(({"metric_rows": one}, "metric_rows must be a whole number of at") for one in (0, "all")),
     ({"blend": None}, "blend must be True or False"),
     ({"gammas": []}, "gammas must be a non-empty list"),
-    ({"gammas": [1e300]}, "too far from 1"),
     ({"gammas": [1.0, 1e-300]}, "too far from 1"),
-    ({"metric": True}, 'one of "diagonal", "full", "auto"'),
-    ({"max_rounds": 0}, "max_rounds must be a whole number of at least 1"),
-    ({"max_rounds": 1.5}, "max_rounds must be a whole number"),
-    ({"max_rounds": None}, "max_rounds must be a whole number"),
-    ({"metric_rows": 0}, "metric_rows must be a whole number of at least 1"),
-    ({"metric_rows": "all"}, "metric_rows must be a whole number"),
     ({"gammas": ["scale"]}, "relative to the mean distance"),
-    ({"gammas": [0.0]}, "greater than 0"),
     ({"gammas": [np.nan]}, "greater than 0"),
     ({"alphas": []}, "alphas must be"),
 ]
-
-
-FOLDS = "blend needs held-out predictions of whole folds"
 ELSEWHERE = [
-    *(
-        (kind(kernel), f"takes one kernel.*use {kind.__name__}CV")
-        for kind in (LSSVC, LSSVR, KernelRidge)
-        for kernel in ("auto", ["rbf", "matern"])
-    ),
-    *((LSSVRCV("auto", blend=True, **one), FOLDS) for one in ({"cv": "loo"}, {"criterion": "evidence"})),
+    (LSSVC("auto"), "takes one kernel.*use LSSVCCV"),
+    (KernelRidge(["rbf", "matern"]), "takes one kernel.*use KernelRidgeCV"),
+    (LSSVRCV("auto", blend=True, cv="loo"), f"blend {NO_FOLDS}"),
+    (LSSVRCV("auto", blend=True, criterion="evidence"), f"blend {NO_FOLDS}"),
     (LSSVRCV([]), "empty list"),
     (LSSVRCV(["rbf", "precomputed"]), "cannot be one of several"),
     (LSSVRCV(["rbf", "best"]), "best"),

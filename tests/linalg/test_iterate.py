@@ -108,23 +108,3 @@ def test_restarts_from_the_true_residual_take_the_next_rung_where_one_no_longer_
     stuck = solve([rung(0.4 * A, "too far")])  # each step overshoots: none is taken
     assert stuck.state == "slow"
     assert_array_equal(to_numpy(stuck.X), 0.0)
-
-
-def test_iterations_of_all_corrections_add_up_to_the_limit_at_most() -> None:
-    A, B = system()
-    allowed, spent = [], []
-
-    def correct(left, some, relative, limit):
-        allowed.append(limit)
-        found = solve(A, left, limit=min(limit, 4))
-        spent.append(found.iterations)
-        return found
-
-    def size(R, some):
-        return lengths(R) / lengths(B)[some]
-
-    settings = {"size": size, "enough": 1e-12}
-    found = refined(lambda X, some: B[:, some] - A @ X, [correct], 0 * B, B, limit=10, **settings)
-    assert found.state == "slow"
-    assert found.iterations == sum(spent) == 10
-    assert (allowed, spent) == ([10, 6, 2], [4, 4, 2])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +68,7 @@ def test_frames_and_orders(case: Case, data: Data, container: Any) -> None:
     agree(found, same, size=spread(case, data.y))
 
 
-@relation(
-    lambda case: case.kernel.sparse_rows and case.way.sparse_rows and case.way.name != "kmeans",
-)
+@relation(lambda case: case.kernel.sparse_rows and case.way.sparse_rows and case.way.name != "kmeans")
 def test_sparse_rows(case: Case, data: Data) -> None:
     """Not with k-means, which gives way to pivoting for sparse rows."""
     data = data.features(lambda A: np.where(np.abs(A) < 0.4, 0.0, A))
@@ -119,57 +117,37 @@ def test_from_a_file(case: Case, data: Data) -> None:
     assert_array_equal(loaded.predict(Z), found.model.predict(Z))
 
 
-def one_blas_thread(approximation: object) -> AbstractContextManager[None]:
-    """Factorisations of whole matrices use all threads of BLAS, whose number changes the rounding."""
-    whole = approximation == "exact" or isinstance(approximation, Grid)
-    return limit_blas(1) if whole else nullcontext()
-
-
-def many_rows(n: int) -> tuple[Any, Any]:
-    """Enough rows for several blocks: sums are in the order of the rows, not of the threads."""
+def fitted_on(n: int, approximation: Any, search: bool, single: bool, jobs: int) -> list[Any]:
+    """What is found on rows enough for several blocks: sums are in their order, not the threads'."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 2))
-    return X, np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=n)
-
-
-def rounding(n: int, alpha: float) -> float:
-    """Of (K + αI)⁻¹y: condition number × rounding, with |K| at most n and y of size 1."""
-    return n / alpha * np.finfo(float).eps
+    X = rng.normal(size=(n, 2)).astype(np.float32 if single else float)
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=n)
+    if not search:
+        machine = LSSVR(gamma=0.7, alpha=0.1, approximation=approximation, n_jobs=jobs)
+        return [machine.fit(X, y).predict(X[:50])]
+    grid = {"gammas": [0.1, 1.0, 3.0], "alphas": [0.01, 1.0], "cv": 3}
+    model = LSSVRCV(approximation=approximation, n_jobs=jobs, **grid).fit(X, y)
+    return [model.predict(X[:50]), model.heldout_prediction_, model.cv_results_["mean_test_score"]]
 
 
 @pytest.mark.parametrize("single", [False, True], ids=["float64", "float32"])
 @pytest.mark.parametrize(
-    "approximation",
-    [Nystroem(40), Nystroem(40, "uniform"), Grid(), ConjugateGradients(60), "exact"],
-    ids=lambda a: a if isinstance(a, str) else a.name,
+    ("n", "approximation", "search"),
+    [
+        (6000, Nystroem(40), False),
+        (6000, ConjugateGradients(60), False),
+        (1200, "exact", False),
+        (4000, Nystroem(40, "rpcholesky"), True),
+        (4000, Grid(points=20), True),
+    ],
 )
-def test_two_threads_on_many_rows(approximation, single) -> None:
-    X, y = many_rows(1200 if approximation == "exact" else 6000)
-    X = X.astype(np.float32) if single else X
-
-    def predicted(jobs: int) -> np.ndarray:
-        machine = LSSVR(gamma=0.7, alpha=0.1, approximation=approximation, n_jobs=jobs)
-        return machine.fit(X, y).predict(X[:50])
-
-    with one_blas_thread(approximation):
-        one, two = predicted(1), predicted(2)
-    assert_array_equal(two, one)
-    assert_allclose(predicted(2), one, rtol=0, atol=rounding(len(X), 0.1))
-
-
-@pytest.mark.parametrize("approximation", [Nystroem(40), Nystroem(40, "rpcholesky"), Grid(points=20)])
-def test_two_threads_in_a_search_on_many_rows(approximation) -> None:
-    X, y = many_rows(4000)
-
-    def searched(jobs: int) -> LSSVRCV:
-        grid = {"gammas": [0.1, 1.0, 3.0], "alphas": [0.01, 1.0], "cv": 3}
-        return LSSVRCV(approximation=approximation, n_jobs=jobs, **grid).fit(X, y)
-
-    with one_blas_thread(approximation):
-        one, two = searched(1), searched(2)
-    assert_array_equal(two.cv_results_["mean_test_score"], one.cv_results_["mean_test_score"])
-    assert_array_equal(two.heldout_prediction_, one.heldout_prediction_)
-    assert_array_equal(two.predict(X[:50]), one.predict(X[:50]))
-    free = searched(2)
-    assert free.best_params_ == one.best_params_
-    assert_allclose(free.predict(X[:50]), one.predict(X[:50]), rtol=0, atol=rounding(4000, 0.01))
+def test_two_threads_on_many_rows(n, approximation, search, single) -> None:
+    """To the last bit where BLAS has one thread: factorisations of whole matrices use all of them."""
+    whole = approximation == "exact" or isinstance(approximation, Grid)
+    with limit_blas(1) if whole else nullcontext():
+        one, two = (fitted_on(n, approximation, search, single, jobs) for jobs in (1, 2))
+    for first, second in zip(one, two):
+        assert_array_equal(second, first)
+    free = fitted_on(n, approximation, search, single, 2)[0]
+    # Of (K + αI)⁻¹y: condition number × rounding, with |K| at most n and y of size 1.
+    assert_allclose(free, one[0], rtol=0, atol=n / (0.01 if search else 0.1) * np.finfo(float).eps)

@@ -32,8 +32,3 @@ def test_it_is_worse_than_keeping_every_residual() -> None:
     assert np.isfinite(original).all()
     improved = SparseLSSVR(**GRID, n_centres=20, cv=cv).fit(X, Y)
     assert original[-1].mean() > -improved.best_score_
-
-
-def test_sizes_descend_to_the_fewest() -> None:
-    assert sizes_of(10, 2, 0.5) == [10, 5, 3, 2]
-    assert sizes_of(3, 2, 0.01) == [3, 2]

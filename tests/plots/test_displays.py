@@ -14,8 +14,6 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
-from sklearn.base import clone
-from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -43,7 +41,6 @@ MACHINES = {
     "classes": (LSSVCCV(**SMALL), LABELS),
     "three": (LSSVCCV(**SMALL), THREE),
     "blend": (LSSVRCV(["rbf", "laplacian"], metric="auto", blend=True, max_rounds=2), Y + X[:, 2] ** 2),
-    "families": (LSSVRCV(["rbf", "laplacian"]), Y),
     "halving": (LSSVRCV(search="halving"), np.tile(Y, 3)),
     "press": (LSSVRCV(criterion="press"), Y),
     "function": (LSSVRCV(criterion=lambda e, X, y: -1.0, **SMALL), Y),
@@ -53,19 +50,12 @@ MACHINES = {
     "one alpha": (LSSVRCV(alphas=[0.1]), Y),
     "one cell": (LSSVRCV(gammas=[0.1], alphas=[0.1]), Y),
     "linear": (LSSVRCV("linear"), Y),
-    "leave one out": (LSSVRCV(cv="loo", **SMALL), Y),
     "1se": (LSSVRCV(select="1se"), Y),
     "targets": (LSSVRCV(**SMALL), np.column_stack([Y, X[:, 2], -Y])),
-    "normalised": (LSSVRCV(**SMALL, intervals="normalised"), Y),
 }
 DRAWN = [
-    *((GridDisplay, name) for name in MACHINES if name not in ("one cell", "normalised")),
-    *(
-        (PredictionDisplay, name)
-        for name in (
-            *("plain", "blend", "halving", "families", "one cell", "linear", "targets", "normalised"),
-        )
-    ),
+    *((GridDisplay, name) for name in MACHINES if name != "one cell"),
+    *((PredictionDisplay, name) for name in ("plain", "blend", "halving", "one cell", "targets")),
     *((ReliabilityDisplay, name) for name in ("classes", "three")),
     (RoundsDisplay, "blend"),
     (ImportanceDisplay, "blend"),
@@ -101,17 +91,12 @@ def test_every_display_draws_describes_and_refuses_the_unfitted(display, name):
     assert shown.plot(axes) is shown
     assert (shown.ax_, shown.figure_) == (axes, axes.figure)
     axes.figure.draw_without_rendering()
-    assert shown.describe().endswith((".", "inside", "differ from it"))
+    assert shown.describe().endswith(".")
     for axis in (axes.xaxis, axes.yaxis):
         assert axis.get_offset_text().get_text() == ""
         labels = [label.get_text() for label in axis.get_ticklabels()]
         assert len(labels) == len(set(labels))
-    if display is GridDisplay:
-        assert "chosen" in axes.get_legend_handles_labels()[1]
-        if name == "linear":  # a curve, which shows all of its flat region
-            flat = axes.lines[1].get_ydata()
-            assert len(flat) == shown.flat.sum()
-            assert axes.get_ylim()[0] < flat.min() <= flat.max() < axes.get_ylim()[1]
+    assert display is not GridDisplay or "chosen" in axes.get_legend_handles_labels()[1]
     inside = make_pipeline(StandardScaler(), machine)
     assert display.from_estimator(inside, *targets).describe() == shown.describe()
     with pytest.raises(ValueError, match="not fitted yet; call fit"):
@@ -145,21 +130,16 @@ UNTAUGHT = Predicted(metric_history_=[{"round": 0, "rows": 9}])
         (ImportanceDisplay, "plain", [], {}, 'metric="auto"'),
         (RoundsDisplay, "plain", [], {}, 'metric="auto"'),
         (RoundsDisplay, UNTAUGHT, [], {}, "learned in no round"),
-        (ImportanceDisplay, "blend", [], {"names": ["a"]}, "names has 1 entries"),
-        (ImportanceDisplay, "blend", [], {"most": 0}, "most"),
         (PredictionDisplay, "classes", [LABELS], {}, r"ReliabilityDisplay\.from_estimator"),
         (PredictionDisplay, "press", [Y], {}, r"no heldout_prediction_.*folds"),
         (PredictionDisplay, "plain", [Y[:-1]], {}, "pass the y that the estimator was fitted on"),
-        (PredictionDisplay, "plain", [Y], {"kind": "qq"}, "kind must be one of"),
         (PredictionDisplay, "plain", [Y], {"coverage": 90}, "coverage"),
-        (PredictionDisplay, "plain", [Y], {"target": 3}, "from 0 to 0; got 3"),
         (PredictionDisplay, NOTHING, [np.zeros(3)], {}, "the splits tested none"),
         (ReliabilityDisplay, LSSVC().fit(X, LABELS), [LABELS], {}, "calibration="),
         (ReliabilityDisplay, "plain", [Y], {}, r"PredictionDisplay\.from_estimator"),
         (ReliabilityDisplay, "classes", [LABELS], {"label": "c"}, "no class 'c'"),
-        (ReliabilityDisplay, "classes", [np.full(150, "x")], {}, "the label 'x'"),
+        (ReliabilityDisplay, "classes", [np.full(150, "x")], {}, "has the label"),
         (ReliabilityDisplay, "classes", [LABELS[1:]], {}, "pass the y"),
-        (ReliabilityDisplay, "classes", [LABELS], {"n_bins": 0}, "n_bins"),
         (ReliabilityDisplay, classifier(np.full((2, 2), np.nan), [0, 1]), [[0, 1]], {}, "tested none"),
     ],
 )
@@ -185,18 +165,17 @@ def test_the_callers_axes_and_style():
     assert not plt.get_fignums()
     display.plot()
     assert len(plt.get_fignums()) == 1  # as in scikit-learn: a figure of pyplot, which notebooks show
-    for name in ("c", "color"):
-        line = GridDisplay.from_estimator(fit("linear")).plot(Figure().add_subplot(), **{name: "k"})
-        assert line.ax_.lines[0].get_color() == "k"
+    line = GridDisplay.from_estimator(fit("linear")).plot(Figure().add_subplot(), color="k")
+    assert line.ax_.lines[0].get_color() == "k"
 
 
 # The grid
 
 
-def literal_region(results, own):
+def literal_region(results):
     """Cells within one standard error of the best, straight from the definition."""
     k = sum(name.startswith("split") for name in results)
-    scores = np.stack([np.asarray(results[f"split{i}_test_score"]) for i in range(k)], axis=1)[own]
+    scores = np.stack([np.asarray(results[f"split{i}_test_score"]) for i in range(k)], axis=1)
     best = np.nanargmax(scores.mean(axis=1))
     inside = []
     for row in scores:
@@ -206,16 +185,22 @@ def literal_region(results, own):
     return np.array(inside)
 
 
-@pytest.mark.parametrize("name", ["plain", "1se", "halving", "families", "targets", "linear"])
+@pytest.mark.parametrize("name", ["1se", "halving", "targets", "linear"])
 def test_the_flat_region_is_that_of_the_definition(name):
     machine = fit(name)
-    results, best = machine.cv_results_, machine.best_params_
-    own = np.array([one.get("kernel") == best.get("kernel") for one in results["params"]])
-    shown = GridDisplay.from_estimator(machine)
-    np.testing.assert_array_equal(shown.flat, literal_region(results, own))
-    np.testing.assert_array_equal(shown.scores, np.asarray(results["mean_test_score"])[own])
+    shown = GridDisplay.from_estimator(machine).plot()
+    np.testing.assert_array_equal(shown.flat, literal_region(machine.cv_results_))
+    np.testing.assert_array_equal(shown.scores, machine.cv_results_["mean_test_score"])
+    assert shown.score == machine.best_score_
     if name == "1se":  # what select="1se" takes is inside, and nothing inside has a larger ridge
         assert shown.alphas[shown.flat].max() == machine.alpha_
+    if name == "linear":  # a curve, which shows all of its flat region
+        flat = shown.ax_.lines[1].get_ydata()
+        assert len(flat) == shown.flat.sum()
+        assert shown.ax_.get_ylim()[0] < flat.min() <= flat.max() < shown.ax_.get_ylim()[1]
+    without = GridDisplay.from_estimator(fit("press"))
+    assert without.flat is None
+    assert "one score per candidate: no standard error" in without.describe()
 
 
 def results(gammas, alphas, score, splits=0):
@@ -229,52 +214,38 @@ def results(gammas, alphas, score, splits=0):
     }
 
 
-def searched(found, best=None):
+def searched(found):
     """The display of a search with such results, by a criterion that is a function."""
-    best = best or found["params"][int(np.nanargmax(found["mean_test_score"]))]
-    return GridDisplay.from_estimator(Predicted(cv_results_=found, best_params_=best, criterion=len))
+    scores = found["mean_test_score"]
+    best = found["params"][int(np.nanargmax(scores))]
+    machine = Predicted(cv_results_=found, best_params_=best, best_score_=np.nanmax(scores))
+    machine.criterion = len
+    return GridDisplay.from_estimator(machine)
 
 
-def axes_of(found, best=None):
-    return searched(found, best).plot(Figure().add_subplot()).ax_
+def axes_of(found):
+    return searched(found).plot(Figure().add_subplot()).ax_
 
 
-def chosen_in(axes):
-    return next(line.get_xydata() for line in axes.lines if line.get_label() == "chosen")
-
-
-GRID = results([0.25, 1.0, 4.0], [0.5, 2.0], lambda g, a: -abs(np.log2(g)) - 0.1 * a)
+GRID = results([0.25, 1.0, 4.0], [0.5, 3.0], lambda g, a: -abs(np.log2(g)) + 0.1 * a)
 
 
 def test_every_candidate_shows_its_own_score_and_the_chosen_one_is_marked():
     axes = axes_of(GRID)
     points, order = axes.collections[0], np.argsort(GRID["mean_test_score"], kind="stable")
     np.testing.assert_allclose(points.get_array(), GRID["mean_test_score"][order])  # the best on top
-    places = np.log2([[one["gamma"], one["alpha"]] for one in GRID["params"]])[order]
+    places = np.array([[one["gamma"], one["alpha"]] for one in GRID["params"]])[order]
     np.testing.assert_allclose(points.get_offsets(), places)
-    assert [t.get_text() for t in axes.get_xticklabels()] == ["$2^{-2}$", "$2^{0}$", "$2^{2}$"]
-    np.testing.assert_allclose(chosen_in(axes), [[0.0, -1.0]])
-    assert axes.get_title(loc="left") == "score -0.05\nat gamma = $2^{0}$, alpha = $2^{-1}$"
-    other = replace(searched(GRID, {"gamma": 4.0, "alpha": 3.0}), headline="2 $ error").plot()
-    np.testing.assert_allclose(chosen_in(other.ax_), [[2.0, np.log2(3.0)]])
-    assert other.ax_.get_title(loc="left") == "2 \\$ error\nat gamma = $2^{2}$, alpha = $2^{1.6}$"
+    chosen = next(line.get_xydata() for line in axes.lines if line.get_label() == "chosen")
+    np.testing.assert_allclose(chosen, [[1.0, 3.0]])
+    assert axes.get_title(loc="left") == "score 0.3\nat gamma = 2^0, alpha = 3"
     several = [one | {"gamma": (0.1, one["gamma"])} for one in GRID["params"]]  # widths
-    widths = searched({**GRID, "params": several})
-    assert np.isnan(widths.gammas).all()
-    assert widths.score == -0.05
+    assert np.isnan(searched({**GRID, "params": several}).gammas).all()
 
 
-@pytest.mark.parametrize("name", ["press", "leave one out"])
-def test_without_splits_there_is_no_region(name):
-    drawn = GridDisplay.from_estimator(fit(name)).plot()
-    assert drawn.flat is None
-    assert "one score per candidate: no standard error" in drawn.ax_.get_legend_handles_labels()[1]
-    assert "no standard error" in drawn.describe()
-
-
-@pytest.mark.parametrize("unit", [1e-300, 1e-12, 1.0, 1e12, 1e300])
+@pytest.mark.parametrize("unit", [1e-12, 1e12])
 def test_scores_widths_and_ridges_of_any_size(unit):
-    ends = (1e-300, 1e300)
+    ends = (1e-100, 1e100)
     found = results(ends, ends, lambda g, a: -unit * {(ends[0], ends[0]): 1, ends: 2}.get((a, g), 3), 3)
     for name in ("mean_test_score", "split0_test_score"):
         found[name][-1] = np.nan
@@ -296,19 +267,16 @@ def test_curves_points_and_flat_searches():
     curve = results([1.0], [0.5, 1.0, 2.0], lambda g, a: -a)
     without = {**curve, "params": [{"alpha": one["alpha"]} for one in curve["params"]]}
     for given in (curve, without):
-        axes = axes_of(given)
-        assert not axes.collections
-        np.testing.assert_allclose(axes.lines[0].get_xydata(), [[-1, -0.5], [0, -1], [1, -2]])
+        assert not axes_of(given).collections
+        line = axes_of(given).lines[0].get_xydata()
+        np.testing.assert_allclose(line, [[0.5, -0.5], [1, -1], [2, -2]])
     across = axes_of(results([0.5, 1.0, 2.0], [1.0], lambda g, a: -g))
     assert across.get_xlabel().startswith("gamma")
-    rng = np.random.default_rng(0)
-    gammas, alphas, scores = *2.0 ** rng.uniform(-5, 3, (2, 12)), rng.standard_normal(12)
-    pairs = [{"gamma": gamma, "alpha": alpha} for gamma, alpha in zip(gammas, alphas)]
-    found = {"params": pairs, "mean_test_score": scores}
-    round_, square = (axes_of(one).collections[0].get_paths()[0] for one in (found, GRID))
-    assert len(round_.vertices) > len(square.vertices)
+    steep = results([1.0], [1.0, 2.0, 4.0, 8.0], lambda g, a: -1.5 if a == 8 else -1 - 1e-4 * a, 3)
+    for i in range(3):  # the last differs much from split to split: it is in the flat region
+        steep[f"split{i}_test_score"] = steep["mean_test_score"] + [0, 0, 0, 10 * (i - 1)]
+    assert axes_of(steep).get_ylim()[0] < -1.5
     flat = results([1.0, 2.0], [1.0, 2.0], lambda g, a: 0.5)
-    axes_of(flat)
     flat["mean_test_score"][0] = np.nan
     assert len(axes_of(flat).collections[0].get_array()) == 3
 
@@ -316,17 +284,13 @@ def test_curves_points_and_flat_searches():
 def test_scores_are_drawn_as_people_read_them():
     """Squared errors as RMSE, error rates as accuracy; the best is the brightest either way."""
     drawn = GridDisplay.from_estimator(fit("plain")).plot()
-    mesh = drawn.ax_.collections[0]
-    np.testing.assert_allclose(np.sort(mesh.get_array()), np.sort(np.sqrt(-drawn.scores)))
-    assert mesh.get_cmap().name == "viridis_r"
+    points = drawn.ax_.collections[0]
+    np.testing.assert_allclose(np.sort(points.get_array()), np.sort(np.sqrt(-drawn.scores)))
+    assert points.get_cmap().name == "viridis_r"
     assert "RMSE (lower is better)" in [axes.get_ylabel() for axes in drawn.figure_.axes]
-    assert drawn.ax_.get_title(loc="left").startswith("RMSE 0.7")
     classes = GridDisplay.from_estimator(fit("classes")).plot()
     shares = np.asarray(classes.ax_.collections[0].get_array())
     np.testing.assert_allclose(shares, np.sort(1 + classes.scores))
-    inside = TransformedTargetRegressor(LSSVRCV(**SMALL), func=np.cbrt, inverse_func=lambda y: y**3)
-    inside.fit(X, X[:, 0])
-    assert GridDisplay.from_estimator(inside).score == inside.regressor_.best_score_
 
 
 # What was learned
@@ -343,44 +307,29 @@ def test_scores_round_by_round():
         assert points[:, 0].tolist() == [0, *rounds]
         scores = [display.scores[kernel, metric, r] for r in rounds]
         np.testing.assert_allclose(points[1:, 1], np.sqrt(np.negative(scores)))
-    large = {group: 1e10 * one for group, one in display.scores.items()}
-    axes = RoundsDisplay(large, display.chosen, "mse", 80).plot().ax_
-    axes.figure.draw_without_rendering()
-    assert axes.yaxis.get_offset_text().get_text() == ""
-    assert all("e" not in label.get_text() for label in axes.get_yticklabels())
+    axes = RoundsDisplay(display.scores, display.chosen, "mse", 80).plot().ax_
     assert axes.get_title(loc="left").endswith("80 rows that it was learned from")
 
 
-def test_shares_as_bars_with_names_that_are_short_plain_and_distinct():
+def test_importances_as_bars_with_names_that_are_short_and_plain():
     machine = fit("blend")
     drawn = ImportanceDisplay.from_estimator(machine).plot()
     widths = [bar.get_width() for bar in drawn.ax_.patches]
     np.testing.assert_allclose(widths, 100 * np.sort(machine.feature_importances_)[::-1])
-    first = int(np.argmax(machine.feature_importances_))
-    assert drawn.ax_.get_yticklabels()[0].get_text() == f"feature {first}"
-    assert f"feature {first}" in drawn.describe()
-    names = ["price in $ or $", "x" * 90, "x" * 90]
-    drawn = ImportanceDisplay.from_estimator(machine, names=names, most=2).plot()
-    assert len(drawn.importances) == 3
-    labels = [label.get_text() for label in drawn.ax_.get_yticklabels()]
-    assert [len(label) <= 26 for label in labels] == [True, True]
+    first = f"feature {np.argmax(machine.feature_importances_)}"
+    assert drawn.ax_.get_yticklabels()[0].get_text() == first
+    assert f"{first} " in drawn.describe()
+    names = {"price in $ or $": 0.5, "x" * 90: 0.3, "y" * 90: 0.2}
+    table = SimpleNamespace(estimator_=machine, importances_=names)  # of a table's columns
+    drawn = ImportanceDisplay.from_estimator(table, most=2).plot()
+    assert [len(label.get_text()) for label in drawn.ax_.get_yticklabels()] == [17, 24]
     assert "the 2 largest of 3" in drawn.ax_.get_title(loc="left")
-
-
-def test_names_of_a_table_and_shares_of_a_tables_estimator():
-    machine, y = MACHINES["blend"]
-    named = clone(machine).set_params(kernel="rbf", gammas=[1.0], alphas=[0.1], blend=False)
-    named.fit(pd.DataFrame(X, columns=["a", "b", "c"]), y)
-    assert set(ImportanceDisplay.from_estimator(named).importances) == {"a", "b", "c"}
-    table = SimpleNamespace(estimator_=named, importances_={"colour": 0.75, "size": 0.25})
-    assert ImportanceDisplay.from_estimator(table).importances == table.importances_
-    assert RoundsDisplay.from_estimator(table).chosen[0] == "rbf"
 
 
 # Held-out rows
 
 
-@pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9, 0.95])
+@pytest.mark.parametrize("coverage", [0.5, 0.95])
 def test_the_band_and_the_share_inside(coverage):
     y = np.random.default_rng(1).normal(size=119)
     machine = predicted(y)
@@ -388,53 +337,40 @@ def test_the_band_and_the_share_inside(coverage):
     # By hand: the least width with at least ⌈c (n + 1)⌉ rows inside.
     errors = sorted(abs(machine.heldout_prediction_ - y))
     need = next(k for k in range(1, 120) if k >= coverage * 120 - 1e-9)
-    assert display.half_width == errors[need - 1]
+    assert display.half_width == pytest.approx(errors[need - 1])
     assert display.share_inside == sum(e <= errors[need - 1] for e in errors) / 119
-    drawn = display.plot(Figure().add_subplot())
-    lower, upper = drawn.ax_.lines[-2:]
-    np.testing.assert_allclose(upper.get_ydata() - lower.get_ydata(), 2 * display.half_width)
-    assert f"{display.share_inside:.1%} inside" in upper.get_label()
+    for kind in ("actual_vs_predicted", "residuals"):
+        lower, upper = replace(display, kind=kind).plot().ax_.lines[-2:]
+        np.testing.assert_allclose(upper.get_ydata() - lower.get_ydata(), 2 * errors[need - 1])
+        assert f"{display.share_inside:.1%} inside" in upper.get_label()
 
 
 def test_rows_that_are_few_many_or_not_tested():
-    y = np.array([1.0, 2.0, 3.0])
-    drawn = PredictionDisplay.from_estimator(predicted(y), y).plot()
+    y = np.random.default_rng(0).normal(size=5001)
+    drawn = PredictionDisplay.from_estimator(predicted(y[:3]), y[:3]).plot()
     assert drawn.half_width == np.inf
     assert any("Too few rows" in words for words in drawn.ax_.get_legend_handles_labels()[1])
     assert np.isnan(PredictionDisplay(y, y).share_inside)
-    nine = PredictionDisplay.from_estimator(predicted(np.arange(9.0)), np.arange(9.0))
+    nine = PredictionDisplay.from_estimator(predicted(y[:9]), y[:9])
     assert nine.share_inside == 1.0  # just enough for 90 %
-    y = np.random.default_rng(0).normal(size=5001)
     drawn = PredictionDisplay.from_estimator(predicted(y), y).plot()
     assert len(drawn.ax_.collections[0].get_offsets()) == 5000
     assert "5,001 held-out rows, 5,000 of them drawn" in drawn.ax_.get_title(loc="left")
-    assert len(drawn.target) == 5001
     machine = predicted(y[:20])
     machine.heldout_prediction_[:5] = machine.conformity_scores_[:5] = np.nan
     display = PredictionDisplay.from_estimator(machine, y[:20])
     np.testing.assert_array_equal(display.target, y[5:20])
-    assert display.half_width == np.max(machine.conformity_scores_[5:])
-
-
-@pytest.mark.parametrize("unit", [1e-300, 1e300])
-def test_targets_of_any_size(unit):
-    y = unit * np.random.default_rng(0).uniform(0.5, 1.0, 50)
-    machine = Predicted(heldout_prediction_=y * 1.01, conformity_scores_=0.01 * y)
-    drawn = PredictionDisplay.from_estimator(machine, y).plot()
-    drawn.figure_.draw_without_rendering()
-    assert "inf" not in drawn.describe()
+    assert display.half_width == pytest.approx(np.max(machine.conformity_scores_[5:]))
 
 
 @pytest.mark.parametrize("kind", ["actual_vs_predicted", "residuals"])
 def test_points_are_held_out_rows(kind):
     machine, y = fit("targets"), MACHINES["targets"][1]
-    for target in range(3):
-        display = PredictionDisplay.from_estimator(machine, y, target=target, kind=kind)
-        points, held = display.plot().ax_.collections[0].get_offsets(), machine.heldout_prediction_
-        np.testing.assert_array_equal(points[:, 0], held[:, target])
-        expected = y[:, target] - (held[:, target] if kind == "residuals" else 0.0)
-        np.testing.assert_array_equal(points[:, 1], expected)
-        assert display.ax_.get_ylabel().startswith(f"target {target} of 3")
+    display = PredictionDisplay.from_estimator(machine, y, target=1, kind=kind).plot()
+    points, held = display.ax_.collections[0].get_offsets(), machine.heldout_prediction_
+    np.testing.assert_array_equal(points[:, 0], held[:, 1])
+    np.testing.assert_array_equal(points[:, 1], y[:, 1] - (held[:, 1] if kind == "residuals" else 0.0))
+    assert display.ax_.get_ylabel().startswith("target 1 of 3")
     for given in (pd.Series(Y), Y.tolist(), Y[:, None]):
         np.testing.assert_array_equal(PredictionDisplay.from_estimator(fit("plain"), given).target, Y)
 
@@ -454,16 +390,12 @@ def test_the_calibration_error_by_hand():
 
 def test_bins_partition_the_rows_whatever_the_ties():
     rng = np.random.default_rng(0)
-    for p in (rng.uniform(size=97), rng.integers(0, 3, 97) / 2, np.full(97, 0.3), np.array([0.2])):
+    for p in (rng.integers(0, 3, 97) / 2, np.full(97, 0.3)):
         hits = rng.uniform(size=len(p)) < p
         display = ReliabilityDisplay(p, hits, 10)
-        assert display.counts.sum() == len(p)
-        assert len(display.counts) <= min(10, len(np.unique(p)))
+        assert len(display.counts) == len(np.unique(p))
         np.testing.assert_allclose(display.counts @ display.predicted, p.sum())
         np.testing.assert_allclose(display.counts @ display.observed, hits.sum())
-        display.plot().figure_.draw_without_rendering()
-    counts = ReliabilityDisplay(rng.uniform(size=1000), np.ones(1000, bool), 10).counts
-    assert counts.tolist() == [100] * 10
 
 
 def test_classes_by_name_and_the_likeliest_of_many():
@@ -476,7 +408,6 @@ def test_classes_by_name_and_the_likeliest_of_many():
     one = ReliabilityDisplay.from_estimator(machine, THREE, label=2)
     np.testing.assert_array_equal(one.probability, proba[7:, 2])
     np.testing.assert_array_equal(one.happened, THREE[7:] == 2)
-    assert "class 2" in one.plot().ax_.get_xlabel()
     two = ReliabilityDisplay.from_estimator(classifier(proba[:, :2], ["no", "yes"]), LABELS.tolist())
     assert two.event == "class yes"
     np.testing.assert_array_equal(two.happened, (LABELS == "yes")[7:])

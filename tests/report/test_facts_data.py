@@ -51,15 +51,14 @@ def test_a_planted_slice_is_found_and_named():
 def test_a_bad_category_and_missing_values_are_found():
     rng = np.random.default_rng(1)
     colour, loss = rng.choice(["red", "blue", "green"], 600), (rng.random(600) < 0.1).astype(float)
-    number = rng.normal(size=600)
-    number[:60] = np.nan
+    number = np.where(np.arange(600) < 60, np.nan, rng.normal(size=600))
     loss[:60] = rng.random(60) < 0.6
-    frame = pd.DataFrame({"colour": colour, "number": number})
-    loss[frame.colour == "green"] = rng.random((colour == "green").sum()) < 0.7
-    found = {(one["column"], one["where"]) for one in weak_slices(columns_of(frame), loss)["found"]}
+    loss[colour == "green"] = rng.random((colour == "green").sum()) < 0.7
+    columns = columns_of(pd.DataFrame({"colour": colour, "number": number}))
+    found = {(one["column"], one["where"]) for one in weak_slices(columns, loss)["found"]}
     assert {("colour", "= green"), ("number", "missing")} <= found
     assert ("colour", "= red") not in found
-    certain = weak_slices(columns_of(frame), (colour == "green").astype(float))["found"]
+    certain = weak_slices(columns, (colour == "green").astype(float))["found"]
     assert [(one["where"], one["p"]) for one in certain] == [("= green", 0.0)]
 
 
@@ -75,18 +74,13 @@ def test_tables_without_bad_slices_seldom_show_one():
 def test_slices_are_large_enough_and_rows_without_loss_left_out():
     sizes = [weak_slices([], np.ones(n))["fewest_rows"] for n in (10, 1500, 10_000)]
     assert sizes == [30, 30, 200]
-    loss = np.r_[np.full(50, np.nan), np.ones(50)]
-    found = weak_slices([Column("x", np.arange(100.0))], loss)
+    found = weak_slices([Column("x", np.arange(100.0))], np.r_[np.full(50, np.nan), np.ones(50)])
     assert (found["looked"], found["overall"]) == (0, 1.0)
     assert largest(np.array([np.nan, 1.0, 3.0, 2.0]), 2) == [2, 3]
-    assert weak_slices([], np.full(3, np.nan))["found"] == []
-
-
-@pytest.mark.parametrize("values", [np.arange(200.0), np.arange(200.0) % 4, np.repeat([0.0, 9.0], 100)])
-def test_slices_of_a_column_cover_it_once(values):
-    values = np.where(np.arange(200) % 11 > 0, values, np.nan)
-    masks = [mask for _, mask in slices_of(Column("x", values))]
-    assert (np.sum(masks, axis=0) == 1).all()
+    assert weak_slices([Column("x", np.arange(200.0))], np.ones(200))["found"] == []
+    for values in (np.arange(200.0), np.arange(200.0) % 4):  # slices cover a column once
+        column = Column("x", np.where(np.arange(200) % 11 > 0, values, np.nan))
+        assert (np.sum([mask for _, mask in slices_of(column)], axis=0) == 1).all()
 
 
 def test_a_planted_leak_is_found():
@@ -126,17 +120,9 @@ def test_copies_across_folds_are_counted_as_by_hand(kind):
             across += bool(copies)
             same += any(y[i] == y[j] for j in copies)
     assert (found["across"], found["same_target"]) == (across, same)
-    assert found["other_target"] == across - same
     _, counts = np.unique(X, axis=0, return_counts=True)
     assert (found["rows"], found["distinct"]) == (counts[counts > 1].sum(), len(counts))
     assert duplicate_facts(kind(X), y, None)["across"] == 0
-
-
-def test_copies_within_a_fold_tell_nothing():
-    X = np.repeat(np.arange(10.0), 2)[:, None]
-    pairs = [(np.r_[0:10], np.r_[10:20]), (np.r_[10:20], np.r_[0:10])]
-    found = duplicate_facts(X, np.arange(20.0), pairs)
-    assert found == NO_COPIES | {"rows": 20, "distinct": 10}
 
 
 def test_equal_rows_of_few_values_are_no_copies():
@@ -184,14 +170,11 @@ def test_warnings_of_columns_and_targets():
     assert found["identifiers"] == ["row", "who"]
     assert found["missing"] == {"gaps": int(frame.gaps.isna().sum())}
     assert found["outliers"]["rows"] == 1  # in the units that the model is fitted in
-    assert found["warnings"] == [
-        "'row' and 'who' have a different value in nearly every row, like an identifier; leave it out "
-        "if it is one",
-        "'same' is the same in every row",
-        "1 target lies far from the others (more than 6 robust standard deviations from the median); "
-        "such rows dominate squared errors",
-        f"values are missing in 'gaps', {frame.gaps.isna().mean():.2%} at most",
-    ]
+    starts = ("'row' and 'who' have a different value", "'same' is the same", "1 target lies far from",
+              f"values are missing in 'gaps', {frame.gaps.isna().mean():.2%} at most")  # fmt: skip
+    assert [one.startswith(start) for one, start in zip(found["warnings"], starts)] == [True] * 4
+    # Rows in the order of the target: a text of every row still tells nothing of others.
+    assert explained_alone(columns_of(frame), np.sort(y), classifier=False)["who"] <= 0
     labels = np.where(np.arange(n) < 3, "rare", "common")
     words = " ".join(facts(frame, labels, np.unique(labels))["warnings"])
     assert "few rows of the class 'rare'" in words
@@ -208,7 +191,6 @@ def test_columns_of_anything():
         assert [c.categories[i] for i in c.values] == ["u", "v", "u"]
         assert set(d.categories) == {"true", "false"}
         assert e.absent.sum() == 1
-    assert columns_of(frame, ["b"])[0].name == "b"
     assert [one.name for one in columns_of(values, ["p", "q"])] == ["p", "q"]
     assert columns_of(values)[0].absent.sum() == 2  # infinite is no number either
     assert columns_of(csr_matrix(np.eye(3)))[1].values.tolist() == [0.0, 1.0, 0.0]
@@ -217,5 +199,3 @@ def test_columns_of_anything():
     assert mixed[1].values.tolist() == [1.0, 2.0]
     odd = pd.DataFrame({"a": [1, 2], "b": pd.Series(["x", {"y": 1}], dtype=object)})
     assert [one.categories is None for one in columns_of(odd)] == [True, False]
-    assert not Column("x", np.arange(5.0)).identifies
-    assert Column("x", np.full(4, np.nan)).filled().tolist() == [0.0] * 4

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from onefold import load
 from onefold.cli import main
 
 SMALL = ["--simple", "--gammas", "0.1,1", "--alphas", "0.01,1", "--quiet"]
@@ -45,7 +44,7 @@ def test_tune_leaves_a_page(frame, capsys):
     assert "the same 5 splits as the model" in text
 
 
-def test_the_command_on_the_rows_of_the_fit(frame, capsys):
+def test_the_command_on_rows_of_the_fit_and_on_others(frame, capsys):
     tune(capsys)
     assert main(["report", "t-onefold", "t.csv"]) == 0
     out, err = capsys.readouterr()
@@ -55,19 +54,10 @@ def test_the_command_on_the_rows_of_the_fit(frame, capsys):
     command = ["report", "t-onefold", "t.csv", "--out", "other.html"]
     assert [main(command), main(command), main([*command, "--force"])] == [0, 2, 0]
     assert "other.html exists; use --force" in capsys.readouterr().err
-    found = report(capsys, "t-onefold", "t.csv")
-    told = load("t-onefold/model.onefold").report_["heldout"]["rmse"]
-    assert found["scores"]["model"]["measures"]["rmse"]["value"] == pytest.approx(told)
-
-
-def test_the_command_on_other_rows(frame, capsys):
-    tune(capsys)
     frame.assign(a=frame.a + 0.3)[:50].to_csv("new.csv", index=False)
     found = report(capsys, "t-onefold/model.onefold", "new.csv")
     assert found["scores"]["new_rows"]
     assert found["question"]["assumed"] == "50 rows that are new to the model"
-    frame[:50].to_csv("some.csv", index=False)
-    assert "50 of them equal rows" in report(capsys, "t-onefold", "some.csv")["question"]["assumed"]
 
 
 def test_what_the_command_refuses(frame, capsys):
@@ -81,8 +71,7 @@ def test_what_the_command_refuses(frame, capsys):
         ("t.csv", ["--out", "t.csv", "--force"], "which this command reads"),
     ):
         assert main(["report", "t-onefold", table, *options]) == 2
-        out, err = capsys.readouterr()
-        assert out == ""
+        err = capsys.readouterr().err
         assert err.startswith("onefold: error: ")
         assert words in err
 

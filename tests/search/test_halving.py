@@ -1,6 +1,8 @@
 """search="halving": nested subsamples, who survives, and a last stage that is part of the full grid."""
 
+from functools import partial
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,6 @@ from sklearn.model_selection import (
     KFold,
     LeaveOneOut,
     RepeatedKFold,
-    ShuffleSplit,
     TimeSeriesSplit,
 )
 
@@ -25,9 +26,8 @@ from onefold import LSSVCCV, LSSVR, LSSVRCV
 from onefold.approximations import Circulant, Nystroem
 from onefold.search import Halving, SearchStoppedWarning
 from onefold.search.evaluation import Evaluation
-from onefold.search.halving import climb, nested_order, next_widths, ridge_windows, subsample
+from onefold.search.halving import climb, nested_order, next_widths, subsample
 from onefold.search.ledger import Ledger
-from tests.search.ledgers import empty_ledger
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 GAMMAS, ALPHAS = 4.0 ** np.arange(-6, 4), 4.0 ** np.arange(-6, 3)
@@ -80,7 +80,6 @@ def test_the_record_says_what_was_dropped_when_and_why(kind) -> None:
     record = model.search_
     assert (record["method"], record["factor"], record["min_resources"]) == ("halving", 2, 40)
     assert record["n_resources"] in ([75, 150, 300], [75, 300])
-    assert record["n_candidates"][0] == GAMMAS.size
     left = {float(gamma) for gamma in GAMMAS}
     for stage, rows, count in zip(record["stages"], record["n_resources"], record["n_candidates"]):
         assert (stage["n_resources"], stage["n_candidates"]) == (rows, count)
@@ -91,12 +90,11 @@ def test_the_record_says_what_was_dropped_when_and_why(kind) -> None:
         assert stage["best"]["gamma"] in left
         for one in stage["dropped"]:
             assert one["difference"] > 2 * one["standard_error"] > 0
-            assert "standard error" in one["why"]
             assert abs(np.log(one["gamma"] / stage["best"]["gamma"])) > 1.5 * np.log(4.0)  # no neighbour
             if kind is LSSVCCV:  # is compared by errors of its rows
                 assert one["difference"] * rows == pytest.approx(round(one["difference"] * rows))
+    assert 0 < len(left) < GAMMAS.size
     assert record["stages"][-1]["dropped"] == []
-    assert sum(len(stage["dropped"]) for stage in record["stages"]) > 0
     assert record["stages"][-1]["best"]["gamma"] == model.gamma_
 
 
@@ -166,9 +164,8 @@ def test_few_rows_ties_one_split_and_one_standard_error():
 @pytest.mark.parametrize(
     ("classes", "cv", "sizes"),
     [
-        *((classes, 5, [166, 500, 1500]) for classes in (0, 2, 6)),
-        *((classes, cv, [500, 1500]) for classes, cv in [(10, 5), (26, 5), (100, 3), (0, 10)]),
-        (0, "loo", [166, 500, 1500]),
+        *((classes, cv, [166, 500, 1500]) for classes, cv in [(0, 5), (6, 5), (0, "loo")]),
+        *((classes, cv, [500, 1500]) for classes, cv in [(26, 5), (100, 3), (0, 10)]),
     ],
 )
 def test_the_rows_of_stages(classes, cv, sizes):
@@ -209,26 +206,19 @@ def test_landmarks_of_subsamples_are_nested() -> None:
     every = {row.tobytes() for row in setup.run.shared.rows}
     for fewer, more in pairwise(sizes):
         assert {row.tobytes() for row in fewer} < {row.tobytes() for row in more} < every
+    of_kernel = Nystroem(400, "rpcholesky", rank=100)
+    assert of_kernel.on_fewer_rows(8000, None) == (Nystroem(200, "rpcholesky", rank=50), None)
 
 
-@pytest.mark.parametrize("method", ["kmeans", "uniform", "rpcholesky"])
+@pytest.mark.parametrize("method", ["kmeans", "rpcholesky"])
 def test_landmarks_in_float32(method: str) -> None:
     X, y = table(1200)
-    X = X.astype(np.float32)
-    chosen = Halving(factor=3, min_resources=130)
+    chosen, X = Halving(factor=3, min_resources=130), X.astype(np.float32)
     model = search(chosen, approximation=Nystroem(60, method), refit="same").fit(X, y)
     full = check_against_grid(model, X, y)
-    assert model.best_params_ == full.best_params_
     assert_array_equal(model.predict(X), full.predict(X))
     # Ridges are all but free there: whole columns of the table.
     assert len(model.cv_results_["params"]) == model.search_["n_candidates"][-1] * ALPHAS.size
-
-
-def test_landmarks_that_depend_on_the_kernel_are_fewer_too():
-    sizes = [((1000, None), 300, (100, None)), ((50, 20), 300, (50, 20)), ((400, 100), 8000, (200, 50))]
-    for many, rows, few in sizes:
-        chosen, wanted = (Nystroem(m, "rpcholesky", rank=rank) for m, rank in (many, few))
-        assert chosen.on_fewer_rows(rows, None) == (wanted, None)
 
 
 # -- awkward tables ----------------------------------------------------------------------------------
@@ -240,32 +230,25 @@ RARE = np.where(TARGETS > 2.9, "rare", "common")
 GROUPS = np.random.default_rng(1).integers(0, 25, 300)
 ONE_SPLIT = [(np.arange(100, 300), np.arange(100))]
 FAMILIES, KERNEL = ["rbf", "laplacian", "matern"], {"kernel": "precomputed", "gammas": None}
-TASK = {"kind": LSSVCCV, "criterion": "error"}
 RANKED = {"kind": LSSVCCV, "criterion": "roc_auc", "gammas": GAMMAS[::2], "alphas": ALPHAS[::3]}
 EVEN = {"sample_weight": np.random.default_rng(1).uniform(0.2, 2.0, 300)}
 CASES = {  # settings, rows, targets, what else fit takes
     "numbers": ({}, ROWS, TARGETS, {}),
     "weights": ({}, ROWS, TARGETS, EVEN),
-    "classes": (TASK, ROWS, np.digitize(TARGETS, [0.0, 1.5]), {}),
-    "weights of classes": (TASK, ROWS, np.digitize(TARGETS, [0.0, 1.5]), EVEN),
-    "a rare class": (TASK, ROWS, RARE, {}),
+    "weights of classes": ({"kind": LSSVCCV}, ROWS, np.digitize(TARGETS, [0.0, 1.5]), EVEN),
+    "a rare class": ({"kind": LSSVCCV}, ROWS, RARE, {}),
     "a rare class, ranked": (RANKED, ROWS, RARE, {}),
     "groups": ({"cv": GroupKFold(4)}, ROWS, TARGETS, {"groups": GROUPS}),
-    "random splits": ({"cv": ShuffleSplit(6, random_state=0)}, ROWS, TARGETS, {}),
-    "repeated": ({"cv": RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)}, ROWS, TARGETS, {}),
+    "repeated": ({"cv": TWICE_OVER}, ROWS, TARGETS, {}),
     "a series": ({"cv": TimeSeriesSplit(4)}, ROWS, TARGETS, {}),
     "row by row": ({"cv": LeaveOneOut(), "criterion": "mse"}, ROWS, TARGETS, {}),
-    "one split": ({"cv": ONE_SPLIT, "criterion": "mse"}, ROWS, TARGETS, {}),
     "compared by splits": ({"criterion": "r2"}, ROWS, TARGETS, {}),
-    "absolute errors": ({"criterion": "neg_mean_absolute_error"}, ROWS, TARGETS, {}),
-    "relative errors": ({"criterion": "mape"}, ROWS, TARGETS, {}),
     "sparse rows": ({}, sparse.csr_matrix(ZEROS), TARGETS, {}),
     "several targets": ({}, ROWS, np.column_stack([TARGETS, ROWS[:, 0] ** 3]), {}),
     "duplicates and a constant column": ({}, TWICE, np.concatenate([TARGETS[:150]] * 2), {}),
     "weights of 0": ({}, ROWS, np.where(WEIGHT == 0, 1e6, TARGETS), {"sample_weight": WEIGHT}),
     "families": ({"kernel": FAMILIES, "gammas": None, "alphas": None}, ROWS, TARGETS, {}),
     "a kernel matrix": (KERNEL, rbf_kernel(ROWS, gamma=0.3), TARGETS, {}),
-    "no width": ({"kernel": "linear", "gammas": None}, ROWS, TARGETS, {}),
 }
 
 
@@ -277,7 +260,7 @@ def test_the_last_stage_is_part_of_the_full_grid(name):
     assert model.best_score_ == pytest.approx(model.cv_results_["mean_test_score"].max(), rel=1e-12)
     if "cv" in settings:
         assert model.best_score_ >= full.best_score_ - 0.02 * abs(full.best_score_)
-    if settings.get("criterion") in ("r2", "mape"):
+    if name == "compared by splits":
         assert model.search_["n_candidates"][-1] < GAMMAS.size
     if name in ("numbers", "weights", "weights of 0"):
         assert len(scores_of(model)) < len(scores_of(full))
@@ -302,10 +285,8 @@ def plain() -> Any:
     [
         (MIXED, 1.0, None, False),  # the grid in another order
         ({"n_jobs": 2}, 1.0, None, False),
-        ({}, 1e-12, None, False),
-        ({}, 1e12, None, False),
-        ({"alphas": 1e-12 * ALPHAS}, 1.0, 1e-12, False),
-        ({"alphas": 1e12 * ALPHAS}, 1.0, 1e12, False),
+        ({"alphas": 1e-12 * ALPHAS}, 1e12, 1e-12, False),
+        ({"alphas": 1e12 * ALPHAS}, 1e-12, 1e12, False),
         ({}, 1.0, None, True),
     ],
 )
@@ -337,12 +318,11 @@ def test_the_same_search(settings: Any, scale: float, mass: Any, torch: bool, pl
 def test_tiny_tables(n, classes, folds, least, factor, seed):
     rng = np.random.default_rng(seed)
     X = rng.integers(-2, 3, size=(n, 2)).astype(float)
-    kind, y = LSSVRCV, rng.integers(-2, 3, size=n).astype(float)
+    kind, y, weight = LSSVRCV, rng.integers(-2, 3, size=n).astype(float), None
     if classes >= 2 and n >= 2 * folds * classes:
         kind, y = LSSVCCV, np.arange(n) % classes
-    weight = rng.choice([0.0, 1.0, 3.0], n, p=[0.1, 0.5, 0.4]) if seed % 2 and classes < 2 else None
-    if weight is not None and (weight > 0).sum() < 2 * folds:
-        weight = None
+    elif n > 4 * folds:
+        weight = rng.choice([0.0, 1.0, 3.0], n, p=[0.1, 0.5, 0.4])
     grid = {"gammas": [0.01, 0.1, 1.0, 10.0], "alphas": [0.01, 0.1, 1.0, 10.0], "cv": folds}
     try:
         model = kind(search=Halving(factor, least), **grid).fit(X, y, sample_weight=weight)
@@ -363,11 +343,6 @@ def test_a_search_that_ends_early_takes_the_best_so_far_to_all_rows():
         if event["done"] == 7:
             raise KeyboardInterrupt
 
-    with pytest.warns(SearchStoppedWarning):
-        model = search(time_budget=1e-9).fit(ROWS, TARGETS)
-    assert model.search_["stopped"] == "time_budget"
-    assert model.search_["n_resources"][-1] == 300
-    assert np.isfinite(model.predict(ROWS)).all()
     with pytest.warns(SearchStoppedWarning, match="interrupted"):
         model = search(callback=interrupt, n_jobs=1).fit(ROWS, TARGETS)
     assert model.search_["stopped"] == "interrupted"
@@ -399,7 +374,10 @@ def climbed(scores: Any, cells: dict[int, list[int]], windows: Any = None) -> Le
     alphas = np.arange(1.0, ridges + 1)
     near = [np.arange(max(0, r - 1), min(ridges, r + 2)) for r in range(ridges)]
     first = {number: np.array(own) for number, own in cells.items()}
-    ledger = empty_ledger(names, alphas, 1)
+    scoring: Any = SimpleNamespace(n_scores=1, splits=range(1), others={})
+    ledger = Ledger(scoring, alphas)
+    for one in names:
+        ledger.admit(one)
     batches = climb(ledger, first, next_widths(names), near if windows is None else windows)
     for count, proposals in enumerate(batches):
         assert count <= widths * ridges, "the climb did not end"
@@ -437,35 +415,19 @@ def test_neighbours_are_of_the_same_family():
     assert next_widths(families) == [[], [], []]
 
 
-def test_windows_of_ridges():
-    X, y = ROWS[:60, :2], TARGETS[:60]
-    alphas = [1.0, 0.01, 100.0, 0.1, 10.0, 1000.0, 1e4, 1e5, 1e6, 1e7, 1e8]
-    windows = ridge_windows(LSSVRCV(alphas=alphas).set_up(X, y))
-    assert [sorted(alphas[i] for i in one) for one in windows[:2]] == [[0.1, 1.0, 10.0], [0.01, 0.1]]
-    fine = ridge_windows(LSSVRCV(alphas=10.0 ** np.arange(-8, 8, 0.25)).set_up(X, y))
-    assert {len(window) for window in fine[1:-1]} == {3}
-    basis = LSSVRCV(alphas=alphas, approximation=Nystroem(20)).set_up(X, y)
-    assert {len(window) for window in ridge_windows(basis)} == {len(alphas)}
+def halved(**more):
+    return LSSVRCV(**{"search": "halving"} | more).fit(ROWS[:64], TARGETS[:64])
 
 
-NO_FACTOR, NO_ROWS = [1, 0.5, np.inf, np.nan, "3", True, None], [1, 0, 2.5, "exhaust", True, None]
 REFUSED = [
-    *(("factor must be", lambda value=value: Halving(factor=value)) for value in NO_FACTOR),
-    *(("min_resources must be", lambda value=value: Halving(min_resources=value)) for value in NO_ROWS),
-    *(
-        (
-            words,
-            lambda more=more: LSSVRCV(**{"search": "halving"} | more).fit(ROWS[:64], TARGETS[:64]),
-        )
-        for words, more in [
-            ("held-out rows", {"criterion": "gcv"}),
-            ("held-out rows", {"criterion": "press"}),
-            ("metric", {"metric": "diagonal"}),
-            ("blend", {"blend": True, "kernel": ["rbf", "laplacian"]}),
-            ("circulant", {"approximation": Circulant()}),
-            ('"halving"', {"search": "thirds"}),
-        ]
-    ),
+    *(("factor must be", partial(Halving, value)) for value in (1, np.inf, np.nan, "3", True)),
+    *(("min_resources must be", partial(Halving, 3, value)) for value in (1, 2.5, "exhaust", True)),
+    ("held-out rows", partial(halved, criterion="gcv")),
+    ("held-out rows", partial(halved, criterion="press")),
+    ("metric", partial(halved, metric="diagonal")),
+    ("blend", partial(halved, blend=True, kernel=["rbf", "laplacian"])),
+    ("circulant", partial(halved, approximation=Circulant())),
+    ('"halving"', partial(halved, search="thirds")),
 ]
 
 

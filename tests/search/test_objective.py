@@ -1,16 +1,16 @@
 """The objective: literal scores for any driver, the ledger kept, a fitted estimator in the end."""
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_friedman1
-from sklearn.metrics import mean_squared_error
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
+from sklearn.model_selection import GroupKFold, KFold, cross_val_score
 
 import onefold
-from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
+from onefold import LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Nystroem
 from onefold.kernels import RBF, Laplacian
 
@@ -29,19 +29,14 @@ def test_scores_of_regressors_are_those_of_refits(kind, given, criterion, scorin
         assert_allclose(objective({"gamma": gamma, "alpha": alpha}), literal.mean(), rtol=1e-8)
 
 
-def test_scores_of_classifiers_with_groups_and_weights():
-    groups, given = np.arange(80) % 7, {"alpha": [1e-2, 1.0], "gamma": [0.1, 2.0]}
-    objective = LSSVCCV(criterion="accuracy", cv=GroupKFold(3)).objective(X, LABELS, groups=groups)
-    grid = GridSearchCV(LSSVC(), given, cv=GroupKFold(3), scoring="accuracy")
-    grid = grid.fit(X, LABELS, groups=groups).cv_results_
+def test_scores_of_classifiers_with_groups_and_weights_are_those_of_a_grid():
+    weights = np.random.default_rng(0).uniform(0.2, 2.0, 80)
+    given = {"groups": np.arange(80) % 7, "sample_weight": weights}
+    settings = {"kernel": ["rbf", Laplacian(0.5)], "criterion": "accuracy", "cv": GroupKFold(3)}
+    objective = LSSVCCV(**settings).objective(X, LABELS, **given)
+    grid = LSSVCCV(**settings, gammas=[0.1, 2.0], alphas=[1e-2, 1.0]).fit(X, LABELS, **given).cv_results_
     for params, mean in zip(grid["params"], grid["mean_test_score"]):
         assert_allclose(objective(params), mean, rtol=1e-12)
-    weights = np.random.default_rng(0).uniform(0.2, 2.0, 80)
-    objective, errors = LSSVRCV(cv=KFold(3)).objective(X, y, sample_weight=weights), []
-    for train, test in KFold(3).split(X):
-        model = LSSVR(gamma=0.3, alpha=0.1).fit(X[train], y[train], sample_weight=weights[train])
-        errors.append(mean_squared_error(y[test], model.predict(X[test]), sample_weight=weights[test]))
-    assert_allclose(objective(gamma=0.3, alpha=0.1), -np.mean(errors), rtol=1e-8)
 
 
 def test_many_ridges_at_once_and_nothing_twice():
@@ -49,15 +44,12 @@ def test_many_ridges_at_once_and_nothing_twice():
     objective = LSSVRCV(callback=events.append).objective(X, y)
     alphas = [1.0, 1e-3, 0.1, 0.1]
     scores = objective.scores(gamma=0.3, alphas=alphas)
-    assert scores.shape == (4,)
-    assert len(events) == 1
     assert_allclose([objective(gamma=0.3, alpha=a) for a in alphas], scores, rtol=0)
     assert len(events) == 1
     fresh = LSSVRCV().objective(X, y)
     assert_allclose([fresh(gamma=0.3, alpha=a) for a in alphas], scores, rtol=1e-9)
     objective.scores({"gamma": np.float64(0.3), "alphas": np.array([0.1, 7.0])})
-    assert len(events) == 2
-    assert events[-1]["part"] == "objective"
+    assert [event["part"] for event in events] == ["objective"] * 2
     assert len(objective.cv_results_["params"]) == 4
 
 
@@ -68,19 +60,15 @@ def test_the_ledger_and_the_fitted_estimator(tmp_path):
         objective(gamma=gamma, alpha=alpha)
     results = objective.cv_results_
     best = int(np.argmax(results["mean_test_score"]))
-    assert objective.best_index_ == best
-    assert objective.best_params_ == results["params"][best]
+    assert (objective.best_index_, objective.best_params_) == (best, results["params"][best])
     assert objective.best_score_ == results["mean_test_score"][best]
     model = objective.fit()
-    assert type(model) is LSSVRCV
     assert not hasattr(estimator, "expansion_")
     assert model.best_params_ == objective.best_params_
     assert model.best_score_ == objective.best_score_
-    assert list(model.cv_results_) == list(results)
     assert model.search_ == {"method": "objective", "evaluations": 3, "stopped": None, "untried": []}
-    same = LSSVR(RBF(2.0 * model.gamma_), alpha=model.alpha_).fit(X, y)
-    assert_allclose(model.predict(X), same.predict(X), rtol=1e-10)
     grid = LSSVRCV(RBF(2.0), cv=KFold(4), gammas=[model.gamma_], alphas=[model.alpha_]).fit(X, y)
+    assert_allclose(model.predict(X), grid.predict(X), rtol=1e-10)
     assert_allclose(model.heldout_prediction_, grid.heldout_prediction_, rtol=1e-9)
     model.save(tmp_path / "m.onefold")
     assert onefold.load(tmp_path / "m.onefold").best_params_ == model.best_params_
@@ -89,11 +77,6 @@ def test_the_ledger_and_the_fitted_estimator(tmp_path):
 
 
 def test_several_kernels():
-    kernels = ["rbf", Laplacian(0.5)]
-    objective = LSSVRCV(kernels).objective(X, y)
-    grid = LSSVRCV(kernels, gammas=[0.5, 2.0], alphas=[0.01]).fit(X, y)
-    for params, mean in zip(grid.cv_results_["params"], grid.cv_results_["mean_test_score"]):
-        assert_allclose(objective(params), mean, rtol=1e-8)
     labels = LSSVCCV("auto").objective(X, LABELS)
     scores = [labels(kernel=k, gamma=1.0, alpha=0.01) for k in ("rbf", "powexp", "laplacian")]
     assert labels.best_score_ in scores  # ranked by squared errors, as in a fit
@@ -101,18 +84,15 @@ def test_several_kernels():
 
 
 @pytest.mark.filterwarnings("ignore:the search chose")
-@pytest.mark.parametrize("kernel", ["rbf", ["rbf", "laplacian"]])
-def test_one_standard_error_is_that_of_a_grid(kernel):
-    noisy = y + 4 * np.random.default_rng(0).standard_normal(len(y))
-    given = {"kernel": kernel, "alphas": 4.0 ** np.arange(-6, 3), "gammas": [0.05, 0.2, 0.8]}
-    grid = LSSVRCV(**given, select="1se").fit(X, noisy)
-    assert grid.alpha_ > LSSVRCV(**given).fit(X, noisy).alpha_
-    objective = LSSVRCV(kernel, select="1se").objective(X, noisy)
-    for gamma in given["gammas"]:
-        for name in [{}] if kernel == "rbf" else [{"kernel": one} for one in kernel]:
-            objective.scores(gamma=gamma, alphas=given["alphas"], **name)
+def test_one_standard_error_is_that_of_a_grid():
+    noisy, kernels = y + 4 * np.random.default_rng(0).standard_normal(len(y)), ["rbf", "laplacian"]
+    given = {"alphas": 4.0 ** np.arange(-6, 3), "gammas": [0.05, 0.2, 0.8]}
+    grid = LSSVRCV(kernels, **given, select="1se").fit(X, noisy)
+    assert grid.alpha_ > LSSVRCV(kernels, **given).fit(X, noisy).alpha_
+    objective = LSSVRCV(kernels, select="1se").objective(X, noisy)
+    for gamma, kernel in product(given["gammas"], kernels):
+        objective.scores(gamma=gamma, alphas=given["alphas"], kernel=kernel)
     assert objective.best_params_ == objective.fit().best_params_ == grid.best_params_
-    assert objective.best_score_ == objective.cv_results_["mean_test_score"][objective.best_index_]
     assert_allclose(objective.best_score_, grid.best_score_)
 
 
@@ -165,7 +145,6 @@ REFUSED = [
     (lambda f: f({"gamma": 1.0}), "alpha is missing"),
     (lambda f: f({"alpha": 1.0}), "parameters are alpha, gamma"),
     (lambda f: f(ONE | {"degree": 2}), "degree"),
-    (lambda f: f(ONE | {"gamma": [1.0, 2.0]}), "one number"),
     (lambda f: f(ONE | {"alpha": [1.0, 2.0]}), "one number"),
     (lambda f: f(ONE | {"alpha": -1.0}), "^alpha must be greater than 0"),
     (lambda f: f(ONE | {"gamma": np.nan}), "greater than 0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -65,3 +66,18 @@ def check(
             assert_allclose(loo[i, [row]], refit(K, Y, border, alpha, [row]), rtol=rtol, atol=atol)
         for rows, found in zip(parts, heldout):
             assert_allclose(to_numpy(found)[i], refit(K, Y, border, alpha, rows), rtol=rtol, atol=atol)
+
+
+def circulant_row(kernel: Any, shape: Any, spacing: Any) -> Any:
+    """The first row of a multilevel circulant matrix by enumerating D_j for every multi-index j."""
+    u = np.zeros(shape)
+    for j in np.ndindex(*shape):
+        sets = [{0} if i == 0 else {i, size - i} for i, size in zip(j, shape)]
+        points = np.array(list(itertools.product(*sets))) * np.asarray(spacing)
+        u[j] = kernel(points, np.zeros((1, len(shape)))).sum()
+    return u
+
+
+def circulant_matrix(u: Any) -> Any:
+    """circ_n[u]: entry (j, l) is u at l − j modulo n, level by level."""
+    return np.array([np.roll(u, j, axis=tuple(range(u.ndim))).ravel() for j in np.ndindex(*u.shape)])

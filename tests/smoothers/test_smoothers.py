@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from onefold.kernels import RBF
 from onefold.kernels.tiles import gram
 from onefold.smoothers import CholeskySmoother, LowRankSmoother, SpectralSmoother
-from onefold.smoothers.base import GIVEN, PSD, choose_route
+from onefold.smoothers.base import GIVEN, PSD
 from onefold.smoothers.dense import isolated_rows, low_rank_factor
 from tests.smoothers.dense_twin import check, refit, residual_operator, solve
 
@@ -105,16 +105,6 @@ def test_any_set_of_rows_of_any_small_problem(n, gamma, kind, name, repeat, data
     assert_allclose(values[0], refit(K, Y, border, 0.05, rows), rtol=1e-8, atol=1e-8)
 
 
-def test_isolated_rows_are_found_and_only_where_they_are_many() -> None:
-    K = np.eye(40)
-    assert isolated_rows(K).size == 40
-    K[0, 1] = K[1, 0] = 0.5
-    assert_allclose(isolated_rows(K), np.arange(2, 40))
-    assert isolated_rows(example(40, 0.5)[0]) is None
-    assert isolated_rows(1e-20 * example(40, 0.5)[0]) is None  # small as a whole
-    assert isolated_rows(np.ones((1, 1))) is None
-
-
 @pytest.mark.parametrize("name", SMOOTHERS)
 def test_an_indefinite_matrix_is_refused(name) -> None:
     K = np.diag([1.0, 1.0, -0.5])
@@ -163,31 +153,6 @@ def test_a_failed_factorisation_in_place_gives_the_matrix_back() -> None:
     for overwrite in (False, True):
         smoother = CholeskySmoother(K.copy(), None, overwrite=overwrite, rounding=PSD)
         assert_allclose(smoother.residuals(Y, [alpha])[0], wanted, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("n", "ridges", "settings", "name"),
-    [
-        (1000, 11, {}, "eigen"), (8000, 11, {}, "cholesky"), (8000, 20, {}, "eigen"),
-        *((n, 11, {"gpu": True}, "cholesky") for n in (1000, 10_000, 20_000)),
-        (1000, 15, {"gpu": True}, "eigen"), (10_000, 30, {"gpu": True}, "eigen"),
-        (20_000, 30, {"gpu": True}, "cholesky"), (1000, 3, {"rank": 5}, "low rank"),
-        (1000, 11, {"uneven": True, "rank": 5}, "cholesky"),
-    ],
-)  # fmt: skip
-def test_the_route_follows_the_cost_model(n, ridges, settings, name) -> None:
-    assert choose_route(n, ridges, "heldout", **settings).name == name
-
-
-def test_costs_and_memory_follow_the_route() -> None:
-    few, many = (choose_route(1000, ridges, "heldout") for ridges in (3, 11))
-    assert "3 ridge values" in few.reason
-    assert few.cost < many.cost == 12.0
-    alone, two = (choose_route(1000, ridges, "coefficients") for ridges in (1, 2))
-    assert alone.name == "cholesky"
-    assert (alone.matrices(0), two.matrices(0), many.matrices(5)) == (1, 2, 5)  # over the matrix itself
-    assert choose_route(8000, 20, "heldout").matrices(5) == 2.7
-    assert [choose_route(8000, 2, "heldout").matrices(folds) for folds in (1, 2)] == [2, 2.75]
 
 
 @pytest.mark.parametrize("kind", ["none", "ones"])

@@ -8,9 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from onefold.kernels import RBF
-from onefold.linalg.dense import invert_lower
 from onefold.smoothers import CholeskySmoother, SpectralSmoother
-from onefold.smoothers.dense import LeftOut
 
 torch = pytest.importorskip("torch")
 overrides = pytest.importorskip("torch.overrides")
@@ -68,19 +66,3 @@ def test_stacks_of_parts_are_the_parts_one_by_one(smoother_class, method) -> Non
     wanted = getattr(theirs, method)(Y, parts, alphas)
     for f, w in zip(found, wanted, strict=True):
         assert_allclose(f.numpy(), w, atol=1e-9)
-
-
-def test_a_group_never_holds_more_rows_than_there_are() -> None:
-    parts = [np.arange(20)] * 7
-    groups = LeftOut(parts, torch.asarray(Y)).groups
-    assert [len(numbers) for numbers, _, _ in groups] == [3, 3, 1]
-    assert [len(numbers) for numbers, _, _ in LeftOut(parts, Y).groups] == [1] * 7
-
-
-@pytest.mark.parametrize("n", [1, 8, 9, 61])
-def test_a_triangle_is_inverted_by_halves(n, monkeypatch) -> None:
-    monkeypatch.setattr("onefold.linalg.dense._LEAF", 8)
-    L = np.tril(RNG.normal(size=(n, n))) + 5 * np.eye(n)
-    found = invert_lower(torch.asarray(L)).numpy()
-    assert_allclose(found, np.linalg.inv(L), atol=1e-12)
-    assert np.array_equal(found, np.tril(found))

@@ -16,10 +16,6 @@ _EPOCH = datetime.datetime(1899, 12, 30)
 _DAY = datetime.timedelta(days=1)
 
 
-class Raw(str):
-    """The XML of a cell from its attributes to its end."""
-
-
 def write_xlsx(path: Path, sheets: dict[str, list[list[Any]]]) -> Path:
     """Sheets of rows of None, text, numbers, booleans, moments and times of day."""
     places = {name: f"worksheets/sheet{number}.xml" for number, name in enumerate(sheets)}
@@ -53,8 +49,6 @@ def write_xlsx(path: Path, sheets: dict[str, list[list[Any]]]) -> Path:
 def _cell(place: str, value: Any) -> str:
     if value is None:
         return ""
-    if isinstance(value, Raw):
-        return f'<c r="{place}" {value}</c>'
     if isinstance(value, str):
         return f'<c r="{place}" t="inlineStr"><is><t xml:space="preserve">{escape(value)}</t></is></c>'
     if isinstance(value, bool):

@@ -25,7 +25,15 @@ from sheets import write_xlsx
 
 import onefold
 from onefold import TableClassifier, TableRegressor
-from onefold.tables import BooleanColumn, CategoryColumn, DateColumn, NumberColumn, Reading, TableError
+from onefold.tables import (
+    BooleanColumn,
+    CategoryColumn,
+    DateColumn,
+    NumberColumn,
+    Reading,
+    TableError,
+    open_table,
+)
 
 # What training rows had is neither missing nor unknown when the same rows are used.
 pytestmark = pytest.mark.filterwarnings(
@@ -213,6 +221,7 @@ def test_labels_and_categories_that_elsewhere_mean_missing(fit, tmp_path):
     for i in range(2):
         pa.parquet.write_table(table.slice(12 * i, 12), tmp_path / "parts" / f"{i}.parquet")
     used = [contained(table, use, tmp_path) for use in CONTAINERS]
+    used += [open_table(tmp_path / "t.csv", Reading(delimiter=","))]  # with options of its own
     for use in (*used, tmp_path / "parts", tmp_path / "parts" / "*.parquet"):
         assert model.predict(use).tolist() == words
         assert model.score(use, "label") == 1.0
@@ -249,8 +258,6 @@ def test_an_index_that_pandas_wrote_is_no_feature(name, tmp_path):
         assert model.feature_names_in_.tolist() == ["x"]
         assert "as the index of a pandas frame" in model.notes_[0]
         np.testing.assert_array_equal(model.predict(used), model.predict(table))
-    with pytest.raises(TableError, match=r"is the index of the pandas frame .* after reset_index"):
-        TableRegressor(**QUICK).fit(tmp_path / "t.parquet", name or "__index_level_0__")
 
 
 # Types of pandas' own, and what is no table

@@ -37,11 +37,8 @@ def days(start: str, count: int, step: float) -> list[datetime.datetime]:
 @pytest.mark.parametrize(
     ("values", "cycles"),
     [
-        (days("2020-01-01", 60, 20), ("year", "week")),
-        (days("2020-01-01", 60, 1), ("week",)),
         (days("2020-01-01", 60, 7), ()),  # always Wednesday
         (days("2020-01-01", 150, 7), ("year",)),
-        (days("2020-01-01", 60, 1 / 24), ("day",)),
         (days("2020-01-01", 30, 1 / 24), ()),  # not round twice
         (days("2020-01-01", 900, 1.04), ("year", "week", "day")),
         ([datetime.datetime(2000 + i, 1, 1) for i in range(9)], ("week",)),
@@ -49,8 +46,6 @@ def days(start: str, count: int, step: float) -> list[datetime.datetime]:
 )
 def test_cycles_are_those_that_the_column_can_show(values, cycles):
     assert learned(values).cycles == cycles
-    texts = [value.isoformat(sep=" ") for value in values]
-    assert learned(texts).cycles == cycles
 
 
 def test_features_are_elapsed_time_and_waves():
@@ -79,11 +74,8 @@ def test_features_are_elapsed_time_and_waves():
     "texts",
     [
         ["2024-01-31", "2024-02-01"],
-        ["2024/01/31", "2024/02/01"],
         ["31.1.2024", "1.2.2024"],
-        ["31/01/2024", "01/02/2024"],
         ["1/31/2024", "2/1/2024"],
-        ["31-01-2024", "01-02-2024"],
         ["31 Jan 2024", "1 February 2024"],
         ["Jan 31, 2024", "Feb 1, 2024"],
         ["2024-Jan-31", "2024-Feb-1"],
@@ -107,6 +99,7 @@ def test_the_same_dates_in_many_ways_of_writing_them(texts):
         (["3/4/2024", "5/6/2024"], "such as '3/4/2024' in data row 1, could have day or month first"),
         (["31/1/2024", "1/31/2024"], "not understood, the first being"),
         (["2024-01-01", "2024-01-02", "soon"], "not understood, the first being 'soon' in data row 3"),
+        ([*map(str, days("2024-01-01", 3000, 0.01)), "soon"], "'soon' in data row 3001"),
         (["2024-02-30", "2024-01-02"], "not understood, the first being '2024-02-30' in data row 1"),
         (["1.2.24", "2.2.24"], "not understood"),
         (["10:30", "10:60"], "not understood, the first being '10:60'|'10:30'"),
@@ -128,7 +121,6 @@ def test_one_value_settles_the_order_and_equal_ones_need_none():
 @pytest.mark.parametrize("dayfirst", [True, False])
 def test_the_order_can_be_declared(dayfirst):
     reading, texts = Reading(dayfirst=dayfirst), ["3/4/2024", "5/6/2024", "7/8/2024", "2024-01-01"]
-    assert learned(texts, reading=reading).order == ("dmy" if dayfirst else "mdy")
     with pytest.raises(TableError, match="not understood, the first being"):
         learned([*texts, "1/31/2024" if dayfirst else "31/1/2024"], reading=reading)
     unsettled = learned(["2024-01-01", "2024-02-01"])
@@ -145,7 +137,6 @@ def test_later_rows_must_be_dates_too():
         part.features(moments(1, 2))
     with pytest.raises(TableError, match="should hold dates and holds times of day"):
         part.features(moments(datetime.time(1, 2)))
-    np.testing.assert_allclose(part.features(moments(datetime.date(2024, 4, 13))).values, [[-1.0]])
 
 
 @pytest.mark.parametrize("how", [None, "%Y-%m-%d", "%d %B %Y"])
@@ -172,29 +163,21 @@ def test_times_of_day_and_durations():
 
 
 ZONED = pd.date_range("2024-01-01", periods=60, freq="7h", tz="Europe/Berlin")
-FORMS = {"typed": lambda one: one, "text": lambda one: one.map(lambda moment: moment.isoformat())}
 
 
-def fitted(times) -> tuple[TableRegressor, pd.DataFrame]:
-    table = pd.DataFrame({"t": times, "x": np.arange(60.0) % 7})
-    return TableRegressor(**QUICK).fit(table, np.sin(np.arange(60.0))), table
-
-
-@pytest.mark.parametrize("zone", ["Asia/Tokyo", "UTC", "Etc/GMT-3"])
-@pytest.mark.parametrize("form", FORMS)
-def test_the_same_instants_in_another_zone(zone, form):
-    model, table = fitted(ZONED)
-    other = table.assign(t=FORMS[form](ZONED.tz_convert(zone)))
-    np.testing.assert_allclose(model.predict(other), model.predict(table), rtol=1e-12)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_instants_and_local_times_are_not_mixed(form):
-    tables = [FORMS[form](one) for one in (ZONED, ZONED.tz_localize(None))]
-    for learned, used in (tables, tables[::-1]):
-        model, table = fitted(learned)
-        with pytest.raises(TableError, match=r"had .* in training and has .* here; convert it"):
-            model.predict(table.assign(t=used))
+@pytest.mark.parametrize("form", [lambda one: one, lambda one: one.map(pd.Timestamp.isoformat)])
+def test_instants_in_other_zones_and_without_one(form):
+    x = np.arange(60.0) % 7
+    model = TableRegressor(**QUICK).fit(pd.DataFrame({"t": form(ZONED), "x": x}), np.sin(x))
+    expected = model.predict(pd.DataFrame({"t": ZONED, "x": x}))
+    for zone in ("Asia/Tokyo", "UTC", "Etc/GMT-3"):
+        other = pd.DataFrame({"t": form(ZONED.tz_convert(zone)), "x": x})
+        np.testing.assert_allclose(model.predict(other), expected, rtol=1e-12)
+    local = pd.DataFrame({"t": form(ZONED.tz_localize(None)), "x": x})
+    with pytest.raises(TableError, match=r"had .* in training and has .* here; convert it"):
+        model.predict(local)
+    with pytest.raises(TableError, match=r"had .* in training and has .* here; convert it"):
+        TableRegressor(**QUICK).fit(local, np.sin(x)).predict(pd.DataFrame({"t": form(ZONED), "x": x}))
 
 
 @settings(max_examples=100, deadline=None)
@@ -218,23 +201,8 @@ def test_every_date_is_read_as_it_was_written(moment, order):
     assert found == [learned([moment, datetime.datetime(2200, 1, 1)]).mean] * 2
 
 
-def test_what_looks_like_a_date():
-    for text in (
-        "31/12/2024", "12/31/2024", "31.12.2024", "1-2-24", "2024-12-31", "2024/1/5", "Jan 5, 2024",
-        "5 January 2024", "5-Jan-2024", "Sept. 2024", "2024-01-05T10:11:12Z", "10:11", "10:11:12 PM",
-        "2024-01-05 10:11:12.5", "31/12/2024 23:59",
-    ):  # fmt: skip
-        assert is_moment(text)
-    for text in ("", "1.5", "1/2", "127.0.0.1", "May", "12", "2024", "1-2", "10:1", "1.2.3"):
-        assert not is_moment(text)
-
-
 def test_words_for_true_and_false():
-    for words in (
-        ["yes", "no"], ["Ja", "NEIN"], ["oui", "non"], ["true", "FALSE", "1", "0"], ["t", "f"],
-        ["Y", "n"], ["on", "off"], ["sí", "no"], ["yes", "0", "1", "No "],
-    ):  # fmt: skip
-        assert are_booleans(words)
+    for words in (["Ja", "NEIN"], ["true", "FALSE", "1", "0"], ["Y", "n"], ["yes", "0", "1", "No "]):
         assert isinstance(learn_preparation(moments(*words * 3)).parts[0], BooleanColumn)
     for words in (["0", "1"], ["m", "f"], ["yes", "maybe"], ["no", "n"], ["t", "n"], ["yes"]):
         assert not are_booleans(words)

@@ -38,23 +38,12 @@ def target(values, task=None):
         (list(range(20)) * 10, "classification", "20 different"),
         (list(range(21)) * 10, "regression", "more than 20"),
         ([float(f"{i % 7}e200") for i in range(200)], "regression", "too large to be labels"),
-        ([float(f"{i % 7}e-200") for i in range(200)], "regression", "fractions"),
     ],
 )
 def test_inference(values, task, reason):
     found = target(values)
     assert found.task == task
     assert reason in found.reason
-
-
-def test_values_have_the_form_estimators_want():
-    assert target(["b", "a"]).values.dtype.kind == "U"
-    assert target([True, False]).values.dtype == bool
-    assert target([-1.0, 1.0] * 10).values.dtype == np.float64  # labels keep their type
-    assert target(pa.array([-1, 1] * 10, pa.int8())).values.dtype == np.int8
-    assert target([1, 2, 3]).values.dtype == np.float64
-    assert target([0, 1] * 10, "regression").values.dtype == np.float64
-    assert target(range(5), "classification").values.tolist() == [0, 1, 2, 3, 4]
 
 
 HUGE = [2**60 + i for i in range(30)]
@@ -64,14 +53,10 @@ HUGE = [2**60 + i for i in range(30)]
     ("values", "task", "message"),
     [
         ([1.0, None], None, r"missing values in 'y' \(1 of 2 rows\).* use drop_missing_target=True"),
-        ([1.0, float("nan")], None, "missing values"),
-        (["a", None], None, "missing values"),
         (["a", ""], None, "missing values"),
-        ([True, None], None, "missing values"),
         ([None, None], None, "missing values"),
         ([1.5, float("inf")], None, "infinite values in the target 'y'"),
         (["a", "a"], None, "only one class"),
-        ([1] * 20, None, "only one class"),
         ([1.5, 1.5], None, "same in every row"),
         (["a", "b"], "regression", "'y' should hold numbers but has 'a' in data row 1"),
         ([0.5, 1.0], "classification", "can't be classes"),
@@ -103,15 +88,15 @@ def test_arrays_that_are_no_targets(y, message):
         as_target(pd.Series(y, dtype=None if "dates" in message else object).to_numpy(), "regression")
 
 
-def test_decimal_numbers_and_numbers_as_text_are_targets_of_regression():
-    for y in ([decimal.Decimal("1.5"), decimal.Decimal(2)], ["1.5", " 2"]):
+def test_numbers_that_are_targets_of_regression():
+    for y in ([decimal.Decimal("1.5"), 2], ["1.5", " 2"], pd.to_timedelta([1.5, 2], "s")):
         assert as_target(y, "regression").tolist() == [1.5, 2.0]
-
-
-def test_large_whole_numbers_that_differ_enough_are_targets():
-    y = np.array([2**60 + i * 2**20 + 1 for i in range(30)])
-    assert target(y).values.tolist() == y.astype(float).tolist()
-    assert as_target(y, "regression") is y
+    large = np.array([2**60 + i * 2**20 + 1 for i in range(30)])  # that differ enough
+    assert target(large).values.tolist() == large.astype(float).tolist()
+    assert as_target(large, "regression") is large
+    assert target([0, 1] * 10, "regression").values.dtype == np.float64
+    codes = target(pa.array([0, 1] * 10).dictionary_encode(), "classification").values
+    assert (codes.dtype.kind, codes.tolist()) == ("i", [0, 1] * 10)
 
 
 def test_further_rows_are_read_in_the_form_of_the_classes():
@@ -138,11 +123,9 @@ def test_further_rows_are_read_in_the_form_of_the_classes():
 @pytest.mark.parametrize(
     "labels",
     [
-        *(("007", "008"), ("True", "False"), ("true", "false"), ("1.0", "2.0"), (" 1", " 2")),
-        *(("+1", "-1"), ("1e3", "2e3"), ("0", "1"), ("10", "9"), ("2024-01-01", "2024-02-01")),
-        *(("31/12/2024", "1/1/2025"), ("10 %", "20 %"), ("$5", "$6")),
-        *(("yes", "no "), (str(2**60), str(2**60 + 1)), (str(2**70), str(2**70 + 1))),
-        *(("9" * 50, "8" * 50), ("-0", "1"), ("é", "ü"), ("inner", "outer")),
+        *(("007", "008"), ("True", "False"), ("1.0", "2.0"), (" 1", " 2"), ("+1", "-1"), ("1e3", "2e3")),
+        *(("10", "9"), ("31/12/2024", "1/1/2025"), ("$5", "$6"), ("yes", "no "), ("-0", "1")),
+        *((str(2**60), str(2**60 + 1)), (str(2**70), str(2**70 + 1)), ("9" * 50, "8" * 50)),
     ],
 )
 def test_labels_keep_their_spelling(tmp_path, labels):
@@ -229,24 +212,14 @@ def test_rows_without_a_target_are_left_out(tmp_path, monkeypatch, disk):
         X = frame.drop(columns=["price", "mass"])
         models = [TableRegressor(**options).fit(frame, "price", sample_weight="mass")]
         models.append(tune_table(frame, "price", weight="mass", **options))
-        models.append(TableRegressor(**options).fit(X, frame.price, sample_weight=frame.mass))
+        torch = pytest.importorskip("torch")
+        given = (torch.as_tensor(frame[name].to_numpy(copy=True)) for name in ("price", "mass"))
+        models.append(TableRegressor(**options).fit(X, *given))  # arrays of another library
         tested = tune_table(frame, "price", holdout=0.2, **options).report_
     for model in models:
         assert model.predict(known).tolist() == expected.predict(known).tolist()
         assert any("left out 3 of 60 rows, which have no value of" in note for note in model.notes_)
     assert (tested["rows"], tested["test"]["rows"]) == (46, 11)
-
-
-def test_arrays_of_other_libraries_lose_rows_without_a_target_too():
-    torch = pytest.importorskip("torch")
-    frame = prices()
-    y = torch.as_tensor(frame.price.to_numpy(copy=True))
-    y[5] = torch.nan
-    X, weight = frame[["a", "c"]], torch.ones(60)
-    model = TableRegressor(**SMALL, drop_missing_target=True).fit(X, y, sample_weight=weight)
-    known = frame.drop(index=5)
-    expected = TableRegressor(**SMALL).fit(known[["a", "c"]], known.price, sample_weight=np.ones(59))
-    assert model.predict(X).tolist() == expected.predict(X).tolist()
 
 
 def test_a_logarithm_of_the_target(tmp_path):

@@ -14,8 +14,7 @@ from sklearn import config_context
 from sklearn.datasets import make_moons
 from sklearn.model_selection import KFold, ShuffleSplit
 
-import onefold
-from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
+from onefold import LSSVC, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Toeplitz
 from onefold.approximations.toeplitz import diagonal_means, unexplained_by_lag, uniform_series
 from onefold.heldout import GapKFold
@@ -34,9 +33,6 @@ def series(n: int, *, shuffled: bool = False, dtype: Any = np.float64) -> tuple[
         order = generator.permutation(n)
         x, y = x[order], y[order]
     return x[:, None].astype(dtype), y
-
-
-# -- uniform series: exact ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 50])
@@ -84,15 +80,6 @@ def test_evidence_where_there_is_none_does_not_end_the_search() -> None:
     assert 0 < np.isnan(found.cv_results_["mean_test_score"]).sum() < 6
 
 
-def test_float32_rows_are_recognised() -> None:
-    X, y = series(500, shuffled=True, dtype=np.float32)
-    assert uniform_series(X) is not None
-    assert uniform_series(series(20_000, dtype=np.float32)[0]) is not None
-    found = KernelRidge(gamma=1.0, alpha=0.1, approximation="toeplitz").fit(X, y)
-    exact = KernelRidge(gamma=1.0, alpha=0.1).fit(X.astype(np.float64), y)
-    assert_allclose(found.predict(X), exact.predict(X), atol=1e-4)
-
-
 def test_long_series_take_the_fft_and_cells_that_cannot_be_solved_have_no_score(monkeypatch) -> None:
     monkeypatch.setattr("onefold.smoothers.toeplitz.SHORT", 100)
     X, y = series(400)
@@ -135,9 +122,6 @@ def test_what_is_a_uniform_series(x: Any, step: float | None) -> None:
     assert found is None or found[1] == pytest.approx(step, rel=1e-6)
     window = Toeplitz().subsample(x, 2, np.random.RandomState(0))  # of a series alone
     assert (window is None) == (step is None)
-
-
-# -- other rows: averaged diagonals ------------------------------------------------------------------
 
 
 @given(st.integers(1, 90), st.integers(1, 3), st.integers(0, 5))
@@ -192,47 +176,14 @@ def test_selections_refit_literally(cv: Any) -> None:
     assert found.approximation_["fitted_with"]["name"] == "exact"
 
 
-def test_what_else_is_averaged_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = series(40)
-    linear = KernelRidge("linear", alpha=100.0, approximation="toeplitz").fit(X, y)
-    X[11] = X[10]
-    repeated = LSSVR(approximation="toeplitz", alpha=0.1).fit(X, y)
-    assert linear.approximation_["diagonals"] == repeated.approximation_["diagonals"] == "averaged"
-    monkeypatch.setattr("onefold.approximations.base.LARGEST_UNASKED", 50)
-    X, labels = make_moons(60, noise=0.2, random_state=0)
-    found = LSSVCCV(approximation="toeplitz", **GRID).fit(X, labels)  # too many for the exact machine
-    assert found.approximation_["fitted_with"]["name"] == "toeplitz"
-
-
-@pytest.mark.filterwarnings("ignore:.*(no series|have no score|the search chose)")
-def test_the_trust_check_of_a_series_and_of_shuffled_points_of_the_plane() -> None:
-    """A series is sampled by windows; the matrix of shuffled rows knows nothing of distances."""
-    X, y = series(200, shuffled=True)
-    found = onefold.trust(LSSVRCV(approximation="toeplitz", **GRID), X, y, size=60, repeats=3)
-    assert found.verdict == "applies"
-    assert found.regret < 1e-9
-    generator = np.random.default_rng(1)
-    X = generator.uniform(-2, 2, size=(300, 2))
-    y = np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1]) + 0.05 * generator.normal(size=300)
-    machine = LSSVRCV(approximation="toeplitz", check=True, gammas=2.0 ** np.arange(-7, 6, 2))
-    with pytest.warns(UserWarning, match="cannot be trusted"):
-        fitted = machine.fit(X, y)
-    assert fitted.approximation_["trust"]["verdict"] == "does not apply"
-
-
-# -- rows that are no series are pointed out ---------------------------------------------------------
-
-
 def kinds_of_rows(n: int = 200) -> dict[str, tuple[np.ndarray, bool]]:
     """Rows, and whether they are a series."""
     rng = np.random.default_rng(1)
     t, points = np.arange(float(n)), rng.normal(size=(n, 3))
     return {
-        "series": (t[:, None], True),
         "shuffled series": (rng.permutation(t)[:, None], True),
         "jittered": ((t + rng.uniform(-0.4, 0.4, n))[:, None], True),
         "gaps": (np.delete(np.arange(n + 20.0), rng.choice(n, 20, replace=False))[:, None], True),
-        "sorted": (np.sort(rng.uniform(size=n))[:, None], True),
         "curve": (np.stack([np.sin(t / 20), np.cos(t / 20)], axis=1), True),
         "raster": (np.stack(np.meshgrid(np.arange(20.0), np.arange(10.0)), -1).reshape(-1, 2), True),
         "points": (points, False),
@@ -247,7 +198,6 @@ def test_rows_that_are_no_series_are_pointed_out_once(kind):
     y = np.sin(X[:, 0])
     for estimator, target in (
         (LSSVRCV(approximation="toeplitz", gammas=[0.1, 1.0], alphas=[0.1, 1.0]), y),
-        (LSSVR(approximation="toeplitz"), y),
         (LSSVC(approximation="toeplitz"), y > np.median(y)),
     ):
         with warnings.catch_warnings(record=True) as caught:
@@ -258,20 +208,12 @@ def test_rows_that_are_no_series_are_pointed_out_once(kind):
         assert caught == [] or not is_series
 
 
-def test_the_share_against_every_pair():
-    """The sample against all entries of every diagonal up to n/2, weighed as the sample is."""
+def test_the_share_that_diagonals_leave_against_every_pair():
     X, _ = kinds_of_rows()["raster"]
     distances = np.linalg.norm(X[:, None] - X[None], axis=2)
-    lags = np.arange(1, len(X) // 2 + 1)
-    lines = [np.diagonal(distances, lag) for lag in lags]
+    lines = [np.diagonal(distances, lag) for lag in range(1, len(X) // 2 + 1)]
     within = np.mean([line.var() for line in lines])
     literal = within / (within + np.var([line.mean() for line in lines]))
-    assert unexplained_by_lag(RBF(1.0), X) == pytest.approx(literal, abs=0.05)
-    # Whatever the form of the rows, and for a kernel that does not go by distances.
-    assert unexplained_by_lag(RBF(1.0), scipy.sparse.csr_matrix(X)) == pytest.approx(
-        unexplained_by_lag(RBF(1.0), X), rel=1e-9
-    )
-    K = gram(Linear(), X)
-    assert unexplained_by_lag(Precomputed(), K) == pytest.approx(unexplained_by_lag(Linear(), X))
-    assert unexplained_by_lag(RBF(1.0), X[:3]) == 0.0
-    assert unexplained_by_lag(RBF(1.0), np.zeros((50, 2))) == 0.0
+    for kernel, rows in ((RBF(), X), (RBF(), scipy.sparse.csr_matrix(X)), (Precomputed(), distances)):
+        assert unexplained_by_lag(kernel, rows) == pytest.approx(literal, abs=0.05)
+    assert unexplained_by_lag(RBF(), X[:3]) == unexplained_by_lag(RBF(), np.zeros((50, 2))) == 0.0

@@ -18,9 +18,7 @@ from sklearn.metrics import make_scorer, mean_absolute_error
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import (
     GroupKFold,
-    LeavePGroupsOut,
     RepeatedKFold,
-    ShuffleSplit,
     StratifiedKFold,
     TimeSeriesSplit,
 )
@@ -118,16 +116,6 @@ def dask_rows(data: Data) -> Data:
     return data._replace(X=da.from_array(data.X, chunks=(64, data.X.shape[1])))
 
 
-def parquet_rows(data: Data) -> Data:
-    frame = pd.DataFrame(data.X, columns=[f"x{j}" for j in range(data.X.shape[1])])
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rows.parquet"
-        frame.assign(y=data.y).to_parquet(path)
-        opened = onefold.open_parquet(str(path), "y")
-        X, y = opened.X.persist(), opened.y.persist()  # the folder goes when this returns
-    return Data(X, y, data.new)
-
-
 def houses(target: str = "price", n: int = 120) -> Data:
     frame = pd.read_csv(HOUSES).drop(columns="house")
     frame.loc[::11, "year_built"] = np.nan
@@ -184,12 +172,8 @@ CASES: dict[str, tuple[Any, Callable[[], Data]]] = {
     "lssvr-polynomial": (LSSVR("poly", gamma=0.2, degree=2, coef0=0.5, alpha=0.3), numbers),
     "lssvr-metric-kernel": (LSSVR(RBF(0.2, metric=[1.0, 0.5, 0.2, 2.0, 1.0]) + Linear(), alpha=0.1),
         numbers),
-    "ridge-laplacian": (KernelRidge("laplacian", gamma=0.1, alpha=0.1), numbers),
-    "ridge-matern12-weights": (KernelRidge("matern12", gamma=0.1, alpha=0.1),
-        lambda: weighted(numbers())),
     "ridge-matern52-targets": (KernelRidge("matern52", gamma=0.1, alpha=[0.1, 1.0]),
         lambda: numbers(targets=2)),
-    "ridge-linear": (KernelRidge("linear", alpha=2.0, intervals="jackknife+"), numbers),
     "ridge-widths-per-feature": (KernelRidge(RBF((0.1, 0.2, 0.05, 0.3, 0.1)) * Matern(0.05), alpha=0.1),
         numbers),
     "ridge-precomputed": (KernelRidge("precomputed", alpha=0.1), lambda: given(numbers())),
@@ -198,26 +182,20 @@ CASES: dict[str, tuple[Any, Callable[[], Data]]] = {
         lambda: labels(classes=3, text=True)),
     "lssvc-class-weight-isotonic": (LSSVC(gamma=0.3, class_weight={0: 1.0, 1: 3.0},
         calibration="isotonic"), labels),
-    "lssvc-zero-weights": (LSSVC(gamma=0.3, alpha=0.1), lambda: weighted(labels(classes=3), zeros=True)),
     "lssvc-torch": (LSSVC(gamma=0.3, alpha=0.1), lambda: as_torch(labels(classes=3))),
     "lssvc-sparse-rows": (LSSVC(gamma=0.3, alpha=0.1), lambda: csr(labels())),
     # Given hyper-parameters: approximations.
     "lssvr-nystroem-kmeans": (LSSVR(gamma=0.1, alpha=0.1, approximation=Nystroem(30), intervals="cv+"),
         lambda: numbers(150)),
-    "lssvc-nystroem-uniform": (LSSVC(gamma=0.3, approximation=Nystroem(30, method="uniform",
-        random_state=4)), lambda: weighted(labels(150, classes=3))),
     "ridge-nystroem-pivoted": (KernelRidge("laplacian", gamma=0.1, approximation=Nystroem(30,
         method="rpcholesky")), lambda: numbers(150)),
     "lssvr-nystroem-own-rows": (LSSVR(gamma=0.1, alpha=0.1, approximation=Nystroem(numbers(40,
         seed=9).X)), lambda: single(numbers(300, targets=2))),
     "lssvr-cg": (LSSVR(gamma=0.1, approximation=ConjugateGradients(20, tolerance=1e-9)),
         lambda: weighted(numbers(150, targets=2))),
-    "lssvc-cg": (LSSVC("laplacian", gamma=0.3, approximation="cg"), lambda: labels(classes=3)),
     "lssvr-grid": (LSSVR(gamma=0.5, alpha=0.1, approximation=Grid(points=20)),
         lambda: weighted(numbers(200, d=2))),
-    "ridge-toeplitz": (KernelRidge(gamma=2.0, alpha=0.1, approximation="toeplitz"), series),
     "lssvr-toeplitz-averaged": (LSSVR(gamma=0.1, approximation=Toeplitz()), lambda: numbers(90)),
-    "lssvc-circulant": (LSSVC(gamma=0.1, approximation=Circulant(negative="clip")), lambda: labels(96)),
     # Chosen: splitters.
     "lssvrcv-default-grid": (LSSVRCV(), numbers),
     "lssvrcv-loo": (LSSVRCV(cv="loo", **WIDTHS), lambda: weighted(numbers())),
@@ -225,16 +203,11 @@ CASES: dict[str, tuple[Any, Callable[[], Data]]] = {
         lambda: grouped(weighted(numbers(), zeros=True))),
     "lssvrcv-repeated-1se": (LSSVRCV(cv=RepeatedKFold(n_splits=3, n_repeats=2, random_state=0),
         select="1se", **WIDTHS), numbers),
-    "lssvrcv-pairs-of-groups": (LSSVRCV("laplacian", cv=LeavePGroupsOut(2), **WIDTHS),
-        lambda: grouped(numbers(), 5)),
     "ridgecv-time-series": (KernelRidgeCV(cv=TimeSeriesSplit(4), **WIDTHS), numbers),
     "ridgecv-gap-series": (KernelRidgeCV(cv=GapKFold(4, gap=3), **WIDTHS), series),
-    "ridgecv-shuffle-targets": (KernelRidgeCV(cv=ShuffleSplit(5, test_size=0.3, random_state=1),
-        **WIDTHS), lambda: numbers(targets=2)),
     "lssvccv-default-grid": (LSSVCCV(), lambda: labels(classes=3, text=True)),
     "lssvccv-stratified-balanced": (LSSVCCV(cv=StratifiedKFold(4, shuffle=True, random_state=0),
         class_weight="balanced", **WIDTHS), lambda: weighted(labels(), zeros=True)),
-    "lssvccv-loo-three": (LSSVCCV("laplacian", cv="loo", **WIDTHS), lambda: labels(classes=3)),
     # Chosen: criteria and calibrations.
     "lssvccv-criteria": (LSSVCCV(criterion=["error", "accuracy", "press", "span", "gcv", "evidence",
     "roc_auc"], calibration="sigmoid", **WIDTHS), labels),
@@ -243,13 +216,9 @@ CASES: dict[str, tuple[Any, Callable[[], Data]]] = {
     "lssvccv-radius-margin": (LSSVCCV(criterion=["radius_margin", "cost"], **WIDTHS), labels),
     "lssvrcv-criteria": (LSSVRCV(criterion=["cov", "mse", "mape", "press", "span", "gcv", "cost",
         OWN_SCORER], intervals="normalised", **WIDTHS), lambda: weighted(numbers())),
-    "lssvrcv-evidence-kernel": (LSSVRCV(RBF((0.2, 0.2, 0.1, 0.4, 0.1)) + Linear(),
-        criterion="evidence", **WIDTHS), numbers),
     "ridgecv-gcv": (KernelRidgeCV("poly", degree=2, criterion="gcv", **WIDTHS), numbers),
     "lssvrcv-press-jackknife": (LSSVRCV(criterion="press", intervals="jackknife+", **WIDTHS),
         lambda: numbers(targets=2)),
-    "lssvrcv-scorer-precomputed": (LSSVRCV("precomputed", criterion="r2", alphas=[1e-3, 0.1, 1.0]),
-        lambda: given(numbers())),
     # Chosen: approximations, other rows.
     "lssvrcv-nystroem": (LSSVRCV(approximation=Nystroem(40), **WIDTHS),
         lambda: weighted(numbers(300), zeros=True)),
@@ -262,18 +231,11 @@ CASES: dict[str, tuple[Any, Callable[[], Data]]] = {
     "lssvrcv-toeplitz": (LSSVRCV(approximation="toeplitz", **WIDTHS), series),
     "lssvrcv-toeplitz-press": (LSSVRCV(approximation=Toeplitz(), criterion=["press", "gcv"],
         intervals=None, **WIDTHS), series),
-    "lssvccv-circulant": (LSSVCCV(approximation=Circulant(negative="clip"), **WIDTHS),
-        lambda: labels(96)),
     "ridgecv-circulant-matrix": (KernelRidgeCV(approximation=Circulant(levels=1, order="given",
         validate="matrix"), refit="same", **WIDTHS), series),
     "lssvrcv-float32-torch": (LSSVRCV(approximation=Nystroem(30, method="uniform"), **WIDTHS),
         lambda: as_torch(single(numbers(200)))),
-    "lssvccv-torch": (LSSVCCV(**WIDTHS), lambda: as_torch(labels())),
     "lssvrcv-dask": (LSSVRCV(approximation=Nystroem(30), **WIDTHS), lambda: dask_rows(numbers(200))),
-    "lssvrcv-parquet": (LSSVRCV(approximation=Nystroem(30, method="uniform"), **WIDTHS),
-        lambda: parquet_rows(numbers(200))),
-    "lssvccv-sparse-rows": (LSSVCCV(approximation=Nystroem(30), **WIDTHS),
-        lambda: csr(labels(150, classes=3))),
     "lssvrcv-whitened-sums": (LSSVRCV(approximation=Nystroem(500, method="uniform"), gammas=[0.1],
         alphas=[0.01, 1.0], check=True), lambda: numbers(20_000)),
     "lssvrcv-single-sums": (LSSVRCV("laplacian", approximation=Nystroem(600, method="uniform"),
@@ -288,8 +250,6 @@ CASES: dict[str, tuple[Any, Callable[[], Data]]] = {
     "lssvrcv-auto-auto-blend": (LSSVRCV("auto", metric="auto", blend=True, **FEW), lambda: numbers(120)),
     "lssvccv-auto-auto-blend": (LSSVCCV("auto", metric="auto", blend=True, **RELATIVE),
         lambda: labels(120, classes=3)),
-    "lssvccv-kernel-list": (LSSVCCV(["rbf", "laplacian", "linear"], criterion="accuracy",
-        alphas=[1e-3, 0.1]), labels),
     "lssvrcv-blend-weights": (LSSVRCV(["rbf", "matern12"], blend=True, alphas=[1e-3, 0.1]),
         lambda: weighted(numbers(), zeros=True)),
     "lssvrcv-diagonal": (LSSVRCV("laplacian", metric="diagonal", **RELATIVE), numbers),
@@ -297,22 +257,14 @@ CASES: dict[str, tuple[Any, Callable[[], Data]]] = {
         lambda: numbers(targets=2)),
     "lssvrcv-metric-rows": (LSSVRCV("auto", metric="auto", metric_rows=80, blend=True,
         random_state=3, **RELATIVE), lambda: numbers(300)),
-    "lssvccv-metric-rows": (LSSVCCV("rbf", metric="full", metric_rows=100, **RELATIVE),
-        lambda: labels(250)),
     "lssvrcv-metric-nystroem": (LSSVRCV("rbf", metric="full", metric_rows=80,
         approximation=Nystroem(40), random_state=0, **RELATIVE), lambda: weighted(numbers(300))),
-    "lssvrcv-metric-cg": (LSSVRCV("rbf", metric="full", metric_rows=80, approximation="cg", **RELATIVE),
-        lambda: numbers(150)),
     "lssvrcv-halving": (LSSVRCV(search=Halving(min_resources=40)), lambda: numbers(300)),
-    "lssvccv-halving": (LSSVCCV(search="halving", alphas=[1e-4, 1e-2, 1.0], cv=3), lambda: labels(360)),
     "lssvrcv-objective": (Driven(LSSVRCV()), lambda: weighted(numbers())),
-    "lssvccv-objective": (Driven(LSSVCCV(cv="loo")), lambda: labels(classes=3)),
     # Few centres.
     "sparse-lssvr": (SparseLSSVR(**WIDTHS), numbers),
     "sparse-lssvr-robust": (SparseLSSVR(weights="robust", tolerance=0.1, max_centres=40, drop=0.2,
         **WIDTHS), lambda: weighted(numbers(150), zeros=True)),
-    "sparse-lssvr-centres-targets": (SparseLSSVR("laplacian", n_centres=15, **WIDTHS),
-        lambda: numbers(targets=2)),
     "sparse-lssvc": (SparseLSSVC(drop=0.2, class_weight="balanced", calibration="sigmoid", **WIDTHS),
         lambda: labels(classes=3)),
     # Tables.

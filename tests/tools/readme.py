@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,21 +35,21 @@ def script(page: str) -> str:
 _INSTALLED = ".installed"
 
 
+def copy_tree(folder: Path) -> None:
+    """Copy what git knows, or would add, to a new folder."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, names.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, folder / name)
+
+
 def main() -> int:
-    """Copy what git knows to a new folder, and run the page there."""
-    tracked = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    )
+    """Run the page in a copy of the tree."""
     environment = {name: value for name, value in os.environ.items() if name not in _WITHOUT}
     with tempfile.TemporaryDirectory() as folder:
-        for name in filter(None, tracked.stdout.decode().split("\0")):
-            if (ROOT / name).is_file():
-                place = Path(folder, name)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_bytes((ROOT / name).read_bytes())
+        copy_tree(Path(folder))
         page = Path(folder, "README.md").read_text(encoding="utf-8")
         done = subprocess.run(["bash", "-c", script(page)], cwd=folder, env=environment, check=False)
         if done.returncode and not Path(folder, _INSTALLED).exists():

@@ -2,7 +2,6 @@
 
     python -m tests.tools.snapshot keep FILE [--only GLOB]
     python -m tests.tools.snapshot compare FILE [--only GLOB] [--tolerance 1e-9]
-    python -m tests.tools.snapshot list
 
 Every number is compared with the one that was kept, relative to the spread of its array: the range from
 the first to the ninth decile, for values farther from the median their distance from it. Text and whole
@@ -139,7 +138,8 @@ def difference(old: Any, new: Any) -> float:
 
 def compare(path: str, names: list[str], tolerance: float) -> int:
     before, failed = joblib.load(path), 0
-    for name, now, seconds in snapshot([name for name in names if name in before]):
+    names = [name for name in names if name in before]
+    for name, now, seconds in snapshot(names):
         old = before[name]
         both = {key: difference(old[key], now[key]) for key in old if key in now}
         wrong = [key for key, size in both.items() if not size <= tolerance]
@@ -154,26 +154,18 @@ def compare(path: str, names: list[str], tolerance: float) -> int:
             verdict = f"{both[worst]:.1e} in {worst}" if both[worst] else "equal bit for bit"
         failed += verdict.startswith(("FAILED", "MISMATCH"))
         print(f"{name:34} {seconds:5.1f} s  {verdict}", flush=True)
-    for name in names:
-        if name not in before:
-            print(f"{name:34}          not in {path}")
     print(f"{failed} of {len(names)} configurations differ")
     return int(failed > 0)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("command", choices=["keep", "compare", "list"])
-    parser.add_argument("file", nargs="?")
+    parser.add_argument("command", choices=["keep", "compare"])
+    parser.add_argument("file")
     parser.add_argument("--only", default="*", metavar="GLOB", help="names of configurations")
     parser.add_argument("--tolerance", type=float, default=1e-9, help="share of the spread (1e-9)")
     given = parser.parse_args()
     names = fnmatch.filter(CASES, given.only)
-    if given.command == "list":
-        print("\n".join(names))
-        return 0
-    if given.file is None:
-        parser.error("name the file that is written or compared with")
     if given.command == "keep":
         return keep(given.file, names)
     return compare(given.file, names, given.tolerance)

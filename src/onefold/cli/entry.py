@@ -131,10 +131,7 @@ class _CtrlC:
             raise Interrupted
 
     def watch(self, event: Mapping[str, Any]) -> None:
-        """Call the search's callback, and raise KeyboardInterrupt, once, where Ctrl-C has asked for it.
-
-        The final fit calls nobody back, and is not disturbed.
-        """
+        """Call the search's callback; raise KeyboardInterrupt, once, where Ctrl-C has asked for it."""
         if self.callback is not None:
             self.callback(event)
         self._has_score |= event["best_score"] is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from onefold.cli.output import REPORT_NAME, model_file, refuse_existing, replace
 from onefold.cli.terminal import measure_lines, repeated, tested_lines
 from onefold.facts.ran import importance_lines, ran_facts
 from onefold.facts.words import aligned, counted, json_text
-from onefold.report import Report, gather
+from onefold.report import write_report
 from onefold.tables import TableModel, load_table_model
 from onefold.tables.errors import listing
 
@@ -98,23 +97,17 @@ def _column_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 def run_report(arguments: argparse.Namespace) -> None:
     """Write a page about a model and its rows."""
-    path, out = model_file(arguments.model), arguments.out
-    if out is None and arguments.json:
-        found = _gathered(arguments, path)
-    else:
-        # The page next to the model is the one that tune or this command wrote.
-        out, force = (path.with_name(REPORT_NAME), True) if out is None else (out, arguments.force)
-        refuse_existing([out], force, inputs=[arguments.table, path])
-        with replaced_file(out) as temporary:
-            found = _gathered(arguments, path)
-            temporary.write_text(found.html(), encoding="utf-8")
-        print(f"onefold: wrote {out}", file=sys.stderr)
-    print(json_text(found.as_dict()) if arguments.json else found.text())
-
-
-def _gathered(arguments: argparse.Namespace, path: Path) -> Report:
+    path, out, force = model_file(arguments.model), arguments.out, arguments.force
+    if out is None and not arguments.json:  # the page next to the model is one that onefold wrote
+        out, force = path.with_name(REPORT_NAME), True
+    refuse_existing([out] if out else [], force, inputs=[arguments.table, path])
     model = load_table_model(path)
     source = open_asked(arguments, model.reading_)
     if model.target_ is not None:
         source.require(model.target_, "the target")
-    return gather(model, source.read(), new_rows=None, repeat=[repeated(arguments)])
+    found = write_report(model, None, source.read(), new_rows=None, repeat=[repeated(arguments)])
+    if out is not None:
+        with replaced_file(out) as temporary:
+            temporary.write_text(found.html(), encoding="utf-8")
+        print(f"onefold: wrote {out}", file=sys.stderr)
+    print(json_text(found.as_dict()) if arguments.json else found.text())

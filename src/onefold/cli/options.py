@@ -123,11 +123,7 @@ _COLUMNS: Specs = {
     "--weight": _option("column of row weights", "COL"),
     "--groups": _option("rows with the same value stay in the same fold", "COL"),
     "--missing": _option("fill in missing values (default), or refuse", choices=["impute", "error"]),
-    "--min-frequency": _option(
-        "categories in fewer rows (10), or a smaller share (0.01), are taken together",
-        "N|SHARE",
-        frequency,
-    ),
+    "--min-frequency": _option("join categories in fewer rows (10, or 0.01)", "N|SHARE", frequency),
     "--drop-missing-target": _flag("leave out rows without a target, instead of refusing them"),
     "--target-transform": _option("fit the logarithm of a positive target", choices=["log"]),
 }
@@ -140,12 +136,10 @@ _SEARCH: Specs = {
         lambda text: [name.strip() for name in text.split(",")] if "," in text else text,
     ),
     "--metric": _option(
-        "learned for every kernel: a weight per feature, or also how they mix (default: auto)",
+        "to learn: a weight per feature, or also how they mix",
         choices=["none", "diagonal", "full", "auto"],
     ),
-    "--blend": _option(
-        "blend the best models (default), or keep one", action=argparse.BooleanOptionalAction
-    ),
+    "--blend": _option("of the best models (default), or one", action=argparse.BooleanOptionalAction),
     "--cv": _option("folds (default: 5)", "N|loo", folds),
     "--ordered": _flag("folds are blocks of consecutive rows (time); each is predicted from all others"),
     "--gap": _option("with --ordered: rows left out around each fold", "N", int),
@@ -154,18 +148,11 @@ _SEARCH: Specs = {
         "radius_margin, or the name of a scikit-learn scorer (balanced_accuracy, f1_macro, r2, …)",
         "NAME",
     ),
-    "--class-weight": _option(
-        "rare classes weigh as much as others; chooses by balanced_accuracy unless --criterion is given",
-        choices=["balanced"],
-    ),
+    "--class-weight": _option("rare classes weigh more; by balanced_accuracy", choices=["balanced"]),
     "--calibration": _option(
-        "of probabilities: log_odds (default), temperature, sigmoid, isotonic or none", "NAME", _or_none
+        "log_odds (default), temperature, sigmoid, isotonic or none", "NAME", _or_none
     ),
-    "--intervals": _option(
-        "cv+ (one width; default), jackknife+, normalised (wider where errors are larger) or none",
-        "NAME",
-        _or_none,
-    ),
+    "--intervals": _option("cv+ (default), jackknife+, normalised or none", "NAME", _or_none),
     "--gammas": _option("2^-15:2^9:13; relative to the mean distance unless --simple", "GRID", grid),
     "--alphas": _option("as 0.1,1,10 or 2^-15:2^5:11", "GRID", grid),
     "--search": _option("grid (default) or halving, which needs --simple or --metric none", "NAME"),
@@ -178,15 +165,12 @@ _SEARCH: Specs = {
 _TEST: Specs = {
     "--test": _option("score the model on a table that it is not tuned on", "TABLE", path),
     "--holdout": _option(
-        "hold out this share of the rows and score the model on it: random rows, evenly by class; whole "
-        "groups with --groups; the last ones with --ordered",
+        "score it on this share of the rows: random ones, whole --groups, or the last with --ordered",
         "SHARE",
         share,
     ),
 }
-_TIME: Specs = {
-    "--time-budget": _option("stop after 90, 90s, 5m or 2h; keep the best", "SECONDS", duration),
-}
+_TIME: Specs = {"--time-budget": _option("stop after 90, 90s, 5m or 2h", "SECONDS", duration)}
 _READING: Specs = {
     "--decimal": _option("decimal mark of numbers: . or , (default: .)", "CHAR"),
     "--thousands": _option("what separates thousands: , . ' or a blank (default: nothing)", "CHAR"),
@@ -255,12 +239,7 @@ _COMMANDS: dict[str, tuple[str, dict[str, Specs]]] = {
     "plan": (
         "Say what tune would run, its time and memory. Takes the options of tune, reads and prepares "
         "the table; the memory is what is needed besides the table.",
-        {
-            "": _TABLE | _TARGET | _JSON,
-            "columns": _COLUMNS,
-            "search": _SEARCH,
-            _OF_TEXT: _READING,
-        },
+        {"": _TABLE | _TARGET | _JSON, "columns": _COLUMNS, "search": _SEARCH, _OF_TEXT: _READING},
     ),
     "report": (
         "Write a page about a model and its rows: scores next to baselines, what ran and why, "

@@ -16,7 +16,7 @@ import numpy as np
 
 from onefold.machine.files import replacing
 from onefold.machine.journal import Journal
-from onefold.report import gather
+from onefold.report import write_report
 from onefold.tables import TableModel
 
 MODEL_NAME, SEARCH_NAME, REPORT_NAME = "model.onefold", "search.csv", "report.html"
@@ -32,12 +32,11 @@ def outputs_in(directory: Path, force: bool, inputs: Sequence[Path] = ()) -> lis
 
 
 def refuse_existing(paths: Sequence[Path], force: bool, inputs: Sequence[Path] = ()) -> None:
-    """Raise if one of the files exists and may not be replaced; what the command reads never is.
-
-    That holds by whatever name (another spelling, a link) it is called.
-    """
+    """Raise if a file exists and may not be replaced; what the command reads, by any name, never is."""
     existing = [path for path in paths if path.exists()]
     for path in existing:
+        if path.is_dir():
+            raise ValueError(f"{path} is a directory, not a file to replace; use another --out")
         if any(given.exists() and path.samefile(given) for given in inputs):
             raise ValueError(f"--out would replace {path}, which this command reads; use another --out")
     if existing and not force:
@@ -55,23 +54,17 @@ def model_file(path: Path) -> Path:
 
 @contextmanager
 def staged_results(directory: Path) -> Iterator[Path]:
-    """A place for a model and its search, which move to `directory` when the block ends without error.
-
-    The directory is made at once, so that an impossible one is noticed before any work; it is
-    taken away again if it was made for nothing.
-    """
+    """A place for a model and its search, which move to `directory` if the block ends without error."""
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is a file, not a directory; choose another --out")
-    names = (MODEL_NAME, SEARCH_NAME)
-    for name in names:
-        _refuse_directory(directory / name)
+    # Made at once, so that an impossible directory is noticed before any work.
     made = [place for place in (directory, *directory.parents) if not place.exists()]
     stage = directory / f"{_STAGE}{os.getpid()}"
     try:
         stage.mkdir(parents=True)
         _remove_stages_of_the_killed(directory)
         yield stage
-        for name in names:
+        for name in (MODEL_NAME, SEARCH_NAME):
             os.replace(stage / name, directory / name)
     finally:
         shutil.rmtree(stage, ignore_errors=True)
@@ -98,16 +91,8 @@ def replaced_file(path: Path) -> Iterator[Path]:
     """A temporary name next to `path`, renamed to it when the block ends without error."""
     if not path.parent.is_dir():
         raise ValueError(f"there is no directory {path.parent} to write {path.name} in")
-    _refuse_directory(path)
-    if not os.access(path.parent, os.W_OK):
-        raise ValueError(f"no permission to write in {path.parent}; choose another --out")
     with replacing(path) as temporary:
         yield temporary
-
-
-def _refuse_directory(path: Path) -> None:
-    if path.is_dir():
-        raise ValueError(f"{path} is a directory, not a file to replace; use another --out")
 
 
 def write_results(model: TableModel, stage: Path) -> None:
@@ -121,16 +106,13 @@ def write_results(model: TableModel, stage: Path) -> None:
 
 
 def write_page(model: TableModel, table: Any, directory: Path, **options: Any) -> str | None:
-    """Write the report, once the model is safe; returns why there is none, if there is none.
-
-    `table` is None where its rows do not fit into memory; `options` go to :func:`onefold.report.gather`.
-    """
+    """Write the report, once the model is safe; returns why there is none, if there is none."""
     path = directory / REPORT_NAME
     try:
         path.unlink(missing_ok=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # tuning has spoken of these rows
-            gather(model, table, **options).save(path)
+            write_report(model, path, table, **options)
     except OSError as error:
         return f"{path} can't be written ({error.strerror or error})"
     except (ValueError, MemoryError) as error:
@@ -141,10 +123,6 @@ def write_page(model: TableModel, table: Any, directory: Path, **options: Any) -
 def journal_of(directory: Path) -> Path:
     """The journal of the results in a directory: next to it, as it is written before they are."""
     named = directory if directory.name not in ("", "..") else Path(os.path.abspath(directory))
-    if not named.name:
-        raise ValueError(
-            f"--resume keeps a journal next to the results, and {directory} has no place for it"
-        )
     return named.with_name(f"{named.name}.journal")
 
 

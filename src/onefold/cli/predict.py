@@ -86,7 +86,7 @@ def _predicted(
         predicted = model.on_matrix("predict", X)
         if score is not None:  # before anything is written: it may be refused
             score.add(rows, X, predicted)
-        columns: dict[str, Any] = {} if id_column is None else {id_column: rows.raw(id_column)}
+        columns: dict[str, Any] = {} if id_column is None else {id_column: rows.columns[id_column]}
         columns["prediction"] = predicted
         if asked.decision:
             values = np.asarray(estimator.decision_function(X))

@@ -38,10 +38,7 @@ _LOG_EVERY_SECONDS = 10.0
 
 
 class Progress:
-    """Follow a search by its `criterion`; an instance is the ``callback`` of an estimator.
-
-    Redrawn in place on a terminal, a line now and then in a log; silent where `stream` is None.
-    """
+    """The ``callback`` of a search: redrawn on a terminal, now and then a line in a log, or silent."""
 
     def __init__(self, stream: TextIO | None, criterion: str | None) -> None:
         self._stream, self._criterion = stream, criterion

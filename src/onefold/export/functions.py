@@ -48,16 +48,10 @@ def check_function(f: FittedFunction) -> None:
 
 
 def _check_kernel(kernel: Kernel) -> None:
-    if isinstance(kernel, kernels.Precomputed):
-        raise ValueError(
-            "a machine fitted to a precomputed kernel matrix knows no rows to compare with; fit it with "
-            "rows and a kernel to export it."
-        )
     if type(kernel) not in _KERNELS:  # one derived from a kernel of ours may have another formula
-        code = isinstance(kernel, kernels.CallableKernel)
         raise ValueError(
-            f"{'a Python function' if code else type(kernel).__name__} cannot be written to ONNX; fit "
-            "with a kernel of onefold.kernels itself, a sum or a product of them."
+            f"a {type(kernel).__name__} kernel cannot be written to ONNX; fit to rows with a kernel of "
+            "onefold.kernels itself, a sum or a product of them."
         )
     if isinstance(kernel, kernels.Sum | kernels.Product):
         _check_kernel(kernel.left)
@@ -65,10 +59,7 @@ def _check_kernel(kernel: Kernel) -> None:
 
 
 def decision_values(graph: Graph, f: FittedFunction, rows: Node) -> Node:
-    """f at every row, float64 (rows, targets), of a function whose arrays are NumPy's.
-
-    O(rows · m · d) time; ONNX Runtime holds some rows × m arrays of float64 at once.
-    """
+    """f at every row, float64 (rows, targets), of a function whose arrays are NumPy's."""
     values, *others = (_part(graph, part, weight, rows) for weight, part in f.parts)
     for term in others:
         values = graph.node("Add", values, term)
@@ -192,11 +183,9 @@ def _moved(
 
 
 def _squared_distances(graph: Graph, U: Node, Z: Any, sign: float, *, smooth: bool) -> Node:
-    """Sign · ‖u − z‖², never of the wrong sign.
-
-    Where the profile is `smooth` at 0 and norms are small, the plain product will do.
-    """
+    """Sign · ‖u − z‖², never of the wrong sign."""
     largest = float(squared_norms(Z).max(initial=0.0))
+    # Where the profile is smooth at 0 and norms are small, the plain product will do.
     if smooth and largest <= HARMLESS_NORM:
         values = _products(graph, U, Z, sign)
     else:

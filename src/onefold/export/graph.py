@@ -73,10 +73,8 @@ class Graph:
         return self.node("Cast", value, to=need("onnx").TensorProto.INT64)
 
     def product(self, left: Node, right: Any) -> Node:
-        """The product with a matrix of constants.
-
-        As Gemm: ONNX Runtime draws numbers before or after a MatMul into it, and keeps them as float32.
-        """
+        """The product with a matrix of constants."""
+        # Gemm: ONNX Runtime draws numbers before or after a MatMul into it, and keeps them as float32.
         return self.node("Gemm", left, self.constant(right))
 
     def sum_columns(self, value: Node, keepdims: int = 1) -> Node:

@@ -162,7 +162,13 @@ def _shapes(operator: Any) -> None:
         short = any(isinstance(kind, types.FloatTensorType) for kind in kinds)
         number = types.FloatTensorType if short else types.DoubleTensorType
     else:
-        _check_inputs(model, kinds)
+        known = [kind.shape[1] for kind in kinds if len(kind.shape) == 2 and kind.shape[1]]
+        text = any(isinstance(kind, types.StringTensorType) for kind in kinds)
+        if text or (len(known) == len(kinds) and sum(known) != model.n_features_in_):
+            raise ValueError(
+                f"{type(model).__name__} takes {model.n_features_in_} features, all numbers, and "
+                f"its input in the graph has {'text' if text else sum(known)}; give it such rows."
+            )
         number = type(types.guess_tensor_type(kinds[0]))
     rows = operator.inputs[0].get_first_dimension()
     if not is_classifier(model):
@@ -172,20 +178,6 @@ def _shapes(operator: Any) -> None:
     operator.outputs[0].set_type((types.StringTensorType if text else types.Int64TensorType)([rows]))
     for output in operator.outputs[1:]:
         output.set_type(number([rows, len(model.classes_)]))
-
-
-def _check_inputs(model: Any, kinds: list[Any]) -> None:
-    if any(isinstance(kind, need("skl2onnx.common.data_types").StringTensorType) for kind in kinds):
-        raise ValueError(
-            f"{type(model).__name__} takes numbers, and its input in the graph is of the type "
-            "StringTensorType; encode text in a step of the pipeline before it."
-        )
-    known = [kind.shape[1] for kind in kinds if len(kind.shape) == 2 and kind.shape[1]]
-    if len(known) == len(kinds) and sum(known) != model.n_features_in_:
-        raise ValueError(
-            f"{type(model).__name__} was fitted to {model.n_features_in_} features, and its input in "
-            f"the graph has {sum(known)}; give the shape of the rows that it was fitted to."
-        )
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
@@ -282,12 +274,9 @@ def _sigmoid(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> N
 
 
 def _isotonic(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> Node:
-    """Straight lines between the corners x_i of every column, constant beyond them.
-
-    The last corner x_i ≤ f is found by halving: log₂(corners) steps, no rows × corners array. The
-    corners of all columns are in one table, each column's filled up to a power of two with corners that
-    are never reached.
-    """
+    """Straight lines between the corners x_i of every column, constant beyond them."""
+    # The last corner x_i ≤ f is found by halving, so that no array is rows × corners. Each column is
+    # filled up to a power of two with corners that are never reached.
     steps = max(1, *((len(x) - 1).bit_length() for x in calibrator.inputs))
     shape = len(calibrator.inputs), 2**steps
     x, p, slope = np.full(shape, np.inf), np.zeros(shape), np.zeros(shape)

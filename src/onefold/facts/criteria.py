@@ -21,15 +21,6 @@ _OWN = {
     "regression": ("mse", "neg_mean_squared_error", "cov", "mape", *WHOLE),
 }
 _INSTEAD = {"classification": "error, balanced_accuracy or f1_macro", "regression": "mse or r2"}
-# Criteria of the whole smoother or matrix, and the approximations that have no such thing.
-_NOT_WITH = {
-    "nystroem": ("gcv", "evidence", "cost", "radius_margin"),
-    "grid": WHOLE,
-    "toeplitz": ("radius_margin",),
-    "circulant": ("radius_margin",),
-}
-# Where scikit-learn keeps the functions behind its scorers.
-_TASK_OF_MODULE = {"_regression": "regression", "_classification": "classification"}
 # Own criteria that are errors, their score therefore negative; scikit-learn's begin with "neg_".
 _LOSSES = ("press", "span", "gcv", "cost", "radius_margin", "cov", "mape")
 
@@ -55,8 +46,10 @@ _SHOWN = {
 _SHOWN["neg_mean_squared_error"] = _SHOWN["mse"]
 
 
-def shown(name: str) -> Shown:
+def shown(name: str | None) -> Shown:
     """How the score of a criterion is shown: as accuracy for the error rate, as RMSE for mse."""
+    if name is None:  # a function of the user's
+        return Shown("score")
     if name in _SHOWN:
         return _SHOWN[name]
     label = name.removeprefix("neg_").replace("_", " ")
@@ -64,12 +57,12 @@ def shown(name: str) -> Shown:
     return Shown(label, lambda score: -score, smaller=True) if loss else Shown(label)
 
 
-def score_label(criterion: str) -> str:
+def score_label(criterion: str | None) -> str:
     """What a criterion measures: ``accuracy`` for the error rate, ``RMSE`` for the squared error."""
     return shown(criterion).label
 
 
-def score_text(criterion: str, score: float, error: float | None = None) -> str:
+def score_text(criterion: str | None, score: float, error: float | None = None) -> str:
     """A criterion's score, greater being better, as the number that `score_label` names, ± its error."""
     meaning = shown(criterion)
     words = number(meaning.measure, float(meaning.number(score)) + 0.0)
@@ -80,7 +73,7 @@ def score_text(criterion: str, score: float, error: float | None = None) -> str:
     return f"{words} ± {error_number(meaning.measure, error)}"
 
 
-def score_words(criterion: str, score: float) -> str:
+def score_words(criterion: str | None, score: float) -> str:
     """Label and number together."""
     return f"{score_label(criterion)} {score_text(criterion, score)}"
 
@@ -96,31 +89,21 @@ def criterion_of(estimator: Any) -> str | None:
     return given if isinstance(given, str) else None
 
 
-def check_criterion(name: str, task: str, target: str, values: np.ndarray, approximation: Any) -> None:
-    """Raise if the criterion is unknown or does not go with the target or the approximation.
-
-    `target` names the column of the `values`.
-    """
-    if isinstance(approximation, str) and name in _NOT_WITH.get(approximation, ()):
-        raise ValueError(
-            f"the criterion {name!r} needs the whole kernel matrix, which the approximation "
-            f"{approximation!r} does without; use {_INSTEAD[task]}, or the exact method"
-        )
+def check_criterion(name: str, task: str, target: str, values: np.ndarray) -> None:
+    """Raise if the criterion is unknown or does not go with the task or the values of the target."""
     if name in _OWN[task]:
         return
-    option, advice = f"the criterion {name!r}", f"use {_INSTEAD[task]}"
-    other = next(one for one in _OWN if one != task)
-    if name in _OWN[other] and name != "accuracy":
-        raise ValueError(f"{option} is for {other}, and this is {task}; {advice}")
-    if name not in get_scorer_names():
+    meant = next((one for one in _OWN if name in _OWN[one]), None)
+    if name in get_scorer_names():
+        meant = _task_of(get_scorer(name))
+    if meant is None:
         raise ValueError(f"there is no criterion '{name}'; {_nearest(name, task)}")
-    scorer = get_scorer(name)
-    meant = _task_of(scorer)
     if meant != task:
-        purpose = "compares clusterings" if meant is None else f"is for {meant}"
-        raise ValueError(f"{option} {purpose}, and this is {task}; {advice}")
+        raise ValueError(
+            f"the criterion {name!r} is for {meant}, and this is {task}; use {_INSTEAD[task]}"
+        )
     if task == "classification":
-        _check_labels(name, scorer, target, np.unique(values))
+        _check_labels(name, get_scorer(name), target, np.unique(values))
 
 
 def _nearest(name: str, task: str) -> str:
@@ -131,12 +114,12 @@ def _nearest(name: str, task: str) -> str:
     return f"use one of {', '.join(_OWN[task])}, or a scikit-learn scorer for {task}"
 
 
-def _task_of(scorer: Any) -> str | None:
-    """The task a scikit-learn scorer is for; None for scores of clusterings."""
+def _task_of(scorer: Any) -> str:
+    """The task a scikit-learn scorer is for, by where the function behind it is kept."""
     module = scorer._score_func.__module__
     if "cluster" in module:
-        return None
-    return _TASK_OF_MODULE.get(module.rsplit(".", 1)[-1], "classification")
+        return "clustering"
+    return "regression" if module.endswith("_regression") else "classification"
 
 
 def _check_labels(name: str, scorer: Any, target: str, classes: np.ndarray) -> None:
@@ -148,15 +131,10 @@ def _check_labels(name: str, scorer: Any, target: str, classes: np.ndarray) -> N
             scorer(DummyClassifier(strategy="prior").fit(rows, classes), rows, classes)
     except (ValueError, TypeError, AttributeError) as error:
         named = ", ".join(f"'{one}'" for one in classes[:8])
-        if name.endswith("_samples"):
-            why = f"is for rows with several labels each, and '{target}' has one"
-        elif len(classes) > 2:
-            why = f"tells two classes apart, and '{target}' has {len(classes)} ({named})"
-        else:
-            why = f"counts the class 1 against another, and '{target}' has {named}"
         # The nearest relative that takes any classes.
         better = f"{name}_macro" if name in {"f1", "precision", "recall", "jaccard"} else "f1_macro"
         better = "neg_log_loss" if "brier" in name else better
         raise ValueError(
-            f"the criterion {name!r} {why}; use {better}, or error or balanced_accuracy"
+            f"the criterion {name!r} does not go with the classes {named} of '{target}'; use {better}, "
+            "or error or balanced_accuracy"
         ) from error

@@ -1,18 +1,16 @@
 r"""What rows are like, column by column, and where a model of them is least accurate.
 
-Each column alone is given a simple model: a small tree over its numbers, or the mean or most frequent
-class of each of its categories, learned on every other row and tried on the rest. What looks at all rows
-at once, ranks and few intervals, counts only where it leaves next to nothing open: it finds copies of
-the target among few rows, and would flatter any other column.
+Each column alone is given a simple model, a tree, learned on every other row and tried on the rest. What
+looks at all rows at once, ranks and few intervals, counts only where it leaves next to nothing open: it
+finds copies of the target among few rows, and would flatter any other column.
 
-A slice is a category of a column, a quantile of its numbers, or the rows where it has no value. Each is
-compared with all other rows by Welch's t; of all slices looked at, those are kept that Holm's procedure
+Slices of the rows are compared with all other rows by Welch's t; those are kept that Holm's procedure
 finds worse at level 0.05, so that a table without any bad slice shows one in twenty times at most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -97,11 +95,7 @@ def data_facts(
     explained: float | None,
     fitted: np.ndarray | None = None,
 ) -> dict[str, Any]:
-    """Columns with missing values and their like, and the target.
-
-    `explained` is the share of a constant prediction's loss that the whole model explains; `fitted` the
-    targets in the units whose squares it minimises, where those are others.
-    """
+    """What to know of columns and target, `explained` by the model to this share, `fitted` as that."""
     alone = explained_alone(columns, y, classes is not None)
     leaks = [name for name, share in alone.items() if share > 1.0 - UNEXPLAINED]
     enough = np.inf if explained is None else max(_MUCH, _NEAR_MODEL * explained)
@@ -147,11 +141,7 @@ def duplicate_facts(
     splits: Sequence[tuple[np.ndarray, np.ndarray]] | None,
     columns: Sequence[Column] = (),
 ) -> dict[str, Any]:
-    """Rows that have a copy; held-out rows with a copy in their training part, by their targets.
-
-    ``by_chance``: so many rows of shuffled columns are equal that equal rows need be no copies, as where
-    a few columns have few values each. `splits` are None where nothing was held out.
-    """
+    """Rows that have a copy; held-out rows with a copy in their training part, by their targets."""
     groups = equal_rows(X)
     copies = np.bincount(groups)[groups] > 1
     found: dict[str, Any] = {"rows": int(copies.sum()), "distinct": int(groups.max()) + 1}
@@ -167,7 +157,7 @@ def duplicate_facts(
         same[test] |= alike[both[test]]
     found |= {"across": int(across.sum()), "same_target": int((across & same).sum())}
     found["other_target"] = found["across"] - found["same_target"]
-    if columns:
+    if columns:  # few values in each make rows equal that are no copies
         random = np.random.default_rng(0)
         shuffled = equal_rows(np.column_stack([random.permutation(one.filled()) for one in columns]))
         chance = int((np.bincount(shuffled)[shuffled] > 1).sum())
@@ -197,11 +187,7 @@ def equal_columns(columns: Sequence[Column]) -> list[list[str]]:
 
 
 def explained_alone(columns: Sequence[Column], y: np.ndarray, classifier: bool) -> dict[str, float]:
-    """The share that each column explains all by itself, the largest first; none with few rows.
-
-    Of tables with many values some rows at equal distances are looked at. A table with a single column
-    has no others to compare it with.
-    """
+    """The share that each column explains by itself, the largest first; of many rows some are used."""
     step = max(1, len(y) * len(columns) // MOST_VALUES)
     part = y[::step]
     if len(columns) < 2 or y.ndim > 1 or len(part) < FEWEST_ROWS:
@@ -210,70 +196,37 @@ def explained_alone(columns: Sequence[Column], y: np.ndarray, classifier: bool) 
     found = {}
     for one in columns:
         values = replace(one, values=one.values[::step]).filled()
-        left_by = left_by_numbers if one.categories is None else left_by_groups
-        found[one.name] = 1.0 - left_by(values, codes, not classifier)
+        found[one.name] = 1.0 - _left_open(values, codes, not classifier, one.categories is not None)
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def left_by_numbers(x: np.ndarray, y: np.ndarray, numbers: bool) -> float:
-    """The share of a constant prediction's loss that a column of finite numbers leaves open.
-
-    `y` holds `numbers`, or codes 0, 1, … of classes. O(n log n).
-    """
-    column = x[:, None]
-    if not numbers:
-        # Two intervals for each class are too few to learn rows by heart.
-        tree = DecisionTreeClassifier(max_leaf_nodes=2 * (int(y.max()) + 1), random_state=0)
-        predicted = tree.fit(column, y).predict(column)
-        whole = _left_open(lambda seen, unseen: predicted[unseen], y, numbers)
-    else:
-        tree = DecisionTreeRegressor(max_leaf_nodes=_LEAVES, random_state=0)
-        ranks = np.unique(x, return_inverse=True)[1], np.unique(y, return_inverse=True)[1]
-        whole = 1.0 - _correlation(*ranks) ** 2
-    if whole <= UNEXPLAINED:
-        return whole
-    left = _left_open(
-        lambda seen, unseen: np.asarray(tree.fit(column[seen], y[seen]).predict(column[unseen])),
-        y,
-        numbers,
-    )
-    return min(left, 1.0 - _correlation(x, y) ** 2) if numbers else left
-
-
-def left_by_groups(groups: np.ndarray, y: np.ndarray, numbers: bool) -> float:
-    """The same for a column of categories, given as codes 0, 1, …; O(n)."""
-    count = int(groups.max()) + 1
-
-    def predict(seen: slice, unseen: slice) -> np.ndarray:
-        of_rows, targets = groups[seen], y[seen]
-        rows = np.bincount(of_rows, minlength=count)
-        if numbers:
-            sums = np.bincount(of_rows, weights=targets, minlength=count)
-            found: np.ndarray = np.where(rows > 0, sums / np.maximum(rows, 1), targets.mean())
-        else:
-            table = np.zeros((count, int(targets.max()) + 1), dtype=np.intp)
-            np.add.at(table, (of_rows, targets), 1)
-            found = np.where(rows > 0, table.argmax(axis=1), np.bincount(targets).argmax())
-        return np.asarray(found[groups[unseen]])
-
-    return _left_open(predict, y, numbers)
-
-
-def _left_open(predict: Callable[[slice, slice], np.ndarray], y: np.ndarray, numbers: bool) -> float:
-    """The share of a constant prediction's loss that is left, on rows the model has not seen."""
+def _left_open(x: np.ndarray, y: np.ndarray, numbers: bool, groups: bool) -> float:
+    """The share of a constant prediction's loss that a column leaves; y: `numbers`, or codes."""
+    # Two intervals for each class are too few to learn rows by heart.
+    leaves = None if groups else _LEAVES if numbers else 2 * (int(y.max()) + 1)
+    kind: Any = DecisionTreeRegressor if numbers else DecisionTreeClassifier
+    tree, column = kind(max_leaf_nodes=leaves, random_state=0), x[:, None]
     loss = constant = 0.0
     for half in (0, 1):
         seen, unseen = slice(half, None, 2), slice(1 - half, None, 2)
-        predicted, truth = predict(seen, unseen), y[unseen]
-        if numbers:
-            loss += float(np.sum((predicted - truth) ** 2))
-            constant += float(np.sum((y[seen].mean() - truth) ** 2))
-        else:
-            loss += float(np.sum(predicted != truth))
-            constant += float(np.sum(np.bincount(y[seen]).argmax() != truth))
+        predicted = tree.fit(column[seen], y[seen]).predict(column[unseen])
+        usual = y[seen].mean() if numbers else np.bincount(y[seen]).argmax()
+        if groups:
+            predicted = np.where(np.isin(x[unseen], x[seen]), predicted, usual)
+        missed = (lambda a, b: (a - b) ** 2) if numbers else np.not_equal
+        loss += float(np.sum(missed(predicted, y[unseen])))
+        constant += float(np.sum(missed(usual, y[unseen])))
     if constant == 0 or (not numbers and constant < _FEWEST_ERRORS):
         return 1.0
-    return loss / constant
+    left = loss / constant
+    if groups:
+        return left
+    if not numbers:
+        whole = float(np.sum(tree.fit(column, y).predict(column) != y)) / constant
+        return whole if whole <= UNEXPLAINED else left
+    ranks = np.unique(x, return_inverse=True)[1], np.unique(y, return_inverse=True)[1]
+    whole = 1.0 - _correlation(*ranks) ** 2
+    return whole if whole <= UNEXPLAINED else min(left, 1.0 - _correlation(x, y) ** 2)
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> float:
@@ -342,11 +295,9 @@ def largest(loss: np.ndarray, count: int = 5) -> list[int]:
 def _compared(inside: np.ndarray, outside: np.ndarray) -> dict[str, float]:
     """Mean loss of the slice and of the rest, and Welch's one-sided p of their difference."""
     (loss, one), (rest, other) = ((float(a.mean()), float(a.std(ddof=1))) for a in (inside, outside))
-    if one == other == 0:
-        p = 0.0 if loss > rest else 1.0
-    else:
-        sides = (loss, one, len(inside), rest, other, len(outside))
-        p = float(ttest_ind_from_stats(*sides, equal_var=False, alternative="greater").pvalue)
+    sides = (loss, one, len(inside), rest, other, len(outside))
+    p = float(ttest_ind_from_stats(*sides, equal_var=False, alternative="greater").pvalue)
+    p = 1.0 if np.isnan(p) else p  # of equal constants
     return {"loss": loss, "rest": rest, "difference": loss - rest, "p": p}
 
 

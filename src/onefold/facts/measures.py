@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import t as student
-from sklearn.metrics import confusion_matrix
 
 LABELS = {
     "r2": "R²",
@@ -30,7 +29,6 @@ LABELS = {
 ERRORS = ("rmse", "mae", "log_loss")  # smaller is better
 _Z = 1.959963984540054  # of the normal distribution: 95 % lie within
 _UNBALANCED = 0.5  # the smallest class next to the largest
-_MOST_TESTS = 50
 
 
 @dataclass(frozen=True)
@@ -40,10 +38,6 @@ class Measured:
     value: float
     influence: np.ndarray
     span: tuple[float, float] | None = None  # a 95 % interval that the error alone does not give
-
-    def minus(self, other: Measured) -> Measured:
-        """The difference on the same rows."""
-        return Measured(self.value - other.value, self.influence - other.influence)
 
     def error(self, weight: np.ndarray) -> float:
         """The standard error for rows of these weights, whose sum is 1."""
@@ -94,11 +88,6 @@ class ScoredRows:
         """The place of each row's label among the classes."""
         return np.searchsorted(self.classes, self.y)  # type: ignore[arg-type]
 
-    @property
-    def count(self) -> int:
-        """How many rows are tested."""
-        return int(np.sum(self.weight > 0))
-
     def measure(
         self, values: np.ndarray, probabilities: np.ndarray | None = None
     ) -> dict[str, Measured]:
@@ -139,12 +128,10 @@ class ScoredRows:
         return found
 
     def _balanced(self, right: np.ndarray) -> Measured:
-        r"""Balanced accuracy; its interval is put together from Wilson's of the classes.
+        """Balanced accuracy; its interval is put together from Wilson's of the classes.
 
-        With s_c the share of class c and [l_c, u_c] the interval of its recall r_c, the ends are
-        √(Σ s_c² (r_c − l_c)²) below and √(Σ s_c² (u_c − r_c)²) above: a few rows of a class, all of
-        them wrong, do not make a certain 0. The weights β of balanced accuracy may differ much from fold
-        to fold within a class: its interval is that of (Σβ)²/Σβ² rows.
+        So a few rows of a class, all of them wrong, do not make a certain 0. Weights β may differ much
+        from fold to fold within a class: its interval is that of (Σβ)²/Σβ² rows.
         """
         y, weight, balance = self.index, self.weight, self.balance
         recall, below, above = np.zeros(len(y)), 0.0, 0.0
@@ -162,11 +149,8 @@ class ScoredRows:
         return Measured(value, ratio * (right - recall), span)
 
     def _area(self, ranked: np.ndarray) -> Measured:
-        r"""P(f(x⁺) > f(x⁻)) + ½ P(=), its influence by the placements of the rows; O(n log n).
-
-        It is the mean over the test sets that have rows of both classes, as models of different splits
-        need not agree on what a number means; without any, that of all rows.
-        """
+        """P(f(x⁺) > f(x⁻)) + ½ P(=), its influence by the placements of the rows; O(n log n)."""
+        # Models of different splits need not agree on what a number means: within test sets of both.
         y, weight = self.index, self.weight
         used = [rows[weight[rows] > 0] for rows in self.tests]
         used = [rows for rows in used if len(np.unique(y[rows])) == 2] or [np.flatnonzero(weight > 0)]
@@ -191,23 +175,6 @@ class ScoredRows:
             return "r2" if "r2" in measured else "rmse"
         counts = np.bincount(self.index[self.weight > 0], minlength=len(self.classes))
         return "balanced_accuracy" if counts.min() < _UNBALANCED * counts.max() else "accuracy"
-
-    def by_test(self, values: np.ndarray, measure: str) -> list[float]:
-        """The measure in each test set alone.
-
-        Empty where there is one only, or very many, or where sets share rows: what is known of those is
-        the mean of the predictions that several models made.
-        """
-        if not 2 <= len(self.tests) <= _MOST_TESTS or sum(map(len, self.tests)) > self.count:
-            return []
-        alone = [ScoredRows(self.y, [rows], self.classes, self.given) for rows in self.tests]
-        found = [rows.measure(values) for rows in alone]
-        return [one[measure].value if measure in one else math.nan for one in found]
-
-    def confusion(self, values: np.ndarray) -> np.ndarray:
-        """Rows (classes, classes) by their label and by what was predicted."""
-        used, places = self.weight > 0, np.arange(len(self.classes))  # type: ignore[arg-type]
-        return confusion_matrix(self.index[used], labels_of(values[used]), labels=places)
 
 
 def labels_of(values: np.ndarray) -> np.ndarray:

@@ -3,17 +3,86 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.preprocessing import FunctionTransformer
 
+from onefold.estimators.base import on_host
 from onefold.facts.criteria import criterion_of, score_label, score_text, score_words
-from onefold.facts.words import aligned, counted, error_number, number_words, percent, power_of_two
+from onefold.facts.words import aligned, counted, number_words, percent, power_of_two
 
 _NEXT_BEST = 4
 _MOST_FEATURES = 6
 _LEAST_SHARE = 0.01  # of a feature that is worth a line
-_UNCHECKED = "not checked; call onefold.trust(estimator, X, y)"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The estimator of ours behind a model, and what stands before it."""
+
+    estimator: Any
+    table: Any = None  # that prepares the rows
+    before: list[Any] = field(default_factory=list)  # transformers of the rows
+    targets: list[Any] = field(default_factory=list)  # transformers of the targets
+
+    @property
+    def classes(self) -> np.ndarray | None:
+        """The labels; None for regression."""
+        found = getattr(self.estimator, "classes_", None)
+        return None if found is None else np.asarray(found)
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether rows are those of a kernel matrix."""
+        return bool(self.estimator.__sklearn_tags__().input_tags.pairwise)
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the columns of the matrix that the estimator takes."""
+        named = getattr(self.estimator, "feature_names_in_", None)
+        if self.table is not None:
+            named = self.table.get_feature_names_out()
+        elif named is None and self.before:
+            try:
+                named = self.before[-1].get_feature_names_out()
+            except (AttributeError, TypeError, ValueError):  # a step does not know
+                named = None
+        count = int(self.estimator.n_features_in_)
+        if named is None or len(named) != count:
+            return [f"feature {j}" for j in range(count)]
+        return [str(name) for name in named]
+
+    def fitted_target(self, y: np.ndarray) -> np.ndarray:
+        """Targets as the estimator fits them."""
+        for one in self.targets:
+            y = np.asarray(one.transform(y.reshape(len(y), -1))).reshape(y.shape)
+        return y
+
+    def in_target_units(self, values: np.ndarray) -> np.ndarray:
+        """What the estimator predicts (n, columns), in the units of the target."""
+        for one in reversed(self.targets):
+            values = np.asarray(one.inverse_transform(values))
+        return values
+
+
+def subject_of(model: Any) -> Subject:
+    """Look behind pipelines, tables and transforms of the target."""
+    inner, table, before, targets = model, None, list[Any](), list[Any]()
+    while True:
+        if hasattr(inner, "steps"):
+            before += [inner[:-1]] if len(inner.steps) > 1 else []
+            inner = inner.steps[-1][1]
+        elif hasattr(inner, "estimator_"):  # of a table
+            if getattr(inner, "target_transform", None):
+                targets.append(FunctionTransformer(inner.fitted_target, inner.in_target_units))
+            table, inner = inner, inner.estimator_
+        elif hasattr(inner, "regressor_"):  # of a TransformedTargetRegressor
+            targets.append(inner.transformer_)
+            inner = inner.regressor_
+        else:
+            return Subject(on_host(inner), table, before, targets)
 
 
 def group_words(params: Mapping[str, Any]) -> str:
@@ -29,7 +98,6 @@ def parameter_lines(params: Mapping[str, Any]) -> list[tuple[str, str]]:
     lines = [("kernel", group_words(params))] if "kernel" in params else []
     if params.get("gamma") is not None:
         width = float(params["gamma"])
-        # Among families the widths are relative: no power of two of any unit.
         relative = f"{width:.4g}, relative to the mean distance of the rows"
         lines.append(("gamma", relative if "kernel" in params else number_words(width)))
     return [*lines, ("alpha", number_words(float(params["alpha"])))]
@@ -42,11 +110,8 @@ def blend_lines(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         return []
     if len(members) == 1:
         return [("blend", "none, one model was best")]
-    if criterion is None:  # a function of the user's
-        whole, alone = (f"{report[name]:.6g}" for name in ("blend_score", "best_score"))
-    else:
-        whole = score_words(criterion, report["blend_score"])
-        alone = score_text(criterion, report["best_score"])
+    whole = score_words(criterion, report["blend_score"])
+    alone = score_text(criterion, report["best_score"])
     # It goes by the squared error, of which an error rate is a coarse picture.
     why = ", though worse in squared error" if report["best_score"] > report["blend_score"] else ""
     score = f"{whole}  (best single model: {alone}{why}), cross-fitted"
@@ -57,12 +122,17 @@ def member_lines(members: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """The members of a blend: weight, family, metric, width and ridge."""
     lines = []
     for one in members:
-        words = [group_words(one)] if "kernel" in one else []
-        if one.get("gamma") is not None:
-            words.append(f"gamma {float(one['gamma']):.4g}")
-        words.append(f"alpha {power_of_two(float(one['alpha']))}")
+        words = [group_words(one), _cell_words(one)] if "kernel" in one else [_cell_words(one)]
         lines.append(("member", f"{one['weight']:.2f} × {', '.join(words)}"))
     return lines
+
+
+def _cell_words(params: Mapping[str, Any]) -> str:
+    words = [f"alpha {power_of_two(float(params['alpha']))}"]
+    if params.get("gamma") is not None:  # relative among families: no power of two of any unit
+        width = float(params["gamma"])
+        words.insert(0, f"gamma {f'{width:.4g}' if 'kernel' in params else power_of_two(width)}")
+    return ", ".join(words)
 
 
 def importance_lines(shares: Mapping[str, float] | None) -> list[tuple[str, str]]:
@@ -77,26 +147,21 @@ def importance_lines(shares: Mapping[str, float] | None) -> list[tuple[str, str]
     return lines
 
 
-def next_best(estimator: Any, criterion: str) -> list[str]:
+def next_best(estimator: Any, criterion: str | None) -> list[str]:
     """The rivals of the choice with their scores: other cells, or the best of other families."""
     results, chosen = estimator.cv_results_, estimator.best_params_
     params, scores = results["params"], np.asarray(results["mean_test_score"], dtype=float)
     order = [int(i) for i in np.argsort(-scores, kind="stable") if np.isfinite(scores[i])]
-    if len({group_words(one) for one in params}) == 1:
-        rivals = [i for i in order if params[i] != chosen][:_NEXT_BEST]
-        axes = [name for name in ("gamma", "alpha") if name in chosen]
-        cells = [[power_of_two(params[i][name]) for name in axes] for i in rivals]
-        width = max((len(value) for cell in cells for value in cell), default=0)
-        names = ["  ".join(f"{a} {value:>{width}}" for a, value in zip(axes, cell)) for cell in cells]
-    else:
-        best: dict[tuple[Any, Any], int] = {}
-        for i in order:
-            if group_words(params[i]) != group_words(chosen):
-                best.setdefault((params[i]["kernel"], params[i].get("metric")), i)
-        rivals = [*best.values()][:_NEXT_BEST]
-        names = [group_words(params[i]) for i in rivals]
+    families = len({group_words(one) for one in params}) > 1
+    key = ("kernel", "metric") if families else ("gamma", "alpha")
+    best: dict[tuple[Any, ...], int] = {}  # of every family, or every cell of the only one
+    for i in order:
+        if group_words(params[i]) != group_words(chosen) or (not families and params[i] != chosen):
+            best.setdefault(tuple(params[i].get(name) for name in key), i)
+    rivals = [*best.values()][:_NEXT_BEST]
     if not rivals:
         return ["  there was no other candidate with a score"]
+    names = [group_words(params[i]) if families else _cell_words(params[i]) for i in rivals]
     lines = aligned([(name, score_words(criterion, scores[i])) for name, i in zip(names, rivals)])
     if scores[rivals[0]] > estimator.best_score_:
         lines.append("  (models are compared by squared error: the simplest within one standard error")
@@ -141,16 +206,17 @@ def trust_facts(approximation: dict[str, Any]) -> dict[str, Any]:
             f"({counted(found['steps'], 'grid step')} from the exact choice on {found['rows']} rows, "
             f"regret {found['regret']:.3g})"
         )
-        return {"verdict": found["verdict"], "words": words, "found": found}
+        return {"verdict": found["verdict"], "words": words}
     stages = [approximation.get(name, {}).get("name") for name in ("selected_with", "fitted_with")]
     if {*stages} <= {"exact"} or approximation.get("name") == "exact":
-        return {"verdict": "exact", "words": "the exact method: nothing was approximated", "found": None}
-    words = _UNCHECKED
-    if "selected_with" in approximation:
-        words += ", or fit with check=True (onefold tune --check)"
+        return {"verdict": "exact", "words": "the exact method: nothing was approximated"}
     if approximation.get("name") == "sparse":
         words = "pruned to few centres; the scores of every size say what that costs"
-    return {"verdict": None, "words": words, "found": None}
+        return {"verdict": None, "words": words}
+    words = "not checked; call onefold.trust(estimator, X, y)"
+    if "selected_with" in approximation:
+        words += ", or fit with check=True (onefold tune --check)"
+    return {"verdict": None, "words": words}
 
 
 def ran_facts(estimator: Any, seconds: float | None = None) -> dict[str, Any]:
@@ -219,11 +285,8 @@ def _score(estimator: Any) -> dict[str, Any] | None:
         splits = [n for n in table if n.startswith("split") and n.endswith("_test_score")]
         scores = np.array([table[name][place] for name in splits], dtype=np.float64)
         error = float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else None
-    found = {"criterion": criterion, "value": value, "error": error}
-    if criterion is None:
-        words = f"{value:.6g}" + ("" if error is None else f" ± {error_number('', error)}")
-        return found | {"label": "a function of your own", "words": words}
     # Where there are held-out predictions the standard error is theirs, among the scores.
     known = getattr(estimator, "heldout_prediction_", None) is not None
     words = score_text(criterion, value, None if known else error)
-    return found | {"label": score_label(criterion), "words": words}
+    label = "a function of your own" if criterion is None else score_label(criterion)
+    return {"criterion": criterion, "value": value, "error": error, "label": label, "words": words}

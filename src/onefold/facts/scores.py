@@ -7,7 +7,6 @@ another if the difference, paired on the same rows, is more than two standard er
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,19 +17,19 @@ from sklearn import clone, config_context
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
+from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from onefold.facts.criteria import criterion_of
-from onefold.facts.measures import ERRORS, LABELS, ScoredRows, interval
+from onefold.facts.measures import ERRORS, LABELS, Measured, ScoredRows, interval, labels_of
 from onefold.facts.words import counted, error_number, number
 from onefold.heldout import unpacked
 from onefold.linalg import is_sparse, to_numpy
 from onefold.machine.threads import limit_blas
 
 Splits = Sequence[tuple[np.ndarray, np.ndarray]]
-MAIN = ("accuracy", "balanced_accuracy", "roc_auc", "r2")  # criteria that are measures here
 
 _MOST_NUMBERS = 4_000_000  # of training rows × features × classes × splits for each simple model
 _FEWEST_ROWS = 500
@@ -68,9 +67,9 @@ def heldout_predictions(estimator: Any, y: np.ndarray) -> Predictions | None:
     kept = getattr(estimator, "heldout_prediction_", None)
     if kept is None:
         return None
-    values = _columns(kept)
+    values = as_columns(kept)
     probabilities = getattr(estimator, "heldout_proba_", None)
-    probabilities = None if probabilities is None else _columns(probabilities)
+    probabilities = None if probabilities is None else as_columns(probabilities)
     how = "held-out predictions of the fit, each from a model that did not see its row"
     if estimator.splits_ is None:
         splits, every = own_folds(y, hasattr(estimator, "classes_"), 10), [np.arange(len(y))]
@@ -90,7 +89,7 @@ def heldout_predictions(estimator: Any, y: np.ndarray) -> Predictions | None:
 def new_predictions(estimator: Any, X: Any, y: np.ndarray) -> Predictions:
     """Predictions of rows that the fit did not have."""
     classifier = hasattr(estimator, "classes_")
-    values = _columns(estimator.decision_function(X) if classifier else estimator.predict(X))
+    values = as_columns(estimator.decision_function(X) if classifier else estimator.predict(X))
     calibrated = classifier and getattr(estimator, "calibrator_", None) is not None
     probabilities = np.asarray(to_numpy(estimator.predict_proba(X))) if calibrated else None
     splits = own_folds(y, classifier)
@@ -121,22 +120,15 @@ def scores_of(
     splits = [(train, test) for train, test in found.splits if tested[test].any()]
     pairwise = estimator.__sklearn_tags__().input_tags.pairwise
     simple = simple_models(None if pairwise else X, y, splits, classes=classes, weight=weight)
-    criterion = criterion_of(estimator) if hasattr(estimator, "criterion") else None
-    scores = score_facts(
-        y,
-        found.values,
-        found.tests,
-        simple,
-        classes=classes,
-        probabilities=found.probabilities,
-        weight=weight,
-        main=criterion if criterion in MAIN else None,
-    )
+    main = criterion_of(estimator) if hasattr(estimator, "criterion") else None
+    given: dict[str, Any] = {"classes": classes, "probabilities": found.probabilities}
+    scores = score_facts(y, found.values, found.tests, simple, **given, weight=weight, main=main)
     scores |= {"how": found.how, "splits": f"simple models on {found.where}"}
     return scores | {"untested": int(len(y) - scores["rows"])}
 
 
-def _columns(values: Any) -> np.ndarray:
+def as_columns(values: Any) -> np.ndarray:
+    """Numbers (n,) or (n, columns) as the latter, in NumPy."""
     found = np.asarray(to_numpy(values), dtype=np.float64)
     return found.reshape(len(found), -1)
 
@@ -155,34 +147,29 @@ def score_facts(
     """Every measure of a model and of simple ones, with standard errors, and their paired differences.
 
     `values` (n, columns) are predictions or decision values of the model, NaN for rows that were not
-    tested; `tests` sets of rows that were tested together, all of which count the same; `simple` the
-    simple models, the baseline first; `main` the measure that comparisons go by, if there is such a one.
+    tested; `tests` sets of rows that were tested together, all of which count the same; `main` the
+    measure that comparisons go by, if there is such a one.
     """
     rows = ScoredRows.of(y, values, tests, classes, weight)
     measured = rows.measure(values, probabilities)
     main = rows.main_measure(measured, main)
     found: dict[str, Any] = {
-        "rows": rows.count,
+        "rows": int(np.sum(rows.weight > 0)),
         "folds": len(rows.tests),
         "main": main,
         "model": {"name": "this model", "measures": _with_errors(rows, measured)},
         "baselines": [],
-        "by_split": rows.by_test(values, main),
         "classes": None if classes is None else _class_facts(rows, values),
         "notes": [],
     }
     for one in simple:
-        # Of very many rows a simple model predicts some: the difference is one on those.
-        both = np.where(np.isfinite(one.values).all(axis=1)[:, None], values, np.nan)
-        same = ScoredRows.of(y, both, tests, classes, weight)
-        other = same.measure(one.values, None if classes is None else one.values)
-        difference = same.measure(values)[main].minus(other[main])
-        sign = -1.0 if main in ERRORS else 1.0
-        gain = {"value": sign * difference.value, "error": difference.error(same.weight)}
-        found["baselines"].append(
-            {"name": one.name, "measures": _with_errors(same, other), "gain": gain}
-        )
-    if simple and simple[0].train_rows is not None:  # so have all
+        other = rows.measure(one.values, None if classes is None else one.values)
+        own, its, sign = measured[main], other[main], -1.0 if main in ERRORS else 1.0
+        difference = Measured(sign * (own.value - its.value), own.influence - its.influence)
+        gain = {"value": difference.value, "error": difference.error(rows.weight)}
+        simply = {"name": one.name, "measures": _with_errors(rows, other), "gain": gain}
+        found["baselines"].append(simply)
+    if simple[0].train_rows is not None:  # so have all
         names, count = ", ".join(one.name for one in simple), simple[0].train_rows
         found["notes"].append(f"{names}: fitted to {count:,} rows of each training part")
     return found | {"verdict": verdict(found)}
@@ -194,7 +181,9 @@ def _with_errors(rows: ScoredRows, measured: dict[str, Any]) -> dict[str, Any]:
 
 def _class_facts(rows: ScoredRows, values: np.ndarray) -> dict[str, Any]:
     """Recall of every class, and how often each was taken for another."""
-    table, labels = rows.confusion(values), [str(label) for label in rows.classes]  # type: ignore[union-attr]
+    labels, used = [str(label) for label in rows.classes], rows.weight > 0  # type: ignore[union-attr]
+    found = rows.index[used], labels_of(values[used])
+    table = confusion_matrix(*found, labels=np.arange(len(labels)))
     counts = table.sum(axis=1)
     by_class = {}
     for place, label in enumerate(labels):
@@ -211,20 +200,10 @@ def _class_facts(rows: ScoredRows, values: np.ndarray) -> dict[str, Any]:
 
 
 def verdict(scores: dict[str, Any]) -> dict[str, Any]:
-    """What the comparison comes to: of the baseline, and of the best simple model.
-
-    ``better_than_baseline`` is whether the gain over the baseline is more than two standard errors;
-    ``best`` the simple model with the best main measure, ``gain`` the model's gain over it, and
-    ``than_best`` "better", "worse" or "alike".
-    """
-    rated = [one for one in scores["baselines"] if math.isfinite(one["gain"]["value"])]
-    if not rated:
-        return {"better_than_baseline": None, "best": None, "than_best": None, "gain": None}
-    best = min(rated, key=lambda one: float(one["gain"]["value"]))
-    baseline = scores["baselines"][0]["gain"]
-    known = math.isfinite(baseline["value"])
+    """What the comparison with the baseline, and with the best simple model, comes to."""
+    best = min(scores["baselines"], key=lambda one: float(one["gain"]["value"]))
     return {
-        "better_than_baseline": _clear(baseline) > 0 if known else None,
+        "better_than_baseline": _clear(scores["baselines"][0]["gain"]) > 0,
         "best": best["name"],
         "than_best": {1: "better", 0: "alike", -1: "worse"}[_clear(best["gain"])],
         "gain": best["gain"],
@@ -239,17 +218,12 @@ def _clear(gain: dict[str, float]) -> int:
 
 def measured_words(name: str, measure: dict[str, float]) -> str:
     """A measure with its standard error."""
-    value, error = measure["value"], measure["error"]
-    if not math.isfinite(value):
-        return "undefined"
-    return number(name, value) + (f" ± {error_number(name, error)}" if math.isfinite(error) else "")
+    return f"{number(name, measure['value'])} ± {error_number(name, measure['error'])}"
 
 
 def comparison_words(scores: dict[str, Any], lead: str = "the best simple model, ") -> str:
-    """What the best simple model has, and which of the two is better by how much; "" without any."""
+    """What the best simple model has, and which of the two is better by how much."""
     found, main = scores["verdict"], scores["main"]
-    if found["best"] is None:
-        return ""
     best = next(one for one in scores["baselines"] if one["name"] == found["best"])
     value = number(main, best["measures"][main]["value"])
     words = f"{lead}{found['best']}{',' if lead else ''} has {LABELS[main]} {value}"
@@ -260,19 +234,16 @@ def comparison_words(scores: dict[str, Any], lead: str = "the best simple model,
     if found["than_best"] == "worse":
         return f"{words}: that is better by {size}, use it instead"
     which = "better" if gain["value"] >= 0 else "worse"
-    words += f": this model is {which} by {size}, which is within two standard errors"
-    if found["best"] != scores["baselines"][0]["name"] and found["better_than_baseline"] is False:
-        words += f", and it is not clearly better than the {scores['baselines'][0]['name']}"
-    return words
+    return f"{words}: this model is {which} by {size}, which is within two standard errors"
 
 
 def score_notes(scores: dict[str, Any] | None) -> list[str]:
     """What somebody who reads nothing else should know: no better than the baseline, or than a tree."""
-    if scores is None or not scores["baselines"]:
+    if scores is None:
         return []
     found, main, baseline = scores["verdict"], scores["main"], scores["baselines"][0]
     notes = []
-    if found["better_than_baseline"] is False:
+    if not found["better_than_baseline"]:
         gain = f"gain in {LABELS[main]} {measured_words(main, baseline['gain'])}"
         notes.append(f"no better than the {baseline['name']} by two standard errors: {gain}")
     if found["than_best"] == "worse" and found["best"] != baseline["name"]:
@@ -284,8 +255,7 @@ def score_notes(scores: dict[str, Any] | None) -> list[str]:
 
 def score_lines(scores: dict[str, Any]) -> list[tuple[str, str]]:
     """The measures of a model next to the baseline's, as label and value; recalls of uneven classes."""
-    own = scores["model"]["measures"]
-    baseline = scores["baselines"][0]["measures"] if scores["baselines"] else {}
+    own, baseline = scores["model"]["measures"], scores["baselines"][0]["measures"]
     names = dict.fromkeys(["r2", "rmse", "accuracy", "balanced_accuracy", scores["main"]])
     if scores["main"] == "accuracy":
         del names["balanced_accuracy"]
@@ -301,9 +271,6 @@ def score_lines(scores: dict[str, Any]) -> list[tuple[str, str]]:
         for label in order[:_SHOWN_RECALLS]:
             words = measured_words("accuracy", recall[label])
             lines.append((f"recall of '{label}'", f"{words}  ({counted(recall[label]['rows'], 'row')})"))
-        if len(order) > _SHOWN_RECALLS:
-            last = recall[order[_SHOWN_RECALLS - 1]]["value"]
-            lines.append(("other recalls", f"at least {number('accuracy', last)}"))
     return lines
 
 
@@ -330,8 +297,6 @@ def simple_models(
     """Held-out predictions of every simple model, the mean over the splits that test a row.
 
     `X` is None where there are no features, only a kernel matrix: then there is the constant alone.
-    Where a training part has very many numbers, some of its rows are drawn, and so of what it tests.
-    O(splits · n d²) for the linear one.
     """
     kinds = _kinds(is_sparse(X), classes is not None)
     if X is None:
@@ -345,8 +310,6 @@ def simple_models(
             train = train[weight[train] > 0]
         if len(train) > most:
             drawn, train = most, np.sort(random.choice(train, most, replace=False))
-        if len(test) > 4 * most:
-            test = np.sort(random.choice(test, 4 * most, replace=False))
         scaler = StandardScaler(with_mean=classes is None and not is_sparse(X))
         plain, scaled = (X[train], X[test]), (scaler.fit_transform(X[train]), scaler.transform(X[test]))
         given = {} if weight is None else {"sample_weight": weight[train]}

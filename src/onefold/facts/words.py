@@ -64,11 +64,6 @@ def error_number(measure: str, value: float | None) -> str:
     return f"{float(f'{value:.2g}'):,.10g}" if value < 1e9 else f"{value:.2g}"
 
 
-def percent_short(share: float) -> str:
-    """A share in whole per cent, or with a decimal where that is little."""
-    return f"{share:.0%}" if share >= 0.095 else f"{share:.1%}"
-
-
 def power_of_two(value: float) -> str:
     """A value as people read grids: ``2^-3`` where it is a power of two, else four digits."""
     exponent = math.log2(value) if value > 0 else math.nan

@@ -1,4 +1,4 @@
-"""What all displays share: the machine inside an estimator, figures, colours, ticks, titles.
+"""What all displays share: figures, colours, ticks, titles.
 
 Text, ticks and frames keep matplotlib's own colours, so that a style such as ``dark_background`` holds;
 data have colours that stand out from white and from black, and that colour-blind eyes tell apart
@@ -11,12 +11,10 @@ import io
 import warnings
 from abc import ABC, abstractmethod
 from copy import copy
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from onefold.estimators.base import on_host
 from onefold.facts.words import shortened
 
 if TYPE_CHECKING:
@@ -89,19 +87,6 @@ def as_png(display: Display) -> bytes:
     return file.getvalue()
 
 
-def machine_of(estimator: Any) -> Any:
-    """The last step of a pipeline, the machine inside another estimator, or the estimator itself."""
-    while True:
-        if hasattr(estimator, "steps"):
-            estimator = estimator.steps[-1][1]
-        elif hasattr(estimator, "estimator_"):
-            estimator = estimator.estimator_
-        elif hasattr(estimator, "regressor_"):  # of a TransformedTargetRegressor
-            estimator = estimator.regressor_
-        else:
-            return on_host(estimator)
-
-
 def fitted(machine: Any, attribute: str, remedy: str) -> Any:
     """An attribute of a fitted machine; a ValueError with the remedy where it has none."""
     if not hasattr(machine, "expansion_"):
@@ -112,19 +97,9 @@ def fitted(machine: Any, attribute: str, remedy: str) -> Any:
     return found
 
 
-def plain_numbers(axis: Any) -> None:
-    """Ticks as people write numbers: no offset, no power of ten in a corner."""
-    from matplotlib.ticker import FuncFormatter
-
-    def text(value: float, place: Any) -> str:
-        low, high = axis.get_view_interval()
-        size, span = max(abs(low), abs(high)), abs(high - low) or 1.0
-        decimals = int(np.ceil(0.9 - np.log10(span)))
-        if size < 1e9 and decimals <= 5:
-            return f"{value:,.{max(decimals, 0)}f}"
-        return f"{value:.{int(np.clip(np.ceil(np.log10(size / span)) + 2, 3, 16))}g}"
-
-    axis.set_major_formatter(FuncFormatter(text))
+def plain_numbers(axes: Axes, axis: Literal["both", "x", "y"] = "both") -> None:
+    """Ticks without an offset, and without a power of ten up to thousands of millions."""
+    axes.ticklabel_format(axis=axis, useOffset=False, scilimits=(-5, 9))
 
 
 def plain_text(text: str, longest: int) -> str:

@@ -6,12 +6,13 @@ scikit-learn's displays draw the marks; here are the rows that were tested, the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
-from scipy.linalg import norm
 
 from onefold.calibration.intervals import upper_rank
+from onefold.facts.ran import subject_of
+from onefold.facts.scores import as_columns
 from onefold.facts.words import counted, readable
 from onefold.linalg import to_numpy
 from onefold.plots.display import (
@@ -21,7 +22,6 @@ from onefold.plots.display import (
     Display,
     finish,
     fitted,
-    machine_of,
     plain_numbers,
     plain_text,
 )
@@ -39,30 +39,29 @@ class PredictionDisplay(Display):
     r"""Targets, or residuals, against predictions by models that did not see their rows.
 
     The band is prediction ± q with q the :math:`\lceil c (n + 1) \rceil`-th smallest of the n conformity
-    scores :math:`|y_i - \hat f_{-i}(x_i)|`: a share c of new rows, were all as hard to predict.
+    scores :math:`|y_i - \hat f_{-i}(x_i)|`: a share c of new rows, were all as hard to predict. It is in
+    units of the target, also where a transform of that was fitted.
 
     Parameters
     ----------
     target, prediction : ndarray (rows,)
         Of the rows that were tested.
+    lower, upper : ndarray (rows,) or None
+        The band; infinite where there are too few rows for the coverage, None without conformity scores.
     coverage : float
         Share c of the rows that the band is made for.
-    half_width : float or None
-        q; infinite where there are too few rows for the coverage, None without conformity scores.
     kind : {"actual_vs_predicted", "residuals"}
     name : str
         What is predicted.
-    by_row : bool
-        The machine's own intervals differ in size from row to row; q would serve all rows alike.
     """
 
     target: np.ndarray
     prediction: np.ndarray
+    lower: np.ndarray | None = None
+    upper: np.ndarray | None = None
     coverage: float = 0.9
-    half_width: float | None = None
     kind: Kind = "actual_vs_predicted"
     name: str = "target"
-    by_row: bool = False
 
     @classmethod
     def from_estimator(
@@ -73,7 +72,7 @@ class PredictionDisplay(Display):
 
         Parameters
         ----------
-        estimator : fitted estimator, or Pipeline that ends in one
+        estimator : fitted estimator, Pipeline or TransformedTargetRegressor of one, or table's model
         y : array (n,) or (n, targets)
             The targets that it was fitted on.
         coverage : float, default=0.9
@@ -82,64 +81,69 @@ class PredictionDisplay(Display):
         target : int, default=0
             Which one, where there are several.
         """
-        machine = machine_of(estimator)
-        if kind not in get_args(Kind):
-            raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}; got {kind!r}.")
+        subject = subject_of(estimator)
+        machine = subject.estimator
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must lie between 0 and 1; got {coverage!r}.")
-        if hasattr(machine, "classes_"):
+        if subject.classes is not None:
             raise ValueError(
                 f"{type(machine).__name__} predicts classes; use ReliabilityDisplay.from_estimator."
             )
         remedy = (
             'it takes held-out rows; fit LSSVRCV or KernelRidgeCV with folds (cv=5, criterion="mse").'
         )
-        heldout = _columns(fitted(machine, "heldout_prediction_", remedy))
-        given = _columns(y)
+        heldout = as_columns(fitted(machine, "heldout_prediction_", remedy))
+        given, count = as_columns(y), heldout.shape[1]
         if given.shape != heldout.shape:
             raise ValueError(
                 f"y has shape {np.shape(y)}, and the held-out predictions are of {len(heldout)} rows, "
-                f"{heldout.shape[1]} targets; pass the y that the estimator was fitted on."
+                f"{count} targets; pass the y that the estimator was fitted on."
             )
-        count = heldout.shape[1]
-        if not 0 <= target < count:
-            raise ValueError(f"target must be a number from 0 to {count - 1}; got {target!r}.")
-        name = "target" if count == 1 else f"target {target} of {count}"
-        tested = np.isfinite(heldout[:, target]) & np.isfinite(given[:, target])
+        tested = np.isfinite(heldout[:, target])
         if not tested.any():
             raise ValueError("no row has a held-out prediction: the splits tested none.")
-        half, scores = None, getattr(machine, "conformity_scores_", None)
-        if scores is not None:
-            known = _columns(scores)[:, target]
-            known = np.sort(known[np.isfinite(known)])
+        heldout, lower, upper = heldout[tested], None, None
+        if (scores := getattr(machine, "conformity_scores_", None)) is not None:
+            known = as_columns(scores)[tested, target]
             rank = upper_rank(coverage, len(known))
-            half = float(known[rank - 1]) if rank <= len(known) else np.inf
-        by_row = getattr(machine, "intervals", None) == "normalised"
-        return cls(given[tested, target], heldout[tested, target], coverage, half, kind, name, by_row)
+            half = float(np.sort(known)[rank - 1]) if rank <= len(known) else np.inf
+            band = [subject.in_target_units(heldout + q)[:, target] for q in (-half, half)]
+            lower, upper = np.sort(band, axis=0)
+        name = "target" if count == 1 else f"target {target} of {count}"
+        predicted = subject.in_target_units(heldout)[:, target]
+        return cls(given[tested, target], predicted, lower, upper, coverage, kind, name)
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of the band, at the median row; NaN without one."""
+        if self.lower is None or self.upper is None:
+            return np.nan
+        return float(np.median(self.upper / 2 - self.lower / 2))
 
     @property
     def share_inside(self) -> float:
         """Share of these rows inside the band; NaN without one."""
-        if self.half_width is None:
+        if self.lower is None or self.upper is None:
             return np.nan
-        return float(np.mean(np.abs(self.target - self.prediction) <= self.half_width))
+        rounding = 1e-9 * self.half_width  # of the row whose score is q
+        inside = (self.lower - rounding <= self.target) & (self.target <= self.upper + rounding)
+        return float(np.mean(inside))
 
     def describe(self) -> str:
         """What the picture shows, in a sentence or two."""
         rows = len(self.target)
-        rms = norm(self.target - self.prediction) / np.sqrt(rows)  # of squares that may overflow
-        return (
-            f"Held-out prediction against {self.name} of {rows:,} rows: RMSE {readable(float(rms))}. "
-            f"{self._band_words()}"
-        )
+        rmse = readable(float(np.sqrt(np.mean((self.target - self.prediction) ** 2))))
+        words = f"Held-out prediction against {self.name} of {rows:,} rows: RMSE {rmse}."
+        return f"{words} {self._band_words()}".rstrip()
 
     def _band_words(self) -> str:
-        if self.half_width is None:
+        if self.lower is None or self.upper is None:
             return ""
-        if not np.isfinite(self.half_width):
+        if np.isinf(self.half_width):
             return f"Too few rows for intervals of {self.coverage:.0%}."
-        words = f"± {readable(self.half_width)} for {self.coverage:.0%}: {self.share_inside:.1%} inside"
-        return f"{words}; intervals of rows differ from it" if self.by_row else words
+        uneven = np.ptp(self.upper - self.lower) > 1e-6 * self.half_width  # of a transformed target
+        width = f"± {readable(self.half_width)}{' at the median' if uneven else ''}"
+        return f"{width} for {self.coverage:.0%}: {self.share_inside:.1%} inside."
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
         from matplotlib.ticker import AutoLocator
@@ -153,17 +157,15 @@ class PredictionDisplay(Display):
         PredictionErrorDisplay.from_predictions(
             y, x, kind=kind, **some, ax=axes, scatter_kwargs=marks | style
         )
-        ends = np.array([x.min(), x.max()])
-        if self.half_width is not None and np.isfinite(self.half_width):
-            for sign, words in ((-1, None), (1, self._band_words())):
-                edge = (0.0 if residuals else ends) + sign * self.half_width
-                axes.plot(ends, np.broadcast_to(edge, 2), color=ACCENT, lw=1.4, ls="--", label=words)
-        elif self.half_width is not None:
-            axes.plot([], [], " ", label=self._band_words())
+        if self.lower is not None and self.upper is not None:
+            order, words = np.argsort(x), self._band_words()
+            for edge, label in ((self.lower, None), (self.upper, words)):
+                shown = (edge - x if residuals else edge)[order]
+                axes.plot(x[order], shown, color=ACCENT, lw=1.4, ls="--", label=label)
         axes.set_aspect("auto")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(AutoLocator())
-            plain_numbers(axis)
+        plain_numbers(axes)
         axes.set_xlabel("held-out prediction")
         axes.set_ylabel(self.name + (" less prediction" if residuals else ""))
         drawn = "" if rows <= _MOST else f", {_MOST:,} of them drawn"
@@ -221,37 +223,32 @@ class ReliabilityDisplay(Display):
             The class whose probability is judged. None is the second of two classes; of more, whichever
             has the highest probability in each row.
         """
-        machine = machine_of(estimator)
-        if n_bins < 1:
-            raise ValueError(f"n_bins is a number of bins, at least 1; got {n_bins!r}.")
-        if hasattr(machine, "expansion_") and not hasattr(machine, "classes_"):
+        subject = subject_of(estimator)
+        machine, classes = subject.estimator, cast(Any, subject.classes)
+        if hasattr(machine, "expansion_") and classes is None:
             raise ValueError(
                 f"{type(machine).__name__} predicts numbers; use PredictionDisplay.from_estimator."
             )
         remedy = 'it takes folds and a calibration; fit LSSVCCV with cv=5 and calibration="log_odds".'
         proba = np.asarray(fitted(machine, "heldout_proba_", remedy), dtype=float)
-        classes = np.asarray(getattr(estimator, "classes_", machine.classes_)).tolist()
-        labels = _host(y)
-        labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
-        if labels.shape != (len(proba),):
+        labels = np.ravel(to_numpy(y))
+        if len(labels) != len(proba):
             raise ValueError(
-                f"y has shape {labels.shape}, and there are {len(proba)} held-out probabilities; pass "
+                f"y has {len(labels)} labels, and there are {len(proba)} held-out probabilities; pass "
                 "the y that the estimator was fitted on."
             )
-        unknown = sorted({*labels.tolist()} - {*classes}, key=str)
-        if unknown:
-            raise ValueError(f"y has the label {unknown[0]!r}, which the estimator was not fitted on.")
+        if not (known := np.isin(labels, classes)).all():
+            odd = labels[~known][0]
+            raise ValueError(f"y has the label {odd!r}, which the estimator was not fitted on.")
         if label is not None and label not in classes:
-            raise ValueError(f"there is no class {label!r}; the classes are {classes!r:.200}.")
+            raise ValueError(f"there is no class {label!r}; the classes are {classes.tolist()!r:.200}.")
         tested = np.isfinite(proba).all(axis=1)
         if not tested.any():
             raise ValueError("no row has a held-out probability: the splits tested none.")
-        places = {one: place for place, one in enumerate(classes)}
-        proba, index = proba[tested], np.array([places[one] for one in labels[tested].tolist()])
+        proba, index = proba[tested], np.searchsorted(classes, labels[tested])
         if label is None and len(classes) > 2:
-            top = proba.argmax(axis=1)
-            return cls(proba.max(axis=1), top == index, n_bins, "the likeliest class")
-        column = len(classes) - 1 if label is None else classes.index(label)
+            return cls(proba.max(axis=1), proba.argmax(axis=1) == index, n_bins, "the likeliest class")
+        column = len(classes) - 1 if label is None else int(np.searchsorted(classes, label))
         return cls(proba[:, column], index == column, n_bins, f"class {classes[column]}")
 
     @property
@@ -281,14 +278,3 @@ class ReliabilityDisplay(Display):
         axes.set_xlabel(f"held-out probability of {event}")
         axes.set_ylabel("observed frequency")
         finish(axes, f"reliability, {rows:,} held-out rows", "both")
-
-
-def _host(values: Any) -> Any:
-    """Targets of whatever kind as a NumPy array."""
-    return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else to_numpy(values))
-
-
-def _columns(values: Any) -> np.ndarray:
-    """Numbers as (rows, targets)."""
-    array = _host(values).astype(float)
-    return array[:, None] if array.ndim == 1 else array

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count, takewhile
 from numbers import Real
@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from onefold.facts.criteria import Shown, criterion_of, score_words, shown
-from onefold.facts.ran import group_words
-from onefold.facts.words import counted, readable
+from onefold.facts.criteria import criterion_of, score_words, shown
+from onefold.facts.ran import group_words, subject_of
+from onefold.facts.words import counted, power_of_two
 from onefold.plots.display import (
     BLUE,
     FAINT,
     Display,
     finish,
     fitted,
-    machine_of,
     mark_chosen,
     plain_numbers,
     plain_text,
@@ -30,10 +29,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COLOURS = (BLUE, "#009e73", "#e69f00", "#cc79a7", "#8c6d46", "#56b4e9", "#8f8f8f")
+_LINE: dict[str, Any] = {"marker": "o", "markersize": 4.5, "linewidth": 1.8, "zorder": 3}
 _DASHES = {"none": ":", "diagonal": "--", "full": "-"}
 _DARK = "#1a1a1a"
 _ROOM = 220.0  # points along the shorter side of a picture, for a row of squares
-_MOST_TICKS = 9
 _MOST_BARS = 12
 _NO_REGION = "one score per candidate: no standard error"
 
@@ -57,10 +56,9 @@ class GridDisplay(Display):
         Which are within one standard error of the best; None where there are not two splits.
     criterion : str, optional
         What the scores are of; squared errors are drawn as RMSE, error rates as accuracy.
-    headline : str, optional
-        The title up to the chosen values; by default the score.
-    relative : bool
-        Whether widths are multiples of a kernel's own scale, as with several kernels.
+    group : str, optional
+        The kernel and metric of the candidates where there were several; their widths are multiples of
+        the kernel's own scale then.
     """
 
     gammas: np.ndarray
@@ -71,37 +69,32 @@ class GridDisplay(Display):
     score: float
     flat: np.ndarray | None = None
     criterion: str | None = None
-    headline: str | None = None
-    relative: bool = False
+    group: str | None = None
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
         """The search of a fitted LSSVCCV, LSSVRCV or KernelRidgeCV; of several kernels the chosen."""
-        machine = machine_of(estimator)
+        machine = subject_of(estimator).estimator
         remedy = "a machine that searches has one; fit LSSVCCV, LSSVRCV or KernelRidgeCV."
         results, best = fitted(machine, "cv_results_", remedy), machine.best_params_
-        scores = np.ma.filled(np.ma.asarray(results["mean_test_score"]).astype(float), np.nan)
-        kept, headline = np.isfinite(scores), None
+        scores = np.asarray(results["mean_test_score"], dtype=float)
+        kept, group = np.isfinite(scores), None
         if "kernel" in best:  # the candidates of the chosen one, without a metric or with its kind
             kernel, metric, _ = _group(best)
             groups = [_group(one) for one in results["params"]]
             kept &= [name == kernel and kind in ("none", metric) for name, kind, _ in groups]
-            learned = metric != "none" and any(one[:2] == (kernel, metric) for one in groups)
-            headline = f"{kernel}: best of its rounds, {metric} metric" if learned else kernel
+            group = kernel if metric == "none" else f"{kernel}: best of its rounds, {metric} metric"
         if kept.sum() < 2:
             raise ValueError("the search has fewer than two finite scores: a picture would be one dot")
         candidates = [one for one, finite in zip(results["params"], kept) if finite]
-        alphas, scores = np.array([float(one["alpha"]) for one in candidates]), scores[kept]
-        gammas = np.array([_width(one) for one in candidates])
-        gammas = gammas if np.isfinite(gammas).all() else np.full(len(gammas), np.nan)
-        alpha, gamma = float(best["alpha"]), _width(best) if np.isfinite(gammas).all() else np.nan
-        far = np.abs(np.log2(alphas) - np.log2(alpha))
-        far += np.nan_to_num(np.abs(np.log2(gammas) - np.log2(gamma)))
-        chosen, flat = float(scores[far == far.min()].max()), _within_error(results, kept)
-        return cls(
-            gammas, alphas, scores, gamma, alpha, chosen, flat, criterion_of(machine), headline,
-            "kernel" in best,
-        )  # fmt: skip
+        gammas, alphas = np.array([(_width(one), float(one["alpha"])) for one in candidates]).T
+        names = takewhile(results.__contains__, (f"split{i}_test_score" for i in count()))
+        splits = np.array([np.asarray(results[name], dtype=float)[kept] for name in names]).T
+        flat = None
+        if splits.ndim == 2 and splits.shape[1] > 1:
+            flat = within_error(splits[None], (0, int(np.argmax(splits.mean(axis=1)))))[0]
+        chosen = _width(best), float(best["alpha"]), float(machine.best_score_)
+        return cls(gammas, alphas, scores[kept], *chosen, flat, criterion_of(machine), group)
 
     def describe(self) -> str:
         """What the picture shows, in a sentence or two."""
@@ -110,7 +103,7 @@ class GridDisplay(Display):
         region = _NO_REGION if self.flat is None else f"{self._region()} of the best"
         return (
             f"{_axis_words(self.criterion)} of {counted(len(self.scores), 'candidate')}. The chosen one "
-            f"has {_score_words(self.criterion, self.score)} at {at}; {region}."
+            f"has {score_words(self.criterion, self.score)} at {at}; {region}."
         )
 
     def _region(self) -> str:
@@ -118,23 +111,25 @@ class GridDisplay(Display):
         return f"{counted(inside, 'candidate')} within one standard error"
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
-        curve = min(len(np.unique(one)) for one in (self.gammas, self.alphas)) == 1
-        (self._draw_curve if curve else self._draw_grid)(axes, style)
+        ways = {"gamma": self.gammas, "alpha": self.alphas}
+        over = [name for name, values in ways.items() if len(np.unique(values)) > 1]
+        if len(over) == 2:
+            self._draw_grid(axes, style)
+        else:
+            self._draw_curve(axes, style, *over or ["alpha"])
         if self.flat is None:
             axes.plot([], [], " ", label=_NO_REGION)
-        chosen = f"alpha = {_power(self.alpha)}"
+        chosen = f"alpha = {power_of_two(self.alpha)}"
         if np.isfinite(self.gamma):
-            width = f"{self.gamma:.3g}" if self.relative else _power(self.gamma)
-            chosen = f"gamma = {width}, {chosen}"
-        headline = plain_text(self.headline or _score_words(self.criterion, self.score), 60)
-        finish(axes, f"{headline}\nat {chosen}", "y" if curve else None)
+            chosen = f"gamma = {power_of_two(self.gamma)}, {chosen}"
+        headline = plain_text(self.group or score_words(self.criterion, self.score), 60)
+        finish(axes, f"{headline}\nat {chosen}", None if len(over) == 2 else "y")
 
     def _draw_grid(self, axes: Axes, style: dict[str, Any]) -> None:
-        upwards, scale = np.argsort(self.scores, kind="stable"), _scale(self.criterion)  # best on top
-        places = np.log2(self.gammas[upwards]), np.log2(self.alphas[upwards])
+        upwards, scale = np.argsort(self.scores, kind="stable"), shown(self.criterion)  # best on top
         values = scale.number(self.scores[upwards])
-        low, high = _limits(values, scale.smaller)
-        widths, ridges = (len(np.unique(place)) for place in places)
+        low, high = self._limits()
+        widths, ridges = (len(np.unique(one)) for one in (self.gammas, self.alphas))
         look: dict[str, Any] = {
             "marker": "s" if len(values) > 0.5 * widths * ridges else "o",  # a grid, or points
             "s": np.clip(_ROOM / max(widths, ridges), 4, 20) ** 2,
@@ -144,54 +139,59 @@ class GridDisplay(Display):
             "linewidths": 0.0 if self.flat is None else 2.2 * self.flat[upwards],
             "edgecolors": _DARK,
         }
-        points = axes.scatter(*places, c=values, **look | style)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=2)
+        points = axes.scatter(self.gammas[upwards], self.alphas[upwards], c=values, **look | style)
         if self.flat is not None:
             dark: dict[str, Any] = {"mfc": "none", "mec": _DARK, "mew": 2.2, "ms": 11}
             axes.plot([], [], look["marker"], **dark, label=self._region())
         worst = "max" if scale.smaller else "min"
         clipped = bool(values.min() < low or values.max() > high)
         bar = axes.figure.colorbar(points, ax=axes, extend=worst if clipped else "neither", pad=0.02)
-        plain_numbers(bar.ax.yaxis)
+        plain_numbers(bar.ax, "y")
         bar.set_label(_axis_words(self.criterion))
         bar.outline.set_visible(False)
-        mark_chosen(axes, np.log2(self.gamma), np.log2(self.alpha))
+        mark_chosen(axes, self.gamma, self.alpha)
         axes.margins(0.08)
-        self._ticks(axes.xaxis, self.gammas, "gamma")
-        self._ticks(axes.yaxis, self.alphas, "alpha")
+        axes.set_xlabel(self._words("gamma"))
+        axes.set_ylabel(self._words("alpha"))
         axes.spines[:].set_visible(False)
 
-    def _draw_curve(self, axes: Axes, style: dict[str, Any]) -> None:
-        over = "gamma" if len(np.unique(self.alphas)) == 1 else "alpha"
-        values, scale = {"gamma": self.gammas, "alpha": self.alphas}[over], _scale(self.criterion)
+    def _draw_curve(self, axes: Axes, style: dict[str, Any], over: str) -> None:
+        values, scale = self.gammas if over == "gamma" else self.alphas, shown(self.criterion)
         order = np.argsort(values, kind="stable")
-        places, scores = np.log2(values[order]), scale.number(self.scores[order])
-        low, high = _limits(scores, scale.smaller)
-        axes.plot(places, scores, **_line(style, color=BLUE, markersize=4.5))
+        places, scores = values[order], scale.number(self.scores[order])
+        low, high = self._limits()
+        axes.set_xscale("log", base=2)
+        axes.plot(places, scores, **_LINE | {"color": BLUE} | style)
         if self.flat is not None:  # which is inside the picture, however steep
             inside = places[self.flat[order]], scores[self.flat[order]]
             low, high = min(low, *inside[1]), max(high, *inside[1])
             band: dict[str, Any] = {"color": FAINT, "ms": 14, "zorder": 2}
             axes.plot(*inside, "s", **band, label=self._region())
-        margin = 0.08 * (high - low)
-        mark_chosen(axes, np.log2(getattr(self, over)), float(scale.number(self.score)))
-        axes.set_ylim(low - margin, high + margin)
-        self._ticks(axes.xaxis, values, over)
+        mark_chosen(axes, getattr(self, over), float(scale.number(self.score)))
+        if margin := 0.08 * (high - low):
+            axes.set_ylim(low - margin, high + margin)
+        axes.set_xlabel(self._words(over))
         axes.set_ylabel(_axis_words(self.criterion))
-        plain_numbers(axes.yaxis)
+        plain_numbers(axes, "y")
 
-    def _ticks(self, axis: Any, values: np.ndarray, name: str) -> None:
-        """Powers of two, or for relative widths the plain numbers, as many as there is room for."""
-        values = np.unique(values)
-        apart = (np.log2(values[-1]) - np.log2(values[0])) / _MOST_TICKS
-        named: list[float] = []
-        for value in values.tolist():
-            if not named or np.log2(value) - np.log2(named[-1]) >= apart:
-                named.append(value)
-        relative = self.relative and name == "gamma"
-        axis.set_ticks(np.log2(named), labels=[f"{v:.2g}" if relative else _power(v) for v in named])
-        axis.set_tick_params(length=0)
-        effect = "more flexible" if name == "gamma" else "smoother"
-        axis.set_label_text(f"{name}{', relative' if relative else ''} (larger: {effect})")
+    def _words(self, name: str) -> str:
+        if name == "alpha":
+            return "alpha (larger: smoother)"
+        return f"gamma{', relative' if self.group else ''} (larger: more flexible)"
+
+    def _limits(self) -> tuple[float, float]:
+        """Limits of colours or heights, lest hopeless candidates leave one colour for all the rest.
+
+        They are three times as far apart as the best and the last of the upper third.
+        """
+        best, worst = self.scores.max(), self.scores.min()
+        spread = best - np.quantile(self.scores, 2 / 3)
+        if spread > 0:
+            worst = max(worst, best - 3.0 * spread)
+        low, high = np.sort(shown(self.criterion).number(np.array([worst, best]))).tolist()
+        return low, high
 
 
 @dataclass(eq=False)
@@ -218,7 +218,7 @@ class RoundsDisplay(Display):
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
         """The rounds of a machine that was fitted with ``metric=``."""
-        machine = machine_of(estimator)
+        machine = subject_of(estimator).estimator
         remedy = 'rounds belong to learned metrics; fit with metric="auto".'
         history = fitted(machine, "metric_history_", remedy)
         if not any(one["round"] > 0 for one in history):
@@ -243,31 +243,29 @@ class RoundsDisplay(Display):
     def describe(self) -> str:
         """What the picture shows, in a sentence or two."""
         best = max(self.scores, key=lambda group: self.scores[group])
-        top, chosen = (
-            group_words(dict(zip(("kernel", "metric", "round"), group))) for group in (best, self.chosen)
-        )
+        kernel, metric, number = self.chosen
+        chosen = group_words({"kernel": kernel, "metric": metric, "round": number})
         return (
-            f"{_axis_words(self.criterion)} of {len(self.kinds)} kernels and metrics over rounds 0 to "
-            f"{max(number for _, _, number in self.scores)}. Best: {top}, "
-            f"{_score_words(self.criterion, self.scores[best])}; chosen: {chosen}."
+            f"{_axis_words(self.criterion)} of {len(self.kinds)} kernels and metrics over rounds. Best: "
+            f"{score_words(self.criterion, self.scores[best])}; chosen: {chosen}."
         )
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
-        scale = _scale(self.criterion)
+        scale = shown(self.criterion)
         scores = {group: float(scale.number(score)) for group, score in self.scores.items()}
         kernels = list(dict.fromkeys(name for name, _, _ in scores))
         for name, kind in self.kinds:
             own = {(name, "none", 0)} | {one for one in scores if one[:2] == (name, kind)}
             points = sorted((group[2], scores[group]) for group in own & scores.keys())
             colour = _COLOURS[kernels.index(name) % len(_COLOURS)]
-            look = _line(style, color=colour, linestyle=_DASHES[kind], markersize=4)
+            look = _LINE | {"color": colour, "linestyle": _DASHES[kind], "markersize": 4}
             label = plain_text(f"{name}, {kind}" if kind != "none" else name, 60)
-            axes.plot(*zip(*points), **look, label=label)
+            axes.plot(*zip(*points), **look | style, label=label)
         if self.chosen in scores:
             mark_chosen(axes, self.chosen[2], scores[self.chosen])
         axes.set_xlabel("round (0: the kernel as it is)")
         axes.set_ylabel(_axis_words(self.criterion))
-        plain_numbers(axes.yaxis)
+        plain_numbers(axes, "y")
         axes.set_xticks(range(max(number for _, _, number in scores) + 1))
         where = "" if self.rows is None else f", on {self.rows:,} rows that it was learned from"
         finish(axes, f"learning a metric{where}", "y")
@@ -289,51 +287,35 @@ class ImportanceDisplay(Display):
     most: int = _MOST_BARS
 
     @classmethod
-    def from_estimator(
-        cls, estimator: Any, *, names: Sequence[str] | None = None, most: int = _MOST_BARS
-    ) -> Self:
-        """The shares of a machine that learned a metric.
+    def from_estimator(cls, estimator: Any, *, most: int = _MOST_BARS) -> Self:
+        """The importances of a machine that learned a metric, or of the columns of its table.
 
         Parameters
         ----------
         estimator : fitted estimator, or Pipeline that ends in one
-        names : list of str, optional
-            Of the features; by default those of the table it was fitted on.
         most : int
             How many features are drawn at most.
         """
-        if most < 1:
-            raise ValueError(f"most is a number of features, at least 1; got {most!r}.")
         named = getattr(estimator, "importances_", None)
-        if names is None and isinstance(named, Mapping) and named:  # of a table's columns
+        if named:  # of a table's columns
             return cls({str(name): float(share) for name, share in named.items()}, most)
-        machine = machine_of(estimator)
-        remedy = 'shares come with learned metrics; fit with metric="auto".'
-        shares = fitted(machine, "feature_importances_", remedy)
-        if names is None:
-            names = getattr(machine, "feature_names_in_", [f"feature {j}" for j in range(len(shares))])
-        if len(names) != len(shares):
-            raise ValueError(f"names has {len(names)} entries, and there are {len(shares)} features.")
-        found: dict[str, float] = {}
-        for number, (name, share) in enumerate(zip(names, shares)):  # equal names get their number
-            found[str(name) if str(name) not in found else f"{name} ({number})"] = float(share)
-        return cls(found, most)
+        subject = subject_of(estimator)
+        remedy = 'importances come with learned metrics; fit with metric="auto".'
+        shares = fitted(subject.estimator, "feature_importances_", remedy)
+        return cls(dict(zip(subject.features, map(float, shares))), most)
 
     @property
-    def greatest(self) -> dict[str, float]:
-        """Those that are drawn, the greatest first."""
+    def _largest(self) -> dict[str, float]:
         order = sorted(self.importances, key=lambda name: -self.importances[name])
         return {name: self.importances[name] for name in order[: self.most]}
 
     def describe(self) -> str:
         """What the picture shows, in a sentence or two."""
-        words = ", ".join(f"{name} {share:.1%}" for name, share in list(self.greatest.items())[:5])
-        return (
-            f"Permutation importance of {len(self.importances)} features, in shares of the sum: {words}."
-        )
+        words = ", ".join(f"{name} {share:.1%}" for name, share in list(self._largest.items())[:5])
+        return f"Permutation importance of {len(self.importances)} features, as shares: {words}."
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
-        shares, every = self.greatest, len(self.importances)
+        shares, every = self._largest, len(self.importances)
         slots = max(len(shares), 4)
         places = np.arange(slots)[::-1][: len(shares)]
         percents = [100 * share for share in shares.values()]
@@ -344,7 +326,7 @@ class ImportanceDisplay(Display):
         axes.set_yticks(places, labels=[plain_text(name, 24) for name in shares])
         axes.set_ylim(-0.7, slots - 0.3)
         axes.margins(x=0.1)
-        axes.set_xlabel("permutation importance, % of the sum")
+        axes.set_xlabel("permutation importance, %")
         title = "all features" if every == len(shares) else f"the {len(shares)} largest of {every}"
         finish(axes, title, "x")
 
@@ -354,65 +336,12 @@ def _group(params: Mapping[str, Any]) -> tuple[str, str, int]:
     return str(params.get("kernel", "")), str(params.get("metric", "none")), int(params.get("round", 0))
 
 
-def _scale(criterion: str | None) -> Shown:
-    """How scores are drawn: squared errors as RMSE, error rates as accuracy."""
-    return Shown("score", np.positive) if criterion is None else shown(criterion)
-
-
 def _axis_words(criterion: str | None) -> str:
-    scale = _scale(criterion)
+    scale = shown(criterion)
     return f"{scale.label} ({'lower' if scale.smaller else 'higher'} is better)"
-
-
-def _score_words(criterion: str | None, score: float) -> str:
-    return f"score {readable(score)}" if criterion is None else score_words(criterion, score)
-
-
-def _line(style: dict[str, Any], **own: Any) -> dict[str, Any]:
-    """Settings of a line: the caller's before ours, by whichever of their names."""
-    from matplotlib.cbook import normalize_kwargs
-    from matplotlib.lines import Line2D
-
-    given: dict[str, Any] = normalize_kwargs(style, Line2D)
-    return {"marker": "o", "linewidth": 1.8, "zorder": 3, **own, **given}
-
-
-def _power(value: float) -> str:
-    """A value as a power of two in mathtext, with one decimal where the exponent isn't whole."""
-    exponent = np.log2(value)
-    rounded = round(exponent)
-    return f"$2^{{{rounded if abs(exponent - rounded) < 1e-6 else format(exponent, '.1f')}}}$"
-
-
-def _within_error(cv_results: Mapping[str, Any], kept: np.ndarray) -> np.ndarray | None:
-    """Which candidates cannot be told from the best one; None without splits."""
-    names = takewhile(cv_results.__contains__, (f"split{i}_test_score" for i in count()))
-    splits = np.array([np.asarray(cv_results[name], dtype=float)[kept] for name in names])
-    if len(splits) < 2:
-        return None
-    solved, flat = np.isfinite(splits).all(axis=0), np.zeros(splits.shape[1], dtype=bool)
-    if solved.any():
-        _, exponent = np.frexp(np.abs(splits[:, solved]).max())
-        table = np.ldexp(splits.T[None, solved], -exponent)  # no overflow, the same digits
-        flat[solved] = within_error(table, (0, int(np.argmax(table.mean(axis=2)))))[0]
-    return flat
 
 
 def _width(params: Mapping[str, Any]) -> float:
     """The width of a candidate; NaN where it has none, or one for every feature."""
     gamma = params.get("gamma")
     return float(gamma) if isinstance(gamma, Real) else np.nan
-
-
-def _limits(scores: np.ndarray, smaller: bool) -> tuple[float, float]:
-    """Limits of colours or heights: three times the distance from the best to the upper third's last.
-
-    Hopeless candidates, which every grid has, would otherwise leave one colour for all the rest.
-    """
-    if smaller:
-        low, high = _limits(-scores, False)
-        return -high, -low
-    high, lowest = float(scores.max()), float(scores.min())
-    spread = high - float(np.quantile(scores, 2 / 3))
-    low = max(lowest, high - 3.0 * spread) if spread > 0 else lowest
-    return (low if low < high else high - max(1e-3 * abs(high), 1e-12)), high

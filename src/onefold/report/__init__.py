@@ -1,10 +1,10 @@
 """A report on a fitted model: facts gathered once, rendered as text, JSON and one HTML page.
 
-`gather` collects plain values, most of them from :mod:`onefold.facts`; `write_report` writes them as one
-page; :meth:`Report.text` and :meth:`Report.as_dict` are the same for terminals and programs.
+Plain values, most of them from :mod:`onefold.facts`; :meth:`Report.text`, :meth:`Report.as_dict` and
+:meth:`Report.html` are the same for terminals, programs and browsers.
 """
 
-from onefold.report.gather import gather, write_report
+from onefold.report.gather import write_report
 from onefold.report.report import Report
 
-__all__ = ["Report", "gather", "write_report"]
+__all__ = ["Report", "write_report"]

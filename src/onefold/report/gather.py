@@ -13,12 +13,14 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_info
 
 from onefold._version import __version__
+from onefold.estimators.base import KernelMachine
 from onefold.facts.data import data_facts, duplicate_facts, largest, weak_slices
 from onefold.facts.measures import labels_of
-from onefold.facts.ran import ran_facts, trust_facts
+from onefold.facts.ran import Subject, ran_facts, subject_of, trust_facts
 from onefold.facts.scores import (
     Predictions,
     heldout_predictions,
@@ -28,8 +30,8 @@ from onefold.facts.scores import (
 )
 from onefold.facts.words import counted, shortened
 from onefold.machine.threads import count_workers
-from onefold.report.report import Report, refuse_place, sentences
-from onefold.report.rows import Given, Subject, rows_given, subject_of
+from onefold.report.report import Report, sentences
+from onefold.report.rows import Given, rows_given
 
 _NO_ROWS = "pass X and y, the rows that it was fitted on"
 _MOST_SHARES = 50
@@ -37,8 +39,9 @@ _MOST_ROWS = 3000  # of which a fixed estimator is given held-out predictions
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "pyarrow", "matplotlib", "torch")
 
 
-def gather(
+def write_report(
     model: Any,
+    path: str | os.PathLike[str] | None = None,
     X: Any = None,
     y: Any = None,
     *,
@@ -47,13 +50,47 @@ def gather(
     new_rows: bool | None = False,
     repeat: Sequence[str] | None = None,
 ) -> Report:
-    """Everything that a report says about a fitted model; a few seconds for 10,000 rows.
+    """A report on a fitted model, and one self-contained HTML page of it.
 
-    The arguments are those of :func:`write_report`; `repeat` are lines that lead here again, in place of
-    Python's.
+    Parameters
+    ----------
+    model : estimator, Pipeline that ends in one, or model of tables
+        Fitted.
+    path : path, optional
+        Where the page goes; its folder must exist. None writes nothing.
+    X, y : the rows that it was fitted on, optional
+        Without them the sections that need rows say so. For a model of tables X may be the table, or
+        its path, with the target in it.
+    sample_weight : array (n,), optional
+        As `fit` had it.
+    title : str, optional
+        Of the page.
+    new_rows : bool or None, default=False
+        The rows are new to the model: scores are those of a test. None finds it out.
+    repeat : list of str, optional
+        Lines that lead here again, in place of Python's.
+
+    Returns
+    -------
+    Report
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV, write_report
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> report = write_report(LSSVRCV().fit(X, y), X=X, y=y)
+    >>> report.as_dict()["scores"]["main"]
+    'r2'
     """
     subject = subject_of(model)
     estimator, given, predictions = subject.estimator, None, None
+    if not isinstance(estimator, KernelMachine):
+        raise ValueError(
+            f"a report is of an estimator of onefold's, of a Pipeline that ends in one or of a table's "
+            f"model, not of {type(estimator).__name__}; give one of these."
+        )
+    check_is_fitted(estimator, "expansion_")
     if X is not None:
         given = rows_given(subject, X, y, sample_weight, new_rows)
         if given.new:
@@ -93,53 +130,7 @@ def gather(
             facts["slices"] = _slices(subject, given, predictions.values)
     facts["cautions"] = sentences("cautions", facts)
     facts["summary"] = sentences("summary", facts)
-    return Report(facts, estimator, None if given is None or given.new else given.fitted)
-
-
-def write_report(
-    model: Any,
-    path: str | os.PathLike[str] | None = None,
-    X: Any = None,
-    y: Any = None,
-    *,
-    sample_weight: Any = None,
-    title: str | None = None,
-    new_rows: bool | None = False,
-) -> Report:
-    """Gather a report and write it as one self-contained HTML page.
-
-    Parameters
-    ----------
-    model : estimator, Pipeline that ends in one, or model of tables
-        Fitted.
-    path : path, optional
-        Where the page goes; its folder must exist. None writes nothing.
-    X, y : the rows that it was fitted on, optional
-        Without them the sections that need rows say so. For a model of tables X may be the table, or
-        its path, with the target in it.
-    sample_weight : array (n,), optional
-        As `fit` had it.
-    title : str, optional
-        Of the page.
-    new_rows : bool or None, default=False
-        The rows are new to the model: scores are those of a test. None finds it out.
-
-    Returns
-    -------
-    Report
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from onefold import LSSVRCV, write_report
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> report = write_report(LSSVRCV().fit(X, y), X=X, y=y)
-    >>> report.as_dict()["scores"]["main"]
-    'r2'
-    """
-    if path is not None:
-        refuse_place(path)
-    found = gather(model, X, y, sample_weight=sample_weight, title=title, new_rows=new_rows)
+    found = Report(facts, model, None if given is None or given.new else given.y)
     if path is not None:
         found.save(path)
     return found
@@ -180,12 +171,10 @@ def _scores(
 
 def _no_predictions(estimator: Any) -> str:
     """Why there are no held-out predictions, and what would give some."""
-    name = type(estimator).__name__
-    if hasattr(estimator, "n_centres_"):
-        return f"{name} keeps no held-out predictions; pass rows it has not seen with new_rows=True"
-    if hasattr(estimator, "cv"):
-        return "the criterion held out no rows; use one that does, such as 'mse' or 'error'"
-    return f"{name} has held out nothing; {name}CV does, or pass new rows with new_rows=True"
+    return (
+        f"this {type(estimator).__name__} has no held-out predictions; fit LSSVCCV, LSSVRCV or "
+        "KernelRidgeCV by a criterion such as 'error' or 'mse', or pass new rows with new_rows=True"
+    )
 
 
 def _explained(scores: dict[str, Any]) -> float | None:
@@ -274,21 +263,12 @@ def environment_facts() -> list[tuple[str, str]]:
     blas = [one for one in threadpool_info() if one["user_api"] == "blas"]
     words = {f"{one['internal_api']} {one['version']}, threads: {one['num_threads']}" for one in blas}
     machine = f"{platform.system()}, {platform.machine()}, threads: {count_workers(None)}"
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return [
-        *lines,
-        ("BLAS", "; ".join(sorted(words))),
-        ("machine", machine),
-        ("date of this report", today),
-    ]
+    lines += [("BLAS", "; ".join(sorted(words))), ("machine", machine)]
+    return [*lines, ("date of this report", datetime.datetime.now(datetime.UTC).date().isoformat())]
 
 
 def _python_lines(model: Any) -> list[str]:
     """Python that fits the like of it again."""
-    if not hasattr(model, "report"):  # a pipeline
-        lines = [f"model = {model!r}", "model.fit(X, y)"]
-        return [*lines, 'onefold.write_report(model, "report.html", X, y)']
     silent = {name: None for name in ("callback", "client") if hasattr(model, name)}
     given = type(model)(**model.get_params(deep=False) | silent)
-    lines = [f"from onefold import {type(model).__name__}", f"model = {given!r}"]
-    return [*lines, "model.fit(X, y)", 'model.report("report.html", X, y)']
+    return [f"model = {given!r}", "model.fit(X, y)", 'onefold.write_report(model, "report.html", X, y)']

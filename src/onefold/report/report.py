@@ -43,22 +43,20 @@ _PICTURES = (
 
 
 class Report:
-    """What :func:`onefold.report.gather` found out about a model.
+    """What :func:`onefold.write_report` found out about a model.
 
     Parameters
     ----------
     facts : dict
         Plain values by section.
-    estimator : estimator
+    model : estimator, Pipeline or model of tables
         For the pictures.
     y : ndarray or None
         The targets that it was fitted on, for the pictures that need them.
     """
 
-    def __init__(self, facts: dict[str, Any], estimator: Any, y: Any = None) -> None:
-        self._facts = facts
-        self._estimator = estimator
-        self._y = y
+    def __init__(self, facts: dict[str, Any], model: Any, y: Any = None) -> None:
+        self._facts, self._model, self._y = facts, model, y
 
     def as_dict(self) -> dict[str, Any]:
         """The facts in what JSON has; undefined numbers are None."""
@@ -71,17 +69,12 @@ class Report:
 
     def html(self) -> str:
         """The page: one document that needs nothing but a browser."""
-        return page(self._facts, *pictures_of(self._estimator, self._y))
+        return page(self._facts, *pictures_of(self._model, self._y))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page, whole or not at all; the folder must exist."""
-        refuse_place(path)
-        text = self.html()
         with replacing(Path(path)) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-
-    def __str__(self) -> str:
-        return self.text()
+            temporary.write_text(self.html(), encoding="utf-8")
 
     def __repr__(self) -> str:
         return f"<onefold report: {' '.join(self._facts['summary'])}>"
@@ -91,18 +84,7 @@ class Report:
         return _environment(True).get_template("compact.html.j2").render(facts=self._facts).strip()
 
 
-def refuse_place(path: str | os.PathLike[str]) -> None:
-    """Raise if nothing can be written there, before any long work."""
-    place = Path(path)
-    if place.is_dir():
-        raise ValueError(f"{place} is a directory; name a file in it, as {place / 'report.html'}.")
-    if not place.parent.is_dir():
-        raise ValueError(
-            f"there is no directory {place.parent} to write {place.name} in; make it first."
-        )
-
-
-def pictures_of(estimator: Any, y: Any = None) -> tuple[list[dict[str, str]], str | None]:
+def pictures_of(model: Any, y: Any = None) -> tuple[list[dict[str, str]], str | None]:
     """Every picture that there is something to draw in, and why one is missing that should be there."""
     found: list[dict[str, str]] = []
     missing = None
@@ -110,7 +92,7 @@ def pictures_of(estimator: Any, y: Any = None) -> tuple[list[dict[str, str]], st
         if takes_targets and y is None:
             continue
         try:
-            display = kind.from_estimator(estimator, *([y] if takes_targets else []))
+            display = kind.from_estimator(model, *([y] if takes_targets else []))
         except ValueError:  # nothing to draw
             continue
         try:
@@ -156,8 +138,7 @@ def _environment(html: bool) -> Environment:
     )
     made.globals |= {
         name: getattr(words, name)
-        for name in ("aligned", "counted", "number", "percent", "percent_short", "quoted", "readable",
-                     "shortened")
+        for name in ("aligned", "counted", "number", "percent", "quoted", "readable", "shortened")
     } | {
         "ERRORS": ERRORS,
         "LABELS": LABELS,

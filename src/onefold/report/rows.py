@@ -1,22 +1,18 @@
-"""What a report is of: an estimator, or one inside a pipeline or a table, and the rows it was given."""
+"""The rows that a report was given: as the estimator takes them, as people know them, and whose."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sklearn.compose import TransformedTargetRegressor
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.validation import check_is_fitted
 
-from onefold.estimators.base import KernelMachine, on_host
 from onefold.estimators.validation import check_weights
 from onefold.facts.data import Column
 from onefold.facts.measures import labels_of
+from onefold.facts.ran import Subject
 from onefold.facts.words import counted
 from onefold.linalg import is_sparse, to_numpy
 from onefold.rows import gathered, row_hashes
@@ -29,56 +25,6 @@ from onefold.tables.training import rows_in_memory, with_target
 MOST_COLUMNS = 200  # that are looked at one by one
 _ROUNDING = 1e-5  # of targets that were float32 once
 _NO_TARGETS = "a report on rows needs their targets: give y as well as X."
-
-
-@dataclass(frozen=True)
-class Subject:
-    """The estimator of ours behind a model, and what stands before it."""
-
-    model: Any  # as it was given
-    estimator: Any
-    table: TableModel | None = None  # that prepares the rows
-    before: list[Any] = field(default_factory=list)  # transformers of the rows
-    targets: list[Any] = field(default_factory=list)  # transformers of the targets
-
-    @property
-    def classes(self) -> np.ndarray | None:
-        """The labels; None for regression."""
-        found = getattr(self.estimator, "classes_", None)
-        return None if found is None else np.asarray(found)
-
-    @property
-    def pairwise(self) -> bool:
-        """Whether rows are those of a kernel matrix."""
-        return bool(self.estimator.__sklearn_tags__().input_tags.pairwise)
-
-    @property
-    def features(self) -> list[str]:
-        """Names of the columns of the matrix that the estimator takes."""
-        named = getattr(self.estimator, "feature_names_in_", None)
-        if self.table is not None:
-            named = self.table.get_feature_names_out()
-        elif named is None and self.before:
-            try:
-                named = self.before[-1].get_feature_names_out()
-            except (AttributeError, TypeError, ValueError):  # a step does not know
-                named = None
-        count = int(self.estimator.n_features_in_)
-        if named is None or len(named) != count:
-            return [f"feature {j}" for j in range(count)]
-        return [str(name) for name in named]
-
-    def fitted_target(self, y: np.ndarray) -> np.ndarray:
-        """Targets as the estimator fits them."""
-        for one in self.targets:
-            y = np.asarray(one.transform(y.reshape(len(y), -1))).reshape(y.shape)
-        return y
-
-    def in_target_units(self, values: np.ndarray) -> np.ndarray:
-        """What the estimator predicts (n, columns), in the units of the target."""
-        for one in reversed(self.targets):
-            values = np.asarray(one.inverse_transform(values))
-        return values
 
 
 @dataclass(frozen=True)
@@ -96,33 +42,6 @@ class Given:
     new: bool = False  # to the model
     assumed: str = ""  # about that
     optimistic: bool = False  # as some of the new rows are not
-
-
-def subject_of(model: Any) -> Subject:
-    """Look behind pipelines and tables; raise for what is no fitted estimator of ours."""
-    inner, table = model, None
-    before: list[Any] = []
-    targets: list[Any] = []
-    while True:
-        if isinstance(inner, TableModel) and hasattr(inner, "estimator_"):
-            if getattr(inner, "target_transform", None):
-                targets.append(FunctionTransformer(inner.fitted_target, inner.in_target_units))
-            table, inner = inner, inner.estimator_
-        elif isinstance(inner, TransformedTargetRegressor) and hasattr(inner, "regressor_"):
-            targets.append(inner.transformer_)
-            inner = inner.regressor_
-        elif isinstance(inner, Pipeline):
-            before += [inner[:-1]] if len(inner) > 1 else []
-            inner = inner.steps[-1][1]
-        else:
-            break
-    if not isinstance(inner, KernelMachine):
-        raise ValueError(
-            f"a report is of an estimator of onefold's, of a Pipeline that ends in one or of a table's "
-            f"model, not of {type(inner).__name__}; give one of these."
-        )
-    check_is_fitted(inner, "expansion_")
-    return Subject(model, on_host(inner), table, before, targets)
 
 
 def rows_given(subject: Subject, X: Any, y: Any, weight: Any, new_rows: bool | None) -> Given:
@@ -175,7 +94,7 @@ def _of_table(model: TableModel, table: Any, y: Any) -> Given:
         y = read_target(rows, named, model.task, getattr(model, "classes_", None))
     wanted = [*model.preparation_.columns, *model.preparation_.constant]
     ident = model.id_column_
-    names = rows.raw(ident).to_pylist() if ident in rows.names else None
+    names = rows.columns[ident].to_pylist() if ident in rows.names else None
     target = named if isinstance(named, str) else model.target_ or _text(getattr(y, "name", None))
     return Given(model.matrix(rows), columns_of(rows, wanted), _targets(y), target, names, len(wanted))
 
@@ -197,19 +116,16 @@ def _text(name: Any) -> str | None:
 def whose_rows(
     estimator: Any, matrix: Any, y: np.ndarray, new_rows: bool | None
 ) -> tuple[bool, str, bool]:
-    """Whether rows are new to a model, by its fingerprint, in words too, and whether it knows some.
-
-    `y` are targets as the estimator fits them; None for `new_rows` finds it out. Raises where rows are
-    said to be, or must be, those of the fit and are not.
-    """
+    """Whether rows are new to a model, by its fingerprint, in words too, and whether it knows some."""
     kept, print_ = getattr(estimator, "heldout_prediction_", None), estimator.fingerprint_
     n = int(matrix.shape[0])
-    if new_rows is False and kept is not None and len(kept) != n:
-        raise ValueError(
-            f"the model has held-out predictions of {len(kept)} rows, and X has {n}; give the rows that "
-            "it was fitted on, or new_rows=True for the scores of a test."
-        )
+    wrong = ValueError(
+        "X does not have the rows that the model was fitted on, or has them in another order; give "
+        "exactly those, or rows that are new to it (new_rows=True)."
+    )
     if print_ is None:  # rows of Dask
+        if new_rows is False and kept is not None and len(kept) != n:
+            raise wrong
         same = kept is not None and len(kept) == n if new_rows is None else not new_rows
         words = "the rows it was fitted on" if same else counted(n, "new row")
         return not same, f"taken for {words}; rows of Dask leave nothing to check that by", False
@@ -221,17 +137,9 @@ def whose_rows(
     if not new_rows and n == print_["n"] and np.array_equal(hashes[rows], print_["hashes"]):
         _refuse_targets(estimator, print_["targets"], y[rows])
         return False, f"the {n:,} rows it was fitted on", False
-    complete = np.isin(print_["hashes"], hashes).all()
-    if not new_rows and complete and (new_rows is False or n == print_["n"]):
-        raise ValueError(
-            f"these are the rows that the model was fitted on ({n:,}) in another order or with others "
-            "among them; give the rows as they were fitted, or new rows."
-        )
-    if new_rows is False:
-        raise ValueError(
-            "these are not the rows that the model was fitted on; give those, or new_rows=True for the "
-            "scores of a test."
-        )
+    shuffled = n == print_["n"] and np.isin(print_["hashes"], hashes).all()
+    if new_rows is False or (new_rows is None and shuffled):
+        raise wrong
     found = int(np.isin(hashes, print_["hashes"]).sum())
     if not found:
         return True, f"{counted(n, 'row')} that are new to the model", False
@@ -279,7 +187,7 @@ def columns_of(X: Any, names: Sequence[str] | None = None) -> list[Column]:
 
 
 def _of_rows(rows: TableRows, name: str) -> Column:
-    column = rows.columns.column(name)
+    column = rows.column(name)
     kind = kind_of(column)
     if kind in ("numeric", "empty"):
         return _of_array(name, rows.numbers(name))

@@ -2,7 +2,7 @@
 
 A file names a class by its bare name; only names found here are ever built, so a file cannot reach any
 other code. What prediction does not read, such as ``cv_results_``, is not looked at; whether the parts
-work together, the trial of the model will tell (`onefold.saving.selftest`).
+work together, the trial of the model will tell (`onefold.saving.file`).
 """
 
 from __future__ import annotations
@@ -66,10 +66,7 @@ def name_of(value: object) -> str | None:
 
 
 def check(value: Any) -> None:
-    """Raise BadContent unless the instance of a class in files can be used.
-
-    Asked before writing and after reading.
-    """
+    """Raise BadContent unless the instance of a class in files can be used; asked before writing too."""
     name = type(value).__name__
     try:
         if name in _CHECKS:

@@ -192,26 +192,14 @@ KINDS: dict[str, Kind] = {  # the first that holds a value takes it apart
 
 
 class Encoder:
-    """Turns values into nodes and collects their arrays in `arrays`.
-
-    Of equal large arrays, such as the centres of a model and of its fold models, one is written. Equal
-    by their bytes, not the same object: equal models give equal files.
-    """
+    """Turns values into nodes and collects their arrays in `arrays`."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
         self._met: dict[Any, str] = {}  # the names of large arrays
 
     def encode(self, value: Any, name: str, depth: int = 0) -> Node:
-        """The node of `value`, which errors call `name` and which lies inside `depth` others.
-
-        Raises
-        ------
-        CannotSave
-            If the value, or something inside it, has no place in a model file.
-        BadContent
-            If the parts of a registered object do not fit together: the file could not be loaded.
-        """
+        """The node of `value`, which errors call `name` and which lies inside `depth` others."""
         if depth > _MAX_DEPTH:
             raise CannotSave(
                 f"cannot save {name}: it is nested more than {_MAX_DEPTH} levels deep or contains "
@@ -249,7 +237,7 @@ class Encoder:
         turned = native.flags.f_contiguous and not native.flags.c_contiguous
         stored = native.T if turned else np.asarray(native, order="C")
         key = f"a{len(self.arrays)}"
-        if stored.nbytes >= _WORTH_SHARING:
+        if stored.nbytes >= _WORTH_SHARING:  # by their bytes: equal models give equal files
             what = stored.dtype.str, stored.shape, turned, sha256(stored.data).digest()
             if what in self._met:
                 return {"$again": self._met[what]}
@@ -288,10 +276,7 @@ class Encoder:
         return node
 
     def _parameter(self, estimator: BaseEstimator, key: str, name: str, depth: int) -> Node:
-        """A parameter's node; scorers, generators, callbacks and the like become a note of their repr.
-
-        They served the fit and prediction does without them. The kernel it cannot do without.
-        """
+        """A parameter's node; what served the fit alone (scorers, callbacks) may become its repr."""
         value, defaults = getattr(estimator, key), _defaults(type(estimator))
         notes = getattr(estimator, _DROPPED, {})
         if key in notes and value is defaults[key]:
@@ -299,7 +284,7 @@ class Encoder:
         count = len(self.arrays)
         try:
             return self.encode(value, name, depth)
-        except CannotSave:
+        except CannotSave:  # prediction cannot do without the kernel
             if key.startswith("kernel") or key not in defaults:
                 raise
         for unused in list(self.arrays)[count:]:
@@ -320,29 +305,20 @@ def _defaults(cls: type) -> Parts:
 
 def _why_not(value: Any) -> str:
     kind = type(value).__name__
-    if isinstance(value, np.ndarray):
-        return (
-            f"arrays of dtype {value.dtype} have no place in a model file; convert it to a numeric, "
-            "bool or string array"
-        )
-    if is_sparse(value):
-        return "among sparse formats only two-dimensional CSR is supported; convert it with .tocsr()"
     if callable(value):
         return (
             f"a {kind} is Python code, which a model file does not hold; use one of the built-in "
             "choices, or for a kernel compute the matrix yourself and pass kernel='precomputed'"
         )
-    return f"a {kind} has no place in a model file; use numbers, strings or arrays"
+    of = f" of dtype {value.dtype}" if isinstance(value, np.ndarray) else ""
+    return f"a {kind}{of} has no place in a model file; use numbers, strings, arrays or CSR matrices"
 
 
 class Decoder:
-    """Turns nodes back into values, trusting nothing in them.
-
-    Each array is read exactly once, and shared where it is used again: a small file stays little work.
-    """
+    """Turns nodes back into values, trusting nothing in them."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self._unread = dict(arrays)
+        self._unread = dict(arrays)  # each is read once: a small file stays little work
         self._read: dict[str, np.ndarray] = {}
 
     def decode(self, node: Node, depth: int = 0) -> Any:

@@ -60,20 +60,13 @@ class BadContent(ValueError):
 
 
 def write(path: Path, text: str, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a model file in one step: it is there complete, or `path` is as it was before.
-
-    The arrays are C-contiguous, with dtypes among `ARRAY_DTYPES`. Raises OSError if the path is not
-    one that can be written, ValueError if there is too much metadata.
-    """
+    """Write a model file of C-contiguous arrays: it is there complete, or `path` is as it was before."""
     target = Path(os.path.realpath(path))  # through a link, so that the link stays one
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"cannot save to {path}: the folder {target.parent} does not exist; create it first."
+    if not target.parent.is_dir() or (target.exists() and not target.is_file()):
+        raise OSError(
+            f"cannot save to {path}: it is a folder or a device, or its folder does not exist; give the "
+            "name of a file in a folder that exists."
         )
-    if target.is_dir():
-        raise IsADirectoryError(f"cannot save to {path}: it is a folder; give a file name.")
-    if target.exists() and not target.is_file():
-        raise OSError(f"cannot save to {path}: it is not a plain file; choose another name.")
     # Widest items first keeps every array aligned.
     order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
     header = _header(text, {name: arrays[name] for name in order})

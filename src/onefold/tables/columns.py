@@ -56,15 +56,6 @@ MANY_CATEGORIES = 50  # in fewer rows than twice as many they tell rows apart
 _FEW_CATEGORIES = 20
 _FEW_NUMBERS = 3
 _DECORATED = re.compile(r"[^\w.,+-]{0,2} *[-+]?[0-9][0-9.,]* *(?P<after>[^0-9]{0,8})")  # 5 kg, <0.1, $12
-# Words that stand where a number is not known.
-_MEANS_MISSING = frozenset(
-    {
-        *("?", "??", "-", "--", "---", ".", "..", "*", "x", "#", "none", "missing", "unknown", "unk"),
-        *("undefined", "not available", "na", "n.a.", "nil", "void", "#div/0!", "#value!", "#ref!"),
-        *("#name?", "#num!", "#null!", "#error!"),
-    }
-)
-
 _LOOKED_AT = 1000  # values of a block that show what a column mostly is
 _DAY_SECONDS = 86_400.0
 
@@ -141,8 +132,6 @@ def _not_a_number(name: str, value: str, row: int, form: NumberFormat) -> TableE
         return TableError(
             f"{found}, which is not written like {form.example}", ["write it that way", *mark]
         )
-    if is_moment(value):
-        return TableError(found, ["convert its dates to numbers", "leave the column out"])
     return TableError(found, ["fix it", "leave it empty if it is missing", Remedy("na_values", [value])])
 
 
@@ -170,6 +159,17 @@ def trimmed(text: pa.ChunkedArray) -> pa.ChunkedArray:
     """Text without blanks around it, null where nothing is left."""
     text = pc.utf8_trim_whitespace(text)
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+
+
+def without_words(column: pa.ChunkedArray, words: tuple[str, ...]) -> pa.ChunkedArray:
+    """A column with null where a text, but for blanks around it, is one of the words."""
+    text = decoded(column)
+    if not pa.types.is_string(text.type):
+        return column
+    absent = pc.is_in(pc.utf8_trim_whitespace(text), value_set=pa.array(words, pa.string()))
+    if not pc.any(absent, min_count=0).as_py():
+        return column
+    return pc.if_else(absent, pa.scalar(None, pa.string()), text)
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -220,7 +220,6 @@ def refuse_mangled_numbers(first: Mapping[str, int], name: str) -> None:
     """
     numbers = [value for value in first if is_number(value)]
     words = [value for value in first if not is_number(value)]
-    missing = len(numbers) > len(words) and all(word.strip().lower() in _MEANS_MISSING for word in words)
     fractions = len(numbers) >= _FEW_NUMBERS and any("." in value or "," in value for value in numbers)
     many = len(first) > _FEW_CATEGORIES
     if len(numbers) < _FEW_NUMBERS or 2 * len(numbers) < len(first):
@@ -231,7 +230,7 @@ def refuse_mangled_numbers(first: Mapping[str, int], name: str) -> None:
             f"column '{name}' holds numbers as text, the first being '{min(numbers)}'",
             ["store them as numbers with a decimal point", codes],
         )
-    if not words or not (missing or fractions or many):
+    if not words or not (fractions or many):
         return
     value = min(words, key=lambda word: first[word])
     raise TableError(
@@ -254,15 +253,6 @@ def refuse_decorated_numbers(categories: tuple[str, ...], name: str) -> None:
                 Remedy("categorical", [name], "if they are codes"),
             ],
         )
-
-
-def too_large(name: str, value: object, row: int) -> TableError:
-    """The error about a whole number that float64 can't hold."""
-    return TableError(
-        f"column '{name}' has {value} in data row {row}, too large for a number with all its digits, "
-        "like an identifier",
-        [Remedy("drop", [name]), Remedy("categorical", [name]), Remedy("id_column", name)],
-    )
 
 
 def not_dates(name: str, value: str, row: int) -> TableError:

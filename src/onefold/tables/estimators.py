@@ -33,7 +33,6 @@ from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows, TableSource, as_array, is_frame
 from onefold.tables.source import opened
 from onefold.tables.target import TargetKind, as_target, read_target
-from onefold.tables.text import frame_without_missing
 from onefold.tables.training import (
     Search,
     Training,
@@ -347,7 +346,7 @@ class TableModel(BaseEstimator):
             blocks = source.select(wanted).slices(size)
         else:
             blocks = source.batches(size, wanted)
-        yield from map(frame_without_missing, blocks)
+        yield from (replace(block, written=True) for block in blocks)
 
     def _opened(self, table: Any) -> TableSource | TableRows:
         """A table, its columns by their names; a model that learned from an array knows places."""
@@ -416,7 +415,7 @@ class TableModel(BaseEstimator):
         given: Any = self.criterion
         for one in given if isinstance(given, list | tuple) else [given]:
             if isinstance(one, str):
-                check_criterion(one, self.task, target, np.asarray(values), self.approximation)
+                check_criterion(one, self.task, target, np.asarray(values))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -5,7 +5,6 @@ Terminal, JSON and ``inspect`` read them there.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 _MOST_COLUMNS = 50  # whose importance is kept
 _NAMED = 6  # candidates that were not tried are named, if they are no more
-_ID_NAME = re.compile(r"(?i:(.*[\s_.-])?(id|uuid|guid|key|index|row|rownum|rowid|nr|no))|.*[a-z](Id|ID)")
 _FEWEST = 20  # rows before different numbers in all of them mean anything
 
 
@@ -37,15 +35,15 @@ def column_notes(
     rows: TableRows, features: Collection[str], others: Collection[str], left_out: Collection[str]
 ) -> tuple[str, ...]:
     """What to tell about the columns of a table: `features`, `others` in use, and those `left_out`."""
-    notes = [rows.notes[name] for name in (*features, *others) if name in rows.notes]
+    told = {} if rows.types is None else rows.types.notes
+    notes = [told[name] for name in (*features, *others) if name in told]
     if left_out:
         notes.append(f"left out, as row numbers or empty columns without a name: {listing(left_out)}")
     for name in features:
-        why = _identifies(rows, name)
-        if why is not None:
+        if _identifies(rows, name):
             notes.append(
-                f"column '{name}' {why}, like an identifier or a row number; drop it, unless it means "
-                "something"
+                f"column '{name}' has a different value in every row, like an identifier or a row "
+                "number; drop it, unless it means something"
             )
     return tuple(notes)
 
@@ -74,25 +72,15 @@ def copies_note(columns: Sequence[Column]) -> str | None:
     return f"copies of columns, which share one importance: {told}{more}; drop them"
 
 
-def _identifies(rows: TableRows, name: str) -> str | None:
-    column = rows.columns.column(name)
+def _identifies(rows: TableRows, name: str) -> bool:
+    """Whether a column has a different text or whole number in every row."""
+    column = rows.column(name)
     text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    known = text or pa.types.is_integer(column.type)
-    if not known or len(column) < _FEWEST or column.null_count:
-        return None
-    distinct = pc.count_distinct(column).as_py()
-    if text:  # words, or numbers in a block of a table of text
-        whole = pc.all(pc.match_substring_regex(column, r"^\s*[0-9]+\s*$")).as_py()
-    else:
-        whole = pc.min(column).as_py() >= 0
-    if distinct == len(column):
-        if whole:
-            return "has a different whole number in every row"
-        if text and not is_number(column[0].as_py()) and not is_moment(column[0].as_py()):
-            return "has a different text in every row"
-    if whole and _ID_NAME.fullmatch(name) and 2 * distinct > len(column):
-        return "has many different whole numbers"
-    return None
+    known = text or (pa.types.is_integer(column.type) and pc.min(column).as_py() >= 0)
+    n = len(column)
+    if not known or column.null_count or n < _FEWEST or pc.count_distinct(column).as_py() < n:
+        return False
+    return not text or not (is_number(column[0].as_py()) or is_moment(column[0].as_py()))
 
 
 def findings(model: Any, training: Training, suspicious: list[str], seconds: float) -> dict[str, Any]:

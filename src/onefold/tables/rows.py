@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from sklearn.utils.validation import check_array
 
 from onefold.linalg import is_foreign, to_numpy
-from onefold.tables.columns import as_numbers, as_text, kind_of
+from onefold.tables.columns import as_numbers, without_words
 from onefold.tables.errors import TableError, did_you_mean, listing
 from onefold.tables.reading import Reading
+
+if TYPE_CHECKING:
+    from onefold.tables.text import TextTypes
 
 _MIXED = "holds values of mixed types, or of one that is neither number nor text; convert it"
 
@@ -30,17 +32,15 @@ class TableRows:
     Parameters
     ----------
     columns : pyarrow.Table
-        The named columns.
+        The columns as their container holds them; text of a file to the letter.
     start : int
         How many rows of the table come before these; error messages count with it.
     reading : Reading
         How columns of text are to be read.
-    written : pyarrow.Table or None
-        Every column as the text it was in the file, missing values included, for formats of text.
-    notes : mapping of column names to str
-        What was assumed about columns, in words for whoever uses them.
-    problems : mapping of column names to TableError
-        Columns that can't be used; asking for one raises its error.
+    written : bool
+        Whether text is that of a file, in which words such as NA mean a missing value.
+    types : TextTypes or None
+        What columns of text hold, where that is known of the whole table.
     remarks : tuple of str
         What was assumed about the file that they come from.
     """
@@ -48,9 +48,8 @@ class TableRows:
     columns: pa.Table
     start: int = 0
     reading: Reading = field(default_factory=Reading)
-    written: pa.Table | None = None
-    notes: Mapping[str, str] = field(default_factory=dict)
-    problems: Mapping[str, TableError] = field(default_factory=dict)
+    written: bool = False
+    types: TextTypes | None = None
     remarks: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -69,24 +68,17 @@ class TableRows:
         """One column by name; `role` words the error ("target column", "weight column", …)."""
         if name not in self.columns.column_names:
             raise TableError(f"there is no {role} '{name}'; {did_you_mean(name, self.names)}")
-        if name in self.problems:
-            raise self.problems[name]
-        return self.columns.column(name)
+        text = self.text(name)
+        return text if self.types is None else self.types.typed(text, name)
 
     def numbers(self, name: str, role: str = "column") -> np.ndarray:
         """The values of a column as float64, NaN where missing."""
         return as_numbers(self.column(name, role), name, self.start, self.reading.format_of(name))
 
     def text(self, name: str) -> pa.ChunkedArray:
-        """A column as it was written, where that is known, null where missing; else the column."""
-        column, written = self.columns.column(name), self.raw(name)
-        if pa.types.is_string(column.type) or not pa.types.is_string(written.type):
-            return column
-        return pc.if_else(pc.is_null(column), pa.scalar(None, pa.string()), written)
-
-    def raw(self, name: str) -> pa.ChunkedArray:
-        """A column as it was written, to the letter, where that is known, else the column."""
-        return (self.columns if self.written is None else self.written).column(name)
+        """A column as it is held, null where its text means a missing value."""
+        column = self.columns.column(name)
+        return without_words(column, self.reading.missing_in(name)) if self.written else column
 
     def weights(self, name: str) -> np.ndarray:
         """The column of weights; raises where one is negative or missing."""
@@ -99,39 +91,18 @@ class TableRows:
             )
         return values
 
-    def groups(self, name: str) -> np.ndarray:
-        """The column of groups, as numbers of them."""
-        column = self.column(name, role="groups column")
-        if kind_of(column) == "numeric":
-            missing = int(np.isnan(as_numbers(column, name)).sum())
-            values = column.to_numpy()  # exactly: numbers beyond 2**53 are groups of their own
-        else:
-            text = as_text(column, name)
-            missing, values = int(text.null_count), np.asarray(text.to_pylist())
-        if missing:
-            raise TableError(
-                f"missing values in '{name}' ({missing} of {len(self)} rows); every row needs a group"
-            )
-        codes: np.ndarray = np.unique(values, return_inverse=True)[1]
-        return codes
-
     def select(self, names: Sequence[str]) -> TableRows:
         """The same rows with these columns alone."""
-        return self._with(pa.Table.select, list(names))
+        return replace(self, columns=self.columns.select(list(names)))
 
     def slices(self, rows: int) -> Iterator[TableRows]:
         """The same rows in blocks of at most `rows`."""
         for begin in range(0, len(self), rows):
-            yield replace(self._with(pa.Table.slice, begin, rows), start=self.start + begin)
+            yield replace(self, columns=self.columns.slice(begin, rows), start=self.start + begin)
 
     def take(self, indices: Sequence[int] | Any) -> TableRows:
         """The rows with these positions, in this order."""
-        plain = replace(self, columns=_without_views(self.columns), start=0)
-        return plain._with(pa.Table.take, indices)
-
-    def _with(self, change: Callable[..., pa.Table], *arguments: Any) -> TableRows:
-        written = None if self.written is None else change(self.written, *arguments)
-        return replace(self, columns=change(self.columns, *arguments), written=written)
+        return replace(self, columns=_without_views(self.columns).take(indices), start=0)
 
 
 def _without_views(table: pa.Table) -> pa.Table:

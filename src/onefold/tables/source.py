@@ -5,15 +5,12 @@ from __future__ import annotations
 import datetime
 import glob
 import os
-import re
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +18,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 from onefold.machine.memory import available_memory
-from onefold.tables.errors import Remedy, TableError, did_you_mean, listing
+from onefold.tables.errors import TableError, did_you_mean, listing
 from onefold.tables.reading import Reading
 from onefold.tables.rows import (
     TableRows,
@@ -34,24 +31,15 @@ from onefold.tables.rows import (
     rows_of_array,
     rows_of_frame,
 )
-from onefold.tables.text import DelimitedSource, TypeFinder, first_bytes, rechunk, without_missing
+from onefold.tables.text import DelimitedSource, TextTypes, first_bytes, rechunk
 
 _SHARE = 0.25  # of the free memory that the filled table of an svmlight file may take
-# The XML of a cell with an error, or with a formula that was never computed.
-_NO_VALUE = re.compile(
-    rb'<(?:\w+:)?c\s(?:[^>]*\bt="e"[^>]*>'
-    rb"|[^>/]*>\s*<(?:\w+:)?f\b(?:[^>]*/>|[^>]*>[^<]*</(?:\w+:)?f>)\s*</(?:\w+:)?c>)"
-)
 # What files begin with, what that is, and how such files are named.
 _CONTENTS = {
     b"PAR1": ("a Parquet file", (".parquet",)),
     b"PK\x03\x04": ("a zip archive, as spreadsheets are", (".xlsx", ".xlsm", ".ods")),
     b"\x1f\x8b": ("compressed with gzip", (".gz",)),
-    b"\x93NUMPY": ("a single NumPy array", ()),
     b"\xd0\xcf\x11\xe0": ("a spreadsheet", (".xls",)),
-    b"\x89HDF": ("an HDF5 file", ()),
-    b"SQLite format": ("a database", ()),
-    b"ARROW1": ("an Arrow file", ()),
 }
 
 
@@ -86,10 +74,9 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
     head = first_bytes(path)
     for mark, (words, suffixes) in _CONTENTS.items():
         if head.startswith(mark) and not name.endswith(suffixes):
-            remedy = f"if it is a table, name it {' or '.join(suffixes)}, or " if suffixes else ""
             raise TableError(
-                f"{path.name} is {words} by its content, not what its name says; "
-                f"{remedy}export it as .csv or .parquet"
+                f"{path.name} is {words} by its content, not what its name says; if it is a table, name "
+                f"it {' or '.join(suffixes)}, or export it as .csv or .parquet"
             )
     return source(path, reading)
 
@@ -134,12 +121,12 @@ class ParquetSource(TableSource):
         for one in paths:
             with self._plain_errors(one):
                 schemas.append(pyarrow.parquet.read_schema(one))
-        self._index = {name for schema in schemas for name in index_columns(schema)}
-        self.names = tuple(name for name in schemas[0].names if name not in self._index)
+        index = {name for schema in schemas for name in index_columns(schema)}
+        self.names = tuple(name for name in schemas[0].names if name not in index)
         check_names(self.names, self.path.name)
-        self.remarks = index_remarks(sorted(self._index))
+        self.remarks = index_remarks(sorted(index))
         for one, schema in zip(paths, schemas):
-            other = sorted((set(schema.names) ^ set(self.names)) - self._index)
+            other = sorted((set(schema.names) ^ set(self.names)) - index)
             if other:
                 raise TableError(
                     f"{one.name} and {paths[0].name} differ in {listing(other)}; the files of one table "
@@ -172,14 +159,6 @@ class ParquetSource(TableSource):
                 yield TableRows(table, start, self.reading, remarks=self.remarks)
                 start += table.num_rows
 
-    def require(self, name: str, option: str = "") -> None:
-        if name in self._index:
-            raise TableError(
-                f"'{name}' is the index of the pandas frame that was written to {self.path.name}, no "
-                "column; write the frame again after reset_index()"
-            )
-        super().require(name, option)
-
     @contextmanager
     def _plain_errors(self, path: Path | None = None) -> Iterator[None]:
         try:
@@ -201,12 +180,6 @@ def _parquet_files(path: Path) -> list[Path]:
     found = sorted(one for one in glob.glob(pattern) if os.path.isfile(one))
     if not found:
         raise TableError(f"there is no Parquet file {shown}")
-    other = [one for one in found if not one.lower().endswith(".parquet")]
-    if other:
-        raise TableError(
-            f"{path} stands for files that are no Parquet ({listing(other[:3])}), and only those are "
-            "joined to one table: use a pattern that ends in *.parquet"
-        )
     return [Path(one) for one in found]
 
 
@@ -214,8 +187,7 @@ class ExcelSource(TableSource):
     """A sheet; the whole of it is read at once, as the format wants it.
 
     Cells keep the types that the sheet gives them. A column with texts among other cells is one of text,
-    and is understood as in a .csv file. Errors and formulas that were never computed are refused in
-    .xlsx files; in other formats they are empty.
+    and is understood as in a .csv file. Errors and formulas that were never computed are empty.
     """
 
     options = ("decimal", "thousands", "na_values", "dayfirst", "sheet")
@@ -231,9 +203,7 @@ class ExcelSource(TableSource):
             ) from error
         try:
             book = calamine.CalamineWorkbook.from_path(str(path))
-            self._sheets = list(book.sheet_names)
-            self._sheet = self._chosen_sheet()
-            sheet = book.get_sheet_by_name(self._sheet)
+            sheet = book.get_sheet_by_name(self._chosen_sheet(book.sheet_names))
             cells = sheet.to_python(skip_empty_area=True)  # an empty row is a row of missing values
         except (OSError, calamine.CalamineError) as error:
             raise TableError(
@@ -243,12 +213,11 @@ class ExcelSource(TableSource):
         if not cells:
             raise TableError(f"the sheet of {path.name} is empty; a table needs a header row and rows")
         header = [_text(name).strip() for name in cells[0]]
-        self._start: tuple[int, int] = sheet.start or (0, 0)
         if "" in header:
             raise TableError(
                 f"{path.name} has no name in column {header.index('') + 1} of its header (are cells "
                 "merged?); the first row must name every column once",
-                ["write one header row above the table", *self._other_sheets()],
+                ["write one header row above the table", "name another sheet"],
             )
         self._cells, self.names = cells[1:], tuple(header)
         check_names(self.names, self.path.name)
@@ -259,25 +228,18 @@ class ExcelSource(TableSource):
         table = pa.table(
             {name: _column([row[j] for row in self._cells]) for j, name in enumerate(self.names)}
         )
-        rows = TableRows(without_missing(table, self.reading), reading=self.reading, written=table)
+        rows = TableRows(table, reading=self.reading, written=True)
         texts = [one.name for one in table.schema if pa.types.is_string(one.type)]
-        typed = TypeFinder(texts, self.reading, True, [rows]).typed(rows)
-        return replace(typed, problems={**typed.problems, **self._cells_without_value()})
+        types = TextTypes(texts, self.reading, True, [rows])
+        return replace(rows, types=types, reading=types.reading)
 
     def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
         everything = self.read()
         yield from (everything if columns is None else everything.select(columns)).slices(rows)
 
-    def require(self, name: str, option: str = "") -> None:
-        try:
-            super().require(name, option)
-        except TableError as error:
-            others = self._other_sheets()
-            raise (TableError(str(error), others) if others else error) from error
-
-    def _chosen_sheet(self) -> str:
+    def _chosen_sheet(self, names: list[str]) -> str:
         """The sheet of a name or, counted from 1, of a number."""
-        sheet, names = self.reading.sheet, self._sheets
+        sheet = self.reading.sheet
         if sheet is None:
             return names[0]
         if str(sheet) in names:
@@ -286,52 +248,6 @@ class ExcelSource(TableSource):
             return names[int(sheet) - 1]
         near = did_you_mean(str(sheet), names).replace("the columns are", "the sheets are")
         raise TableError(f"{self.path.name} has no sheet '{sheet}'; {near}")
-
-    def _other_sheets(self) -> list[Remedy]:
-        others = [name for name in self._sheets if name != self._sheet]
-        return [Remedy("sheet", one, f"(the sheets are {listing(self._sheets)})") for one in others[:1]]
-
-    def _cells_without_value(self) -> dict[str, TableError]:
-        """Columns with a cell that has no value, as only the file itself tells."""
-        if self.path.suffix.lower() not in (".xlsx", ".xlsm"):
-            return {}
-        found: dict[str, TableError] = {}
-        for match in _NO_VALUE.finditer(_sheet_xml(self.path, self._sheet)):
-            place = re.search(rb'\br="([A-Z]+)([0-9]+)"', match[0])
-            if place is None:
-                continue
-            letters, number = place[1].decode(), int(place[2])
-            column = (
-                sum(26**i * (ord(c) - 64) for i, c in enumerate(reversed(letters))) - 1 - self._start[1]
-            )
-            row = number - 1 - self._start[0]
-            if 0 <= column < len(self.names) and row > 0:
-                name = self.names[column]
-                what = "an error" if b't="e"' in match[0] else "a formula that was never computed"
-                found.setdefault(
-                    name,
-                    TableError(
-                        f"column '{name}' has {what} in cell {letters}{number} (data row {row})",
-                        ["correct it", "empty the cell if its value is missing"],
-                    ),
-                )
-        return found
-
-
-def _sheet_xml(path: Path, sheet: str) -> bytes:
-    """The XML of a sheet of an .xlsx file; nothing where it does not lie at the usual place."""
-    try:
-        with zipfile.ZipFile(path) as book:
-            related = ElementTree.fromstring(book.read("xl/_rels/workbook.xml.rels"))
-            targets = {one.get("Id"): one.get("Target", "") for one in related}
-            for one in ElementTree.fromstring(book.read("xl/workbook.xml")).iter():
-                if one.tag.endswith("}sheet") and one.get("name") == sheet:
-                    ids = [value for name, value in one.attrib.items() if name.endswith("}id")]
-                    target = targets[ids[0]]
-                    return book.read(target.lstrip("/") if target.startswith("/") else f"xl/{target}")
-    except (KeyError, IndexError, zipfile.BadZipFile, ElementTree.ParseError):
-        pass
-    return b""
 
 
 def _column(cells: list[Any]) -> pa.Array:
@@ -361,7 +277,7 @@ def _text(value: Any) -> str:
 
 
 class SvmlightSource(TableSource):
-    """The columns ``target``, ``qid`` where given, and ``x1``, ``x2``, … for features ever nonzero.
+    """The columns ``target`` and ``x1``, ``x2``, … for features ever nonzero.
 
     What a line leaves out is 0, also for features that no line of this file has.
     """
@@ -373,21 +289,15 @@ class SvmlightSource(TableSource):
         from sklearn.datasets import load_svmlight_file  # slow to import
 
         self.path = path
-        with path.open("rb") as file:
-            lines = (line.split(b"#", 1)[0].split() for line in file)
-            first = next((line for line in lines if line), None)
-        if first is None:
-            raise TableError(f"{path.name} is empty; a table needs rows")
-        queries = any(word.startswith(b"qid:") for word in first)
         try:
-            X, self._labels, *self._queries = load_svmlight_file(
-                str(path), zero_based=True, query_id=queries
-            )
+            X, self._labels = load_svmlight_file(str(path), zero_based=True)
         except (ValueError, OverflowError, IndexError) as error:
             raise TableError(
                 f"{path.name} is not in svmlight format (lines of 'label number:value …'); "
                 "a table with a header line should be named .csv or .tsv"
             ) from error
+        if not len(self._labels):
+            raise TableError(f"{path.name} is empty; a table needs rows")
         used = np.flatnonzero(X.getnnz(axis=0))
         free, filled = available_memory(), 8 * X.shape[0] * len(used)
         if free is not None and filled > _SHARE * free:
@@ -395,8 +305,7 @@ class SvmlightSource(TableSource):
                 f"{path.name} would take {filled / 2**30:.1f} GiB as a table; read it with "
                 "sklearn.datasets.load_svmlight_file and fit LSSVCCV or LSSVRCV to the sparse matrix"
             )
-        own = ("target", "qid") if queries else ("target",)
-        self.names, self._features = (*own, *(f"x{number}" for number in used)), X.tocsc()
+        self.names, self._features = ("target", *(f"x{number}" for number in used)), X.tocsc()
 
     def bytes_in_memory(self) -> int:
         """Of the filled table, which is known to fit."""
@@ -413,7 +322,7 @@ class SvmlightSource(TableSource):
         X, labels = self._features, self._labels
         if (labels == np.round(labels)).all() and np.abs(labels).max() < 2.0**53:
             labels = labels.astype(np.int64)  # written +1, -1
-        columns = dict(zip(("target", "qid"), (labels, *self._queries)))
+        columns = {"target": labels}
         for name in names:
             if name not in columns:
                 number = int(name.removeprefix("x"))

@@ -160,18 +160,15 @@ def as_target(y: Any, task: TargetKind | None = None) -> Any:
         return values / np.timedelta64(1, "s")
     if values.dtype.kind == "O" and values.ndim == 1 and len(values):
         kinds = {type(one) for one in values}
-        if kinds <= {bool, np.bool_} or kinds <= {str}:
-            values = values.astype(str if kinds <= {str} else bool)
-        elif kinds == {int} and max(map(abs, values.tolist())) >= 2**63:
+        if str in kinds and len(kinds) > 1:
+            mixed = " and ".join(sorted(kind.__name__ for kind in kinds))
+            raise TableError(f"y mixes values of the types {mixed}; convert them to one type")
+        values = np.array(values.tolist())  # of one type, where they have one
+        if kinds == {int} and values.dtype.kind != "i":
             raise TableError(
                 "y holds whole numbers of more than 64 bits; divide them, or make text of them if they "
                 "are labels"
             )
-        elif kinds <= {int, float}:
-            values = values.astype(float if float in kinds else np.int64)
-        elif str in kinds and len(kinds) > 1:
-            mixed = " and ".join(sorted(kind.__name__ for kind in kinds))
-            raise TableError(f"y mixes values of the types {mixed}; convert them to one type")
     if task == "regression" and values.dtype.kind in "OUS":  # decimal numbers, or numbers as text
         try:
             return values.astype(np.float64)
@@ -186,14 +183,16 @@ def as_target(y: Any, task: TargetKind | None = None) -> Any:
     return values
 
 
-def as_groups(groups: Any, n: int) -> np.ndarray:
-    """The groups of n rows as numbers of them; raise where one is missing."""
+def as_groups(groups: Any, n: int, name: str = "groups") -> np.ndarray:
+    """The groups of n rows, an array or a column, as numbers of them; raise where one is missing."""
+    if isinstance(groups, pa.ChunkedArray) and kind_of(groups) != "numeric":
+        groups = as_text(groups, name)
     values = plain_array(groups)
     missing = int(_missing_in(values).sum())
     if missing:
-        raise TableError(f"missing values in groups ({missing} of {n} rows); every row needs a group")
+        raise TableError(f"missing values in {name} ({missing} of {n} rows); every row needs a group")
     if values.shape != (n,):
-        raise TableError(f"groups has shape {values.shape}, and the table has {n} rows; give one each")
+        raise TableError(f"{name} has shape {values.shape}, and the table has {n} rows; give one each")
     values = values.astype(str) if values.dtype.kind == "O" else values
     codes: np.ndarray = np.unique(values, return_inverse=True)[1]
     return codes
@@ -269,7 +268,7 @@ def _classes(rows: TableRows, name: str) -> np.ndarray:
         for row, value in enumerate(as_text(column, name).to_pylist(), start=1):
             first.setdefault(value, row)
         refuse_mangled_numbers(first, name)
-    if rows.written is not None:
+    if rows.written and pa.types.is_string(rows.columns.column(name).type):
         numbers = column.to_pylist() if kind == "numeric" else None
         return as_written(rows.text(name).to_pylist(), name, numbers)
     if kind == "boolean":

@@ -1,6 +1,6 @@
 """Tables of text: delimited files, plain or gzipped, and what their columns and those of sheets hold.
 
-Columns of text become columns of numbers or booleans where all of their values are. Numbers are read as
+Columns of text become columns of numbers where all of their values are. Numbers are read as
 the `Reading` says. A column that would hold numbers if they were written in another way is refused, with
 the option that says so: 3,033 is three thousand here and three point something there.
 """
@@ -23,12 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from onefold.tables.columns import decoded, trimmed
+from onefold.tables.columns import trimmed
 from onefold.tables.errors import Remedy, TableError
 from onefold.tables.reading import FORMATS, PLAIN, NumberFormat, Reading, has_point, is_number, parse
 from onefold.tables.rows import TableRows, TableSource, check_names
-
-ColumnType = tuple[pa.DataType | None, NumberFormat]  # None: text
 
 _WHOLE = "^[-+]?[0-9]+$"
 _MOST_DIGITS = 38  # of Arrow's exact decimals
@@ -51,27 +49,7 @@ _MARKS = {
 }
 
 
-def without_missing(table: pa.Table, reading: Reading) -> pa.Table:
-    """A table with null where a text, but for blanks around it, means that the value is missing."""
-    columns = table.columns
-    for place, (name, column) in enumerate(zip(table.column_names, columns)):
-        text = decoded(column)
-        if pa.types.is_string(text.type):
-            words = pa.array(reading.missing_in(name), pa.string())
-            absent = pc.is_in(pc.utf8_trim_whitespace(text), value_set=words)
-            if pc.any(absent, min_count=0).as_py():
-                columns[place] = pc.if_else(absent, pa.scalar(None, pa.string()), text)
-    return pa.Table.from_arrays(columns, names=table.column_names)
-
-
-def frame_without_missing(rows: TableRows) -> TableRows:
-    """Rows of a frame with null where a text means a missing value, as in rows of a file."""
-    if rows.written is not None:
-        return rows
-    return replace(rows, columns=without_missing(rows.columns, rows.reading))
-
-
-class TypeFinder:
+class TextTypes:
     """The types of the columns `names` of a table of text, found block by block.
 
     With what is assumed about columns, and which can't be used: whoever drops one need not hear of it.
@@ -85,16 +63,16 @@ class TypeFinder:
         columns = {name: _Evidence(name, reading.number_format) for name in names}
         for rows in blocks:
             for name, column in columns.items():
-                column.add(trimmed(rows.columns.column(name)), rows.start)
-        self.types: dict[str, ColumnType] = {}
+                column.add(trimmed(rows.text(name)), rows.start)
+        self._types: dict[str, tuple[pa.DataType | None, NumberFormat]] = {}
         self.notes: dict[str, str] = {}
         self.problems: dict[str, TableError] = {}
         declared, points = reading.number_format, []
         for name, column in columns.items():
             try:
-                self.types[name] = kind, form = column.type()
+                self._types[name] = kind, form = column.type()
             except TableError as error:
-                self.types[name], self.problems[name] = (None, PLAIN), error
+                self.problems[name] = error
                 continue
             if kind != pa.float64():
                 continue
@@ -108,19 +86,19 @@ class TypeFinder:
                 )
         self.reading = replace(reading, points=tuple(points))
 
-    def typed(self, rows: TableRows) -> TableRows:
-        """A block of the table with types; columns that are no text have theirs."""
-        columns = {
-            name: _typed(column, *self.types[name]) if name in self.types else column
-            for name, column in zip(rows.names, rows.columns.columns)
-        }
-        return replace(
-            rows,
-            columns=pa.table(columns),
-            reading=self.reading,
-            notes=self.notes,
-            problems=self.problems,
-        )
+    def typed(self, text: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+        """A column with its type; raises where it can't be used, and leaves others as they are."""
+        if name in self.problems:
+            raise self.problems[name]
+        kind, form = self._types.get(name, (None, PLAIN))
+        if kind is None:
+            return text
+        if pa.types.is_null(kind):
+            return pa.chunked_array([pa.nulls(len(text))])
+        text = trimmed(text)
+        if pa.types.is_floating(kind):
+            return parse(text, form)[0]
+        return pc.cast(pc.replace_substring_regex(text, r"^\+", ""), kind)
 
 
 class _Evidence:
@@ -128,7 +106,7 @@ class _Evidence:
 
     def __init__(self, name: str, declared: NumberFormat) -> None:
         self._name, self._declared = name, declared
-        self._empty = self._whole = self._boolean = True
+        self._empty = self._whole = True
         self._digits = 0
         self.fitting = list(FORMATS)
         self._odd: tuple[str, int] | None = None  # the first that is no plain number, and its row
@@ -140,13 +118,7 @@ class _Evidence:
         self._empty = False
         self._digits = max(self._digits, pc.max(pc.utf8_length(text)).as_py())
         self._whole = self._whole and _all(pc.match_substring_regex(text, _WHOLE))
-        if self._whole:
-            self._boolean = False
-            return
-        if self._boolean:
-            words = pa.array(["true", "false", None])
-            self._boolean = _all(pc.is_in(pc.utf8_lower(text), value_set=words))
-        if not self.fitting:
+        if self._whole or not self.fitting:
             return
         try:
             plain = pc.cast(text, pa.float64()) is not None
@@ -162,8 +134,8 @@ class _Evidence:
             place = pc.index(matches, False).as_py()
             self._odd = None if place < 0 else (text[place].as_py(), start + place + 1)
 
-    def type(self) -> ColumnType:
-        """The type; raises where numbers need another format."""
+    def type(self) -> tuple[pa.DataType | None, NumberFormat]:
+        """The type, None for text, and the format of numbers; raises where they need another one."""
         if self._empty:
             return pa.null(), PLAIN
         if self._whole:
@@ -174,8 +146,6 @@ class _Evidence:
         for form in (self._declared, PLAIN):
             if form in self.fitting:
                 return pa.float64(), form
-        if self._boolean:
-            return pa.bool_(), PLAIN
         if not self.fitting or self._odd is None:
             return None, PLAIN
         value, row = self._odd
@@ -203,20 +173,6 @@ def _fits(text: pa.ChunkedArray, form: NumberFormat, plain: bool) -> bool:
     return _all(pc.match_substring_regex(text, form.pattern))
 
 
-def _typed(text: pa.ChunkedArray, kind: pa.DataType | None, form: NumberFormat) -> pa.ChunkedArray:
-    """A column of text with its type."""
-    if kind is None:
-        return text
-    if pa.types.is_null(kind):
-        return pa.chunked_array([pa.nulls(len(text))])
-    text = trimmed(text)
-    if pa.types.is_floating(kind):
-        return parse(text, form)[0]
-    if pa.types.is_boolean(kind):
-        return pc.cast(pc.utf8_lower(text), kind)
-    return pc.cast(pc.replace_substring_regex(text, r"^\+", ""), kind)
-
-
 def _all(mask: pa.ChunkedArray) -> bool:
     return bool(pc.all(mask, min_count=0).as_py())
 
@@ -237,7 +193,7 @@ class DelimitedSource(TableSource):
     def __init__(self, path: Path, reading: Reading | None = None) -> None:
         self.path = path
         self.reading = reading or Reading()
-        self._types: TypeFinder | None = None
+        self._types: TextTypes | None = None
         self._encoding = self._encoding_of_head()
         tabs = "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else None
         with self._plain_errors():
@@ -262,7 +218,7 @@ class DelimitedSource(TableSource):
         rows = next(self.batches(1 << 62), None)
         if rows is None:
             raise self._diagnosis("Empty CSV")
-        return self._found_types([rows]).typed(rows)
+        return self._typed([rows], rows)
 
     def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
         wanted = self.names if columns is None else columns
@@ -272,8 +228,7 @@ class DelimitedSource(TableSource):
                 try:
                     for number, text in enumerate(rechunk(self._record_batches(wanted), rows)):
                         if number * rows >= start:  # not again what came before another encoding
-                            known = without_missing(text, self.reading)
-                            yield TableRows(known, start, self.reading, text, remarks=self.remarks)
+                            yield TableRows(text, start, self.reading, True, remarks=self.remarks)
                             start += len(text)
                     return
                 except pa.ArrowInvalid as error:
@@ -281,10 +236,8 @@ class DelimitedSource(TableSource):
 
     def typed_batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
         """Blocks with the types that `read` would give; the first call goes over the file once more."""
-        if self._types is None:
-            self._types = self._found_types(self.batches(rows))
         for block in self.batches(rows, columns):
-            yield self._types.typed(block)
+            yield self._typed(self.batches(rows), block)
 
     def require(self, name: str, option: str = "") -> None:
         if name not in self.names and len(self.names) == 1:
@@ -361,8 +314,11 @@ class DelimitedSource(TableSource):
         except (EOFError, OSError, zlib.error) as error:
             raise self._diagnosis(str(error)) from error
 
-    def _found_types(self, blocks: Iterable[TableRows]) -> TypeFinder:
-        return TypeFinder(self.names, self.reading, self.delimiter == ";", blocks)
+    def _typed(self, blocks: Iterable[TableRows], rows: TableRows) -> TableRows:
+        """Rows with the types of the whole table, which are found in its blocks once."""
+        if self._types is None:
+            self._types = TextTypes(self.names, self.reading, self.delimiter == ";", blocks)
+        return replace(rows, types=self._types, reading=self._types.reading)
 
     def _record_batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The columns of these names, all of them text, as far as pyarrow reads at a time."""

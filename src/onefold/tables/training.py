@@ -288,8 +288,15 @@ def _known(
     weight = rows.weights(sample_weight) if isinstance(sample_weight, str) else sample_weight
     weight = check_weights(weight, len(rows))
     if groups is not None:
-        groups = rows.groups(groups) if isinstance(groups, str) else as_groups(groups, len(rows))
+        groups = groups_of(rows, groups)
     return values, weight, groups, target
+
+
+def groups_of(rows: TableRows, groups: Any) -> np.ndarray:
+    """The groups of rows, an array or the name of a column, as numbers of them."""
+    if not isinstance(groups, str):
+        return as_groups(groups, len(rows))
+    return as_groups(rows.column(groups, "groups column"), len(rows), f"'{groups}'")
 
 
 def _check_numbers(model: Any, values: Any, target: Target | None) -> None:
@@ -301,17 +308,8 @@ def _check_numbers(model: Any, values: Any, target: Target | None) -> None:
             f"target_transform='log' is for positive targets, and {name} has {np.min(values[row]):g} "
             f"in data row {row + 1}; leave it out, or add a constant to the target"
         )
-    if target is None:  # of arrays the estimator says so
-        return
-    halves = values / 2
-    spread = float((halves - halves.min()).max())
-    try:
-        check_squares(np.array([spread]))
-    except ValueError as error:
-        raise TableError(
-            f"the values of {name} differ by {2 * spread:.2g} at most, whose square is beyond floating "
-            "point; multiply the column by a constant, to values near 1"
-        ) from error
+    if target is not None:  # of arrays the estimator says so
+        check_squares(values / 2 - values.min() / 2)
 
 
 # Tables on disk
@@ -338,8 +336,7 @@ def learn_from_disk(
     if first is None:
         raise TableError(f"{source.path.name} has no rows")
     columns = pa.concat_tables([rows.columns for rows in kept], promote_options="permissive")
-    texts = [rows.written for rows in kept if rows.written is not None]
-    return replace(kept[0], columns=columns, written=pa.concat_tables(texts) if texts else None), first
+    return replace(kept[0], columns=columns), first
 
 
 def written(preparation: Preparation, blocks: Iterable[TableRows], n: int, path: Path) -> Any:

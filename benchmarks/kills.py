@@ -1,7 +1,7 @@
 """Searches that are killed at random moments and resumed: is the answer the same?
 
-python -m tests.tools.kills            fifty kills
-python -m tests.tools.kills --quick    two of each search
+python -m benchmarks.kills            fifty kills
+python -m benchmarks.kills --quick    two of each search
 
 Every search runs with ``checkpoint=`` in a process of its own, which is killed (SIGKILL) again and again
 until it comes to its end. Its answer is compared with that of a search that nobody disturbed, and the
@@ -27,8 +27,6 @@ import numpy as np
 from benchmarks.common import Row, markdown
 from onefold import LSSVCCV, LSSVRCV
 from onefold.machine.journal import Journal
-
-KILLS = 50
 
 
 def table(n: int, labels: bool) -> tuple[Any, Any]:
@@ -67,12 +65,7 @@ def work(name: str, quick: bool, journal: Path | None, answer: Path, begun: Even
 
 
 def searched(
-    name: str,
-    quick: bool,
-    folder: Path,
-    journal: Path | None = None,
-    kills: int = 0,
-    seconds: float = 0.0,
+    name: str, quick: bool, folder: Path, journal: Any = None, kills: int = 0, seconds: float = 0.0
 ) -> tuple[dict[str, Any], int]:
     """The answer of a search that was killed up to so often, and how often it was."""
     answer, spawn = folder / "answer.json", multiprocessing.get_context("spawn")
@@ -98,7 +91,7 @@ def twice(path: Path) -> tuple[int, int]:
     with Journal(path) as journal:
         records = journal.records[1:]
     cells = Counter((one["key"], alpha) for one in records for alpha in one.get("alphas", [None]))
-    return len(cells), sum(count - 1 for count in cells.values())
+    return len(cells), cells.total() - len(cells)
 
 
 def difference(one: dict[str, Any], other: dict[str, Any]) -> float:
@@ -111,39 +104,29 @@ def difference(one: dict[str, Any], other: dict[str, Any]) -> float:
 
 def search(name: str, quick: bool, kills: int) -> Row:
     """Kill searches of one kind, so often in all, and compare every answer."""
-    left, searches, largest, cells, again = kills, 0, 0.0, 0, 0
+    row: Row = {"search": name, "rows": SEARCHES[name][1 if quick else 0], "searches": 0, "kills": 0}
+    row |= {"largest difference": 0.0, "cells": 0, "evaluated twice": 0}
     with tempfile.TemporaryDirectory() as place:
         folder, journal = Path(place), Path(place) / "journal"
         expected, _ = searched(name, quick, folder)
-        while left > 0:
+        while row["kills"] < kills:
             journal.unlink(missing_ok=True)
+            left = kills - row["kills"]
             answer, done = searched(name, quick, folder, journal, left, expected["seconds"])
-            left, searches = left - done, searches + 1
-            largest = max(largest, difference(answer, expected))
-            evaluated, repeated = twice(journal)
-            cells, again = cells + evaluated, again + repeated
-            print(f"{name}: {done} kills, difference {difference(answer, expected):g}", flush=True)
-    return {
-        "search": name,
-        "rows": SEARCHES[name][1 if quick else 0],
-        "seconds undisturbed": expected["seconds"],
-        "searches": searches,
-        "kills": kills - left,
-        "largest difference": largest,
-        "cells": cells,
-        "evaluated twice": again,
-    }
+            cells, again = twice(journal)
+            counted = {"searches": 1, "kills": done, "cells": cells, "evaluated twice": again}
+            row |= {key: row[key] + value for key, value in counted.items()}
+            row["largest difference"] = max(row["largest difference"], difference(answer, expected))
+    return row
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small tables, two kills each")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    random.seed(options.seed)
-    each, extra = divmod(2 * len(SEARCHES) if options.quick else KILLS, len(SEARCHES))
-    rows = [search(name, options.quick, each + (i < extra)) for i, name in enumerate(SEARCHES)]
-    print(markdown(rows))
+    quick = parser.parse_args().quick
+    random.seed(0)
+    each, extra = divmod(2 * len(SEARCHES) if quick else 50, len(SEARCHES))
+    print(markdown([search(name, quick, each + (i < extra)) for i, name in enumerate(SEARCHES)]))
 
 
 if __name__ == "__main__":
