@@ -28,7 +28,7 @@ KERNELS = [
     Matern(0.5, nu=1.5, metric=[0.5, 1.0, 2.0]),
     Matern(0.5, nu=2.5, metric=SQUARE),
     PowerExponential(0.5),
-    PowerExponential(500.0, power=0.8, metric=SQUARE),
+    PowerExponential(2.0, power=0.8, metric=SQUARE),
     Polynomial(0.3, degree=3),
     Polynomial(0.2, degree=2, coef0=0.5, metric=SQUARE),
     Linear(),
@@ -73,6 +73,8 @@ def wide_kernel(kernel, A, B):
     q = gamma * (differences**2).sum(axis=2)
     if isinstance(kernel, RBF):
         return np.exp(-q)
+    if isinstance(kernel, PowerExponential):
+        return np.exp(-(q ** (WIDE(kernel.power) / 2)))
     s = np.sqrt(4 * kernel.nu * q)
     return {0.5: 1, 1.5: 1 + s, 2.5: 1 + s + s * s / 3}[kernel.nu] * np.exp(-s)
 
