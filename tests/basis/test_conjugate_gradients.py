@@ -107,3 +107,13 @@ def test_rows_beyond_the_range_of_float32(regression):
     fitted = LSSVR(**settings, approximation=SHARP).fit(X, Y)
     assert fitted.approximation_["solves"][0]["converged"]
     np.testing.assert_allclose(fitted.predict(X), LSSVR(**settings).fit(X, Y).predict(X), atol=1e-6)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_border_that_rounding_takes_away_is_no_division_by_zero():
+    rng = np.random.default_rng(4)
+    X = 1e4 * rng.normal(size=(40, 2))
+    y = np.sin(X[:, 0] / 1e4) + 0.1 * rng.normal(size=40)
+    machine = LSSVR("linear", alpha=1e-3, approximation=ConjugateGradients(tolerance=1e-9))
+    with pytest.warns(ConvergenceWarning, match="above the tolerance"):
+        machine.fit(X, y)

@@ -20,7 +20,6 @@ ROWS = RNG.standard_normal((20, D))
 CENTRES = RNG.standard_normal((M, D))
 KERNELS = (RBF(0.4, metric=RNG.standard_normal((D, D))), Matern(0.3, nu=0.5), Laplacian(0.2))
 WEIGHTS = np.array([0.6, 0.3, 0.25])
-INTERCEPT = np.array([0.5, -2.0])
 
 
 def member(kernel, centres=CENTRES, targets=2):
@@ -28,8 +27,8 @@ def member(kernel, centres=CENTRES, targets=2):
     return Expansion(kernel, centres, coef, np.arange(targets) + 1.0)
 
 
-def blend(kernels=KERNELS, weights=WEIGHTS, intercept=INTERCEPT, centres=CENTRES):
-    return Blend(tuple(member(k, centres) for k in kernels), weights, intercept)
+def blend(kernels=KERNELS, weights=WEIGHTS, centres=CENTRES):
+    return Blend(tuple(member(k, centres) for k in kernels), weights)
 
 
 def moved(expansion, xp):
@@ -39,7 +38,7 @@ def moved(expansion, xp):
 
 def terms(expansion, X):
     """The sum over members and centres, written out."""
-    values = np.tile(INTERCEPT, (X.shape[0], 1))
+    values = np.zeros((X.shape[0], 2))
     for w, part in zip(WEIGHTS, expansion.members):
         values += w * (part.kernel(X, part.centres) @ part.coef + part.intercept)
     return values
@@ -63,8 +62,8 @@ def test_a_blend_is_the_weighted_sum_and_leaves_its_members_alone() -> None:
 def test_other_libraries(library) -> None:
     xp = array_api_strict if library == "strict" else pytest.importorskip("torch")
     host, rows = blend(), xp.asarray(ROWS)
-    there = Blend(tuple(moved(part, xp) for part in host.members), xp.asarray(WEIGHTS), INTERCEPT)
-    for held in (host, there, Blend(there.members, WEIGHTS, xp.asarray(INTERCEPT))):
+    there = Blend(tuple(moved(part, xp) for part in host.members), xp.asarray(WEIGHTS))
+    for held in (host, there):
         for name in ("predict", "gradient"):
             for given in (rows, ROWS):
                 got = getattr(held, name)(given)
@@ -79,7 +78,7 @@ def test_on_host_members_go_on_sharing_their_centres() -> None:
         Expansion(p.kernel, z, torch.asarray(p.coef), torch.asarray(p.intercept))
         for p, z in zip((member(k) for k in KERNELS), (centres, other, centres))
     )
-    for there in (Blend(members, torch.asarray(WEIGHTS), INTERCEPT), FoldModels.each(members)):
+    for there in (Blend(members, torch.asarray(WEIGHTS)), FoldModels.each(members)):
         host = there.on_host()
         first, _, third = host.members if isinstance(host, Blend) else host.terms
         assert first.centres is third.centres
@@ -94,26 +93,23 @@ def test_sparse_rows_and_a_grid_among_the_members() -> None:
         for g in (0.3, 1.0)
     )
     single = Expansion(RBF(0.2), X, RNG.standard_normal((20, 1)), np.zeros(1))
-    both = Blend((grid, single), [0.5, 2.0], np.ones(1))
-    expected = 0.5 * grid.predict(far) + 2.0 * single.predict(far) + 1.0
+    both = Blend((grid, single), [0.5, 2.0])
+    expected = 0.5 * grid.predict(far) + 2.0 * single.predict(far)
     for rows in (far, sp.csr_array(far)):
         assert_allclose(both.predict(rows), expected, rtol=1e-10)
         plain = Expansion(grid.kernel, grid.centres, grid.coef, grid.intercept).gradient(far)
         assert_allclose(grid.gradient(rows), plain, rtol=1e-12, atol=1e-12)
-    folds = mixed([FoldModels.each([grid, other])], [[0.5], [2.0]], np.zeros((2, 1)), [1, 0])
+    folds = mixed([FoldModels.each([grid, other])], [[0.5], [2.0]], [1, 0])
     expected = np.stack([0.5 * other.predict(far), 2.0 * grid.predict(far)], axis=1)
     assert_allclose(folds.predict(far), expected, rtol=0, atol=1e-12)
-    nothing = mixed([FoldModels.each([grid, other])], np.zeros((2, 1)), [[1.0], [2.0]], [1, 0])
-    assert_allclose(nothing.predict(far), np.tile([[1.0], [2.0]], (10, 1, 1)))
 
 
 def test_what_they_accept_and_whether_they_are_finite() -> None:
     assert blend((RBF(0.4), Linear()), WEIGHTS[:2]).accepts_sparse
     assert not blend((RBF(0.4), Laplacian(0.4)), WEIGHTS[:2]).accepts_sparse
-    held, broken = blend(), blend(intercept=np.array([0.0, np.nan]))
-    assert (held.finite, broken.finite) == (True, False)
+    held, broken = blend(), blend()
     broken.members[0].coef[3, 1] = np.inf
-    assert not Blend(broken.members, WEIGHTS, INTERCEPT).finite
+    assert (held.finite, broken.finite) == (True, False)
     assert not FoldModels.each(broken.members).finite
 
 
@@ -146,7 +142,7 @@ OTHER = (columns(RBF(1.0), 1, 1), columns(RBF(1.0), 1, 1, X[:, :2]))
 )
 def test_what_is_no_blend_is_refused(members, weights, match) -> None:
     with pytest.raises(ValueError, match=match):
-        Blend(members, weights, INTERCEPT)
+        Blend(members, weights)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +185,7 @@ def test_blocks_of_host_rows_go_to_the_expansion(monkeypatch, there, block, rows
     for got, values in zip((there.predict(rows), there.gradient(rows)), expected):
         assert type(got) is np.ndarray
         assert_allclose(got, values, atol=1e-6)
-    twice = Blend((there, there), [0.5, 0.5], np.zeros(2))  # every member keeps its work there
+    twice = Blend((there, there), [0.5, 0.5])  # every member keeps its work there
     assert_allclose(twice.predict(rows), expected[0], atol=1e-6)
     assert all(torch.is_tensor(block) for block in seen)
 

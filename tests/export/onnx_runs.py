@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onefold.expansions import Expansion
-from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial, Product, Sum
+from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial, PowerExponential, Product, Sum
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("skl2onnx")
@@ -27,6 +27,8 @@ KERNELS = [
     Matern(2000.0, nu=0.5),
     Matern(0.5, nu=1.5, metric=[0.5, 1.0, 2.0]),
     Matern(0.5, nu=2.5, metric=SQUARE),
+    PowerExponential(0.5),
+    PowerExponential(2.0, power=0.8, metric=SQUARE),
     Polynomial(0.3, degree=3),
     Polynomial(0.2, degree=2, coef0=0.5, metric=SQUARE),
     Linear(),
@@ -71,6 +73,8 @@ def wide_kernel(kernel, A, B):
     q = gamma * (differences**2).sum(axis=2)
     if isinstance(kernel, RBF):
         return np.exp(-q)
+    if isinstance(kernel, PowerExponential):
+        return np.exp(-(q ** (WIDE(kernel.power) / 2)))
     s = np.sqrt(4 * kernel.nu * q)
     return {0.5: 1, 1.5: 1 + s, 2.5: 1 + s + s * s / 3}[kernel.nu] * np.exp(-s)
 

@@ -113,6 +113,6 @@ def test_a_blend_is_the_weighted_sum_of_its_members():
     b = rng.standard_normal(2)
     members = tuple(Expansion(k, X, rng.standard_normal((40, 2)), b) for k in KERNELS)
     weights = rng.uniform(0.1, 2.0, len(members))
-    blend = Blend(members, weights, np.array([0.5, -3.0]))
+    blend = Blend(members, weights)
     found = run(as_machine(blend, 3).to_onnx(dtype="float64"), ROWS)["variable"]
     assert np.allclose(found, blend.predict(ROWS), rtol=1e-11, atol=1e-9)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -20,6 +22,7 @@ from sklearn.model_selection import (
 )
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVR, load
+from onefold.approximations import Nystroem
 from onefold.facts.data import equal_rows
 from onefold.heldout import GapKFold, make_splits, unpacked
 from onefold.rows import row_hashes
@@ -160,3 +163,18 @@ def test_the_fingerprint_has_rows_and_targets_of_the_fit(kind, tmp_path):
     assert_array_equal(found["hashes"], row_hashes(X[7:].astype(np.float32), np.float32))
     numbers = np.where(y[7:] == "yes", 1.0, -1.0) if kind is LSSVC else NUMBERS[7:]
     assert_allclose(found["targets"][:, 0], numbers, rtol=1e-12)
+
+
+def test_no_fold_of_a_long_table_is_sorted(monkeypatch) -> None:
+    """Rows are counted in a few passes: sorting their numbers took longer than the model on a device."""
+    n, rng = 20_000, np.random.default_rng(0)
+    rows = rng.standard_normal((n, 2))
+
+    def short(function, values, *args, **kwargs):
+        assert np.size(values) < n // 5, function
+        return function(values, *args, **kwargs)
+
+    for name in ("unique", "sort", "argsort", "lexsort"):
+        monkeypatch.setattr(np, name, partial(short, getattr(np, name)))
+    machine = LSSVRCV(approximation=Nystroem(20, method="uniform"), gammas=[0.3], alphas=[0.1, 1.0])
+    assert machine.fit(rows, np.sin(rows[:, 0])).conformity_scores_.shape == (n,)

@@ -27,6 +27,7 @@ from onefold.kernels import (
     Matern,
     Metric,
     Polynomial,
+    PowerExponential,
     Precomputed,
     resolve_gamma,
     resolve_kernel,
@@ -39,7 +40,12 @@ A, B = RNG.standard_normal((23, 4)), RNG.standard_normal((9, 4))
 A[3], A[4] = B[0], A[5]
 S = RNG.standard_normal((4, 4))
 WEIGHTS = np.array([0.5, 0.0, 2.0, 1.0])
-PLAIN = [RBF(0.3), Matern(0.3, 0.5), Matern(0.3, 1.5), Matern(0.3, 2.5), Polynomial(0.3, 2)]
+PLAIN = [
+    RBF(0.3),
+    *(Matern(0.3, nu) for nu in (0.5, 1.5, 2.5)),
+    PowerExponential(0.3),
+    Polynomial(0.3, 2),
+]
 EVERY = [*PLAIN, Laplacian(0.3)]
 MADE = [Linear(), RBF(0.3) + Linear(), Matern(0.2) * Polynomial(0.1, 2) + Laplacian(0.1)]
 METRICS = pytest.mark.parametrize("metric", [None, S, WEIGHTS], ids=["none", "matrix", "weights"])
@@ -65,6 +71,7 @@ def with_metric(kernel, metric):
             (Matern(0.7, nu), gp.Matern(length_scale=np.sqrt(0.5 / 0.7), nu=nu))
             for nu in (0.5, 1.5, 2.5)
         ),
+        (PowerExponential(0.3), lambda A, B: np.exp(-((0.3 * cdist(A, B) ** 2) ** 0.7))),
         (RBF(0.3) + Linear(), lambda A, B: rbf_kernel(A, B, gamma=0.3) + A @ B.T),
         (RBF(0.3) * Linear(), lambda A, B: rbf_kernel(A, B, gamma=0.3) * (A @ B.T)),
     ],
@@ -235,6 +242,7 @@ def test_a_grid_of_a_metric_that_mixes_features() -> None:
         (lambda: RBF((0.0, 0.0)), "for every feature"),
         (lambda: RBF().scaled(-1.0), "greater than 0"),
         (lambda: Matern(1.0, nu=2.0), "nu must be"),
+        *((lambda power=power: PowerExponential(power=power), "power must") for power in (0, 2.1, "1")),
         *((lambda d=d: Polynomial(degree=d), "degree must be a") for d in (0, "3", np.array([2.0]))),
         *((lambda c=c: Polynomial(coef0=c), "coef0 must be a finite number") for c in (None, np.inf)),
         (lambda: resolve_kernel("gauss", 1.0, 3, 1.0), "unknown kernel 'gauss'"),

@@ -25,7 +25,7 @@ def distance(family: str, M: Any, A: Any, B: Any) -> Any:
     if family == "laplacian":
         return np.abs(delta) @ np.sqrt(np.diag(M))
     squares = np.sum((delta @ M) * delta, axis=2)
-    return squares if family == "rbf" else np.sqrt(np.maximum(squares, 0.0))
+    return np.maximum(squares, 0.0) ** {"rbf": 1.0, "powexp": 0.7}.get(family, 0.5)
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,10 @@ class Fit:
         elif s.family == "rbf":
             slope = -2 * rate * delta @ s.M
         else:
+            power = 1.4 if s.family == "powexp" else 1.0  # D = q^(power/2), whose slope has q below it
             apart = np.abs(delta).max(axis=2) > 0
-            slope = -rate * (delta @ s.M) * (apart / np.where(apart, D, 1.0))[:, :, None]
+            ratio = power * D / np.where(apart, D ** (2 / power), 1.0)
+            slope = -rate * (delta @ s.M) * (apart * ratio)[:, :, None]
         weighted = np.exp(-rate * D)[:, :, None] * slope
         return np.stack([np.tensordot(c, weighted, (0, 1)) for c in self.coef.T], axis=2)
 
@@ -331,21 +333,19 @@ def choice_of_all(cells: list[Cell], data: Data) -> Cell:
     return max(simple, key=lambda cell: (cell.alpha, -cell.width))
 
 
-def blend_weights(H: Any, data: Data, rows: Any) -> tuple[Any, Any]:
-    """Least squares with weights ≥ 0 and a free intercept, as one dense problem: b = b₊ − b₋."""
+def blend_weights(H: Any, data: Data, rows: Any) -> Any:
+    """Least squares with weights ≥ 0; one more row, that counts most, says that they add up to 1."""
     Y, root = data.Y[rows], np.repeat(np.sqrt(data.weights[rows]), data.Y.shape[1])
-    columns = [h.ravel() for h in H[:, rows]]
-    for unit in np.eye(Y.shape[1]) if data.intercept else ():
-        column = np.outer(np.ones(len(Y)), unit).ravel()
-        columns += [column, -column]
-    found, _ = nnls(np.array(columns).T * root[:, None], Y.ravel() * root, maxiter=10_000)
-    b = found[len(H) :].reshape(-1, 2)
-    return found[: len(H)], b[:, 0] - b[:, 1] if data.intercept else np.zeros(Y.shape[1])
+    columns = H[:, rows].reshape(len(H), -1).T * root[:, None]
+    most = 1e5 * max(np.abs(columns).max(), np.abs(Y.ravel() * root).max())
+    columns = np.vstack([columns, np.full(len(H), most)])
+    found, _ = nnls(columns, np.append(Y.ravel() * root, most), maxiter=10_000)
+    return found / found.sum()
 
 
-def blend(cells: list[Cell], chosen: Cell, data: Data) -> tuple[dict[Any, float], Any, Any, float]:
-    """Weights by key, the intercept, honest held-out predictions and their score; or the chosen one."""
-    alone = {chosen.key: 1.0}, np.zeros(data.Y.shape[1]), chosen.heldout, chosen.score
+def blend(cells: list[Cell], chosen: Cell, data: Data) -> tuple[dict[Any, float], Any, float]:
+    """Weights by key, honest held-out predictions and their score; or the chosen one."""
+    alone = {chosen.key: 1.0}, chosen.heldout, chosen.score
     groups = leaders(cells)
     H = np.stack([one.heldout for one in groups])
     tested = np.flatnonzero(np.isfinite(H).all(axis=(0, 2)))
@@ -354,11 +354,11 @@ def blend(cells: list[Cell], chosen: Cell, data: Data) -> tuple[dict[Any, float]
         return alone
     made, of_splits = [], []
     for number, fold in enumerate(folds):
-        w, b = blend_weights(H, data, np.setdiff1d(tested, fold))
-        made.append(np.einsum("g,git->it", w, H[:, np.unique(fold)]) + b)
+        w = blend_weights(H, data, np.setdiff1d(tested, fold))
+        made.append(np.einsum("g,git->it", w, H[:, np.unique(fold)]))
         if len(data.splits) > 1:
             values = np.stack([one.of_splits[number] for one in groups])
-            of_splits.append(np.einsum("g,git->it", w, values) + b)
+            of_splits.append(np.einsum("g,git->it", w, values))
     honest = data.mean_of([np.unique(fold) for fold in folds], made)
     scores = data.scores(of_splits or [honest[test] for test in data.tests], data.labels)
     if data.labels:
@@ -368,12 +368,11 @@ def blend(cells: list[Cell], chosen: Cell, data: Data) -> tuple[dict[Any, float]
         d = chosen.scores - scores
         fall, noise = d.mean(), d.std(ddof=min(1, d.size - 1)) / np.sqrt(d.size)
     losses = [np.nansum(data.weights * data.squares(one)) for one in (honest, chosen.heldout)]
-    w, _ = blend_weights(H, data, tested)
-    kept = np.flatnonzero(w > 0.01 * w.sum())
-    if losses[0] >= losses[1] or fall > noise or not kept.size or not beats_constant(honest, data):
+    kept = np.flatnonzero(blend_weights(H, data, tested) > 0.01)
+    if losses[0] >= losses[1] or fall > noise or not beats_constant(honest, data):
         return alone
-    w, b = blend_weights(H[kept], data, tested)
-    return {groups[i].key: one for i, one in zip(kept, w) if one > 0}, b, honest, float(scores.mean())
+    w = blend_weights(H[kept], data, tested)
+    return {groups[i].key: one for i, one in zip(kept, w) if one > 0}, honest, float(scores.mean())
 
 
 # -- a fitted search beside what the twin found ------------------------------------------------------
@@ -406,9 +405,9 @@ def same_search(
     chosen = choice_of_all(cells, data)
     assert found[model.best_index_] == chosen.key
     assert_allclose(model.best_score_, chosen.score, rtol=1e-8, atol=1e-12)
-    weights, b, heldout, score = {chosen.key: 1.0}, 0.0, chosen.heldout, chosen.score
+    weights, heldout, score = {chosen.key: 1.0}, chosen.heldout, chosen.score
     if model.blend:
-        weights, b, heldout, score = blend(cells, chosen, data)
+        weights, heldout, score = blend(cells, chosen, data)
         members = {key_of(one): one["weight"] for one in model.blend_}
         assert members.keys() == weights.keys()
         assert list(members.values()) == sorted(members.values(), reverse=True)
@@ -418,6 +417,6 @@ def same_search(
     values = model.heldout_prediction_.reshape(len(data.X), -1)
     assert_allclose(values, heldout, rtol=rtol, atol=10 * rtol)
     members = [(w, known[key]) for key, w in weights.items()]
-    final = sum(w * data.fit(one.whole, one.width, one.alpha, every)(new) for w, one in members) + b
+    final = sum(w * data.fit(one.whole, one.width, one.alpha, every)(new) for w, one in members)
     assert_allclose(model.expansion_.predict(new), final, rtol=rtol, atol=10 * rtol)
     return chosen

@@ -2,15 +2,14 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from sklearn.model_selection import (
     KFold,
     RepeatedKFold,
     StratifiedKFold,
 )
 
-from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
-from onefold.expansions import Blend
+from onefold import LSSVCCV, LSSVRCV
 from onefold.search import choice
 from onefold.search.choice import Leader
 
@@ -23,17 +22,6 @@ SIGNAL = np.sin(2 * X[:, 0]) + 0.5 * np.abs(X[:, 1]) + 0.3 * RNG.standard_normal
 WEIGHTS = RNG.uniform(0.2, 3.0, N)
 GRID = {"gammas": [0.3, 1.0, 3.0], "alphas": [0.05, 0.5], "max_rounds": 2}
 CLASSES = np.digitize(SIGNAL, [0.0, 0.7])
-
-
-@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
-@pytest.mark.parametrize(("kind", "y"), [(KernelRidgeCV, SIGNAL + 1.0), (LSSVCCV, CLASSES)])
-def test_importances_are_mean_squares_of_the_gradient_times_the_spread(kind, y, weights) -> None:
-    model = kind("auto", metric="auto", blend=True, cv=4, **GRID).fit(X, y, weights)
-    assert isinstance(model.expansion_, Blend)
-    slopes = np.average(np.sum(model.expansion_.gradient(X) ** 2, axis=2), axis=0, weights=weights)
-    about = X - np.average(X, axis=0, weights=weights)
-    moved = slopes * np.average(about**2, axis=0, weights=weights)
-    assert_allclose(model.feature_importances_, moved / moved.sum(), rtol=1e-8)
 
 
 @pytest.mark.parametrize("kind", [LSSVRCV, LSSVCCV])
@@ -75,7 +63,6 @@ SAME_ROWS = [(np.arange(30), np.arange(50, N)), (np.arange(20, 50), np.arange(50
 def test_the_chosen_one_alone(y, settings) -> None:
     model, alone = (LSSVRCV(blend=blend, **settings).fit(X, y) for blend in (True, False))
     assert [one["weight"] for one in model.blend_] == [1.0]
-    assert_array_equal(model.expansion_.intercept, np.zeros(1))
     assert_allclose([model.blend_score_, model.best_score_], alone.best_score_, rtol=1e-12)
     assert alone.blend_ is None
     assert alone.blend_score_ is None

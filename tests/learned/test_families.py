@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, StratifiedKFold
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
-from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial
+from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial, PowerExponential
 from onefold.search import GridEdgeWarning
 from onefold.search.choice import paired_difference
 from onefold.search.ledger import edges
@@ -24,21 +24,23 @@ WIDTHS, ALPHAS = [0.3, 1.0, 3.0], [0.01, 0.3]
 
 
 def means(weights):
-    """Mean over pairs of the squared distance, the distance and the sum of absolute differences."""
+    """Mean over pairs of the squared distance, its roots and the sum of absolute differences."""
     v = np.ones(N) if weights is None else weights
     delta = X[:, None, :] - X[None, :, :]
     squares = np.sum(delta**2, axis=2)
-    tables = squares, np.sqrt(squares), np.abs(delta).sum(axis=2)
+    tables = squares, np.sqrt(squares), squares**0.7, np.abs(delta).sum(axis=2)
     return [v @ table @ v / v.sum() ** 2 for table in tables]
 
 
 def absolute(name, width, weights=None):
     """The kernel that falls to exp(−width) at the mean distance."""
-    squares, lengths, sums = means(weights)
+    squares, lengths, powers, sums = means(weights)
     if name == "rbf":
         return RBF(width / squares)
     if name == "laplacian":
         return Laplacian(width / sums)
+    if name == "powexp":
+        return PowerExponential((width / powers) ** (1 / 0.7))
     nu = {"matern12": 0.5, "matern32": 1.5}[name]
     return Matern((width / lengths) ** 2 / (4 * nu), nu=nu)
 
@@ -56,7 +58,7 @@ CASES = [
 @pytest.mark.parametrize("kernels", ["auto", ["matern32", "rbf"]], ids=str)
 def test_scores_are_those_of_a_grid_search(tuned, fixed, y, weights, cv, scoring, kernels) -> None:
     model = tuned(kernels, gammas=WIDTHS, alphas=ALPHAS, cv=cv).fit(X, y, weights)
-    names = ["rbf", "matern12", "laplacian"] if kernels == "auto" else kernels
+    names = ["rbf", "powexp", "laplacian"] if kernels == "auto" else kernels
     same = [absolute(name, width, weights) for name in names for width in WIDTHS]
     grid = {"alpha": ALPHAS, "kernel": same}
     search = GridSearchCV(fixed(), grid, cv=cv, scoring=scoring, refit=False)

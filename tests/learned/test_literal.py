@@ -46,8 +46,8 @@ WEIGHTS = RNG.uniform(0.2, 3.0, N)
 GROUPS = np.repeat(np.arange(20), 4)
 WIDTHS, ALPHAS = [0.3, 1.0, 3.0], [0.01, 0.1, 1.0]
 GRID = {"gammas": WIDTHS, "alphas": ALPHAS}
-TRACKS = [("rbf", "full"), ("rbf", "diagonal"), ("matern12", "full"), ("laplacian", "diagonal")]
-AUTO = [TRACKS[0], ("matern12", "diagonal"), *TRACKS[2:]]
+TRACKS = [("rbf", "full"), ("rbf", "diagonal"), ("powexp", "full"), ("laplacian", "diagonal")]
+AUTO = [TRACKS[0], ("powexp", "diagonal"), *TRACKS[2:]]
 
 
 def targets(what, n=N):
@@ -224,14 +224,17 @@ class Twin:
 
     def search(self, tracks):
         """The cells that are compared, and what led each group on the way."""
-        paths, history = {}, []
+        paths, history, plain = {}, [], []
         for family, kind in tracks:
             cells = rounds(self.first, family, kind, WIDTHS, ALPHAS, SHORT)
             history += [(one, self.few) for one in leaders(cells)]
+            plain += [(one.rank, kind, one) for one in leaders(cells) if one.round == 0]
             went = path(cells, self.first)
             paths.setdefault((family, kind if len(went) > 1 else "none"), (kind, went))
         least = min(-went[-1].rank for _, went in paths.values())
-        hopeful = [(kind, went) for kind, went in paths.values() if -went[-1].rank <= 1.5 * least]
+        hopeful = {key: one for key, one in paths.items() if -one[1][-1].rank <= 1.5 * least}
+        _, kind, top = max(plain, key=lambda one: one[0])  # stays to the end
+        hopeful = list(({(top.family, "none"): (kind, [top])} | hopeful).values())
         if self.all:
             return self.on_all_rows(hopeful, history)
         validated_on, members = self.first, [went[-1] for _, went in hopeful]
@@ -244,14 +247,15 @@ class Twin:
         return [cell for one in members for cell in self.with_its_metric(one)], history
 
     def worth_fitting(self, members, validated_on):
-        """The two best, or the best and all that a blend of the validation predictions gives weight."""
+        """The two best, or what a blend of validation predictions gives weight; the best plain one."""
         members = sorted(members, key=lambda one: -one.rank)
+        plain = next(one for one in members if one.round == 0)
         if not self.blend:
-            return members[:2]
+            return members[:2] + [plain] * (plain not in members[:2])
         heldout = np.stack([one.heldout for one in members])
-        weights, _ = blend_weights(heldout, validated_on, validated_on.tests[0])
-        share = weights / weights.sum()
-        return [one for i, one in enumerate(members) if i == 0 or share[i] > 0.01]
+        weights = blend_weights(heldout, validated_on, validated_on.tests[0])
+        kept = [i == 0 or one is plain or weights[i] > 0.01 for i, one in enumerate(members)]
+        return [one for one, keep in zip(members, kept) if keep]
 
     def on_all_rows(self, paths, history):
         """Every path again, and the families as they are."""

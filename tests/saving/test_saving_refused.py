@@ -38,7 +38,6 @@ WIDER = Expansion(RBF(1.0), np.ones((3, 2)), np.ones((3, 2)), np.zeros(2))
 BLEND = {
     "members": (MEMBER, replace(MEMBER, kernel=Laplacian(1.0))),
     "weights": np.array([1.0, 2.0]),
-    "intercept": np.zeros(1),
 }
 FOLDS = {"terms": (WIDER,), "folds": (np.arange(2),), "intercept": np.zeros((2, 1))}
 STEP = np.array([0.0, 1.0])
@@ -53,8 +52,7 @@ FIELDS = {
     }),
     "Blend": (BLEND, {
         "weights": [np.array([1.0, -2.0]), np.array([1.0, np.nan]), np.array([1.0, 1e305]), np.ones(3)],
-        "intercept": [np.array([np.nan]), np.array([1e305]), np.zeros(2), np.zeros(1, dtype=int)],
-        "members": [(), 2, (MEMBER, None), (MEMBER, Blend((MEMBER,), [1.0], np.ones(1))),
+        "members": [(), 2, (MEMBER, None), (MEMBER, Blend((MEMBER,), [1.0])),
                     (MEMBER, WIDER), (MEMBER, replace(MEMBER, centres=np.ones((3, 4))))],
         "colour": [1],
     }),
@@ -64,6 +62,7 @@ FIELDS = {
         "intercept": [np.zeros(2), np.full((2, 1), np.nan), np.full((2, 1), 1e308), np.empty((0, 1))],
     }),
     "Temperature": ({"slope": 1.0}, {"slope": [-1.0, np.nan, "2"]}),
+    "LogOdds": ({"slope": 1.0, "odds": 0.5}, {"slope": [-1.0, np.nan, "2"], "odds": [-1.0, np.inf]}),
     "Sigmoid": (
         {"slope": np.ones(3), "intercept": np.ones(3)},
         {"slope": [np.ones(2), np.ones(3) * np.inf, 1.0], "intercept": [np.ones(1), "0"]},

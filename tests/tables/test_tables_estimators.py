@@ -224,7 +224,7 @@ def test_what_cannot_be_learned_from_is_said(X, y, message):
         ({"kernel": []}, "no kernel ''"),
         ({"kernel": ["auto", "rbf"]}, "use auto alone"),
         ({"search": "everywhere"}, "search must be one of"),
-        ({"calibration": "platt"}, 'calibration must be "temperature", "sigmoid", .*; got .platt'),
+        ({"calibration": "platt"}, 'calibration must be "log_odds", "temperature", .*; got .platt'),
         ({"intervals": "wide"}, "intervals must be None or 'cv.' or .*; got 'wide'"),
     ],
 )

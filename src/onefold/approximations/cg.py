@@ -322,6 +322,9 @@ def solve_refined(
             if fit_intercept:
                 if rho is None:
                     rho, step = step[:, :1], step[:, 1:]
+                    if not float(root @ rho[:, 0]) > 0:  # as sᵀA⁻¹s is, but for rounding
+                        rho = None
+                        return None
                 shift = (root @ step) / float(root @ rho[:, 0])
                 step = step - rho * shift[None, :]
             return replace(found, X=np.vstack([step, shift]), state="slow")

@@ -5,6 +5,7 @@ from onefold.calibration.probabilities import (
     CALIBRATIONS,
     Calibrator,
     Isotonic,
+    LogOdds,
     Sigmoid,
     Temperature,
     calibration_parts,

@@ -130,7 +130,7 @@ _COLUMNS: Specs = {
 _SEARCH: Specs = {
     "--simple": _flag("one kernel (rbf, or that of --kernel) over gamma and alpha: no metric, no blend"),
     "--kernel": _option(
-        "auto (rbf, matern12 and laplacian compete; default), one or several of rbf, laplacian, "
+        "auto (rbf, powexp and laplacian compete; default), one or several of rbf, powexp, laplacian, "
         "matern12, matern32, matern52, polynomial, linear",
         "NAME[,NAME…]",
         lambda text: [name.strip() for name in text.split(",")] if "," in text else text,
@@ -149,7 +149,9 @@ _SEARCH: Specs = {
         "NAME",
     ),
     "--class-weight": _option("rare classes weigh more; by balanced_accuracy", choices=["balanced"]),
-    "--calibration": _option("temperature (default), sigmoid, isotonic or none", "NAME", _or_none),
+    "--calibration": _option(
+        "log_odds (default), temperature, sigmoid, isotonic or none", "NAME", _or_none
+    ),
     "--intervals": _option("cv+ (default), jackknife+, normalised or none", "NAME", _or_none),
     "--gammas": _option("2^-15:2^9:13; relative to the mean distance unless --simple", "GRID", grid),
     "--alphas": _option("as 0.1,1,10 or 2^-15:2^5:11", "GRID", grid),

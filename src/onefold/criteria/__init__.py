@@ -21,6 +21,7 @@ _FOR_BOTH: dict[str, Criterion] = {
 _FOR_CLASSIFIERS = _FOR_BOTH | {
     "error": ErrorRate(),
     "accuracy": ErrorRate(offset=1.0),
+    "balanced_accuracy": heldout.BalancedAccuracy(),
     "span": closed.LeaveOneOutMean(closed.SmoothStep()),
 }
 _FOR_REGRESSORS = _FOR_BOTH | {

@@ -77,26 +77,36 @@ class ErrorRate(SumCriterion):
         self.must_beat_constant = smooth
 
     def for_several_kernels(self) -> ErrorRate:
-        return ErrorRate(self._offset, smooth=True)
+        return type(self)(self._offset, smooth=True)
 
     def truth(self, problem: Problem, task: Task) -> Array:
         labels = like(label_index(problem.Y), problem.Y)[:, None]
-        return namespace(labels).concat([labels, problem.Y], axis=1) if self._smooth else labels
+        if not self._smooth:
+            return labels
+        # Squared errors count as in training, where classes may have weights; counts of errors do not.
+        of_class = np.ones(problem.n) if problem.weight is None else problem.weight
+        of_class = of_class if task.sample_weight is None else of_class / task.sample_weight
+        return namespace(labels).concat([labels, like(of_class[:, None], problem.Y), problem.Y], axis=1)
 
     def terms(self, predictions: Array, truth: Array) -> Array:
         xp = namespace(truth)
         label = xp.astype(label_index(predictions), truth.dtype)
-        wrong = xp.astype(label != truth[None, :, 0], truth.dtype)[..., None]
-        if not self._smooth:
-            return wrong
-        squares = xp.sum((predictions - truth[None, :, 1:]) ** 2, axis=-1)
-        return xp.concat([wrong, squares[..., None]], axis=-1)
+        found = self._counted(label, truth[None, :, 0], max(2, predictions.shape[-1]))
+        if self._smooth:
+            squares = xp.sum((predictions - truth[None, :, 2:]) ** 2, axis=-1) * truth[None, :, 1]
+            of_class = xp.broadcast_to(truth[None, :, 1], squares.shape)
+            found = [*found, squares, of_class]
+        return xp.stack(found, axis=-1)
+
+    def _counted(self, label: Array, true: Array, classes: int) -> list[Array]:
+        """What is counted of each row (μ, rows) from the numbers of its predicted and its true class."""
+        return [namespace(label).astype(label != true, label.dtype)]
 
     def from_means(self, means: Any) -> Any:
         return self._offset - means[..., 0]
 
     def ranks(self, means: Any) -> Any | None:
-        return -means[..., 1].mean(axis=1) if self._smooth else None
+        return -(means[..., -2] / means[..., -1]).mean(axis=1) if self._smooth else None
 
     def row_losses(self, predictions: Any, Y: Any) -> Any:
         return super().row_losses(predictions, Y) if self._smooth else self.row_errors(predictions, Y)
@@ -104,6 +114,31 @@ class ErrorRate(SumCriterion):
     def row_errors(self, predictions: Any, Y: Any) -> Any:
         wrong = np.not_equal(label_index(predictions), label_index(Y)).astype(np.float64)
         return np.where(np.isfinite(predictions).all(axis=1), wrong, np.nan)
+
+
+class BalancedAccuracy(ErrorRate):
+    """The mean share of right labels over the classes that a split tests."""
+
+    mean_of_rows = False
+
+    def _counted(self, label: Array, true: Array, classes: int) -> list[Array]:
+        xp = namespace(label)
+        of_class = [xp.broadcast_to(true == float(c), label.shape) for c in range(classes)]
+        counted = [of_class[c] & (label == float(c)) for c in range(classes)] + of_class
+        return [xp.astype(one, label.dtype) for one in counted]
+
+    def row_losses(self, predictions: Any, Y: Any) -> Any:
+        return Criterion.row_losses(self, predictions, Y)
+
+    def row_errors(self, predictions: Any, Y: Any) -> Any:
+        return None  # rows of different classes do not count alike: splits are compared
+
+    def from_means(self, means: Any) -> Any:
+        counted = means[..., :-2] if self._smooth else means
+        right, rows = np.split(counted, 2, axis=-1)
+        tested = rows > 0
+        recall = np.divide(right, rows, out=np.zeros_like(right), where=tested)
+        return recall.sum(axis=-1) / tested.sum(axis=-1)
 
 
 class SquaredError(SumCriterion):

@@ -28,7 +28,7 @@ class Scorer(Criterion):
     needs = "rows"
 
     def __init__(self, scorer: Callable[..., float], calibration: str | None = None) -> None:
-        self._scorer, self._calibration = scorer, calibration or "temperature"
+        self._scorer, self._calibration = scorer, calibration or "log_odds"
         asked = getattr(scorer, "_response_method", "predict_proba")  # a user's function may ask for all
         first = asked if isinstance(asked, str) else next(iter(asked))
         self.asks_probabilities = first == "predict_proba"

@@ -131,7 +131,7 @@ def _has_probabilities(estimator: Any) -> bool:
     name = type(estimator).__name__
     if estimator.calibration is None:
         raise AttributeError(
-            f'{name} has no probabilities with calibration=None; use "temperature", "sigmoid" or '
+            f'{name} has no probabilities with calibration=None; use "log_odds", "sigmoid" or '
             '"isotonic", and fit again.'
         )
     if hasattr(estimator, "expansion_") and getattr(estimator, "calibrator_", None) is None:

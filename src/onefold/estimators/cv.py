@@ -24,7 +24,6 @@ from onefold.search import GridEdgeWarning, Proposal, StopSearch
 from onefold.search.checkpoint import fingerprint, open_checkpoint
 from onefold.search.ledger import edges
 from onefold.search.loop import Callback, Found, Progress, Search
-from onefold.search.metrics import importances
 from onefold.search.strategies import Setup
 from onefold.trust_check import check_setup
 from onefold.typing import (
@@ -42,6 +41,7 @@ class KernelMachineCV(KernelMachine):
     """Search kernels, ridges and metrics by held-out predictions, then fit with what was chosen."""
 
     _default_criterion: ClassVar[str]
+    _feature_groups: ClassVar[list[Any] | None] = None  # features that importances permute together
 
     kernel: Any = field(default="rbf", kw_only=False)
     gammas: MaybeArray = None
@@ -127,8 +127,9 @@ class KernelMachineCV(KernelMachine):
         self.metric_, self.metric_history_ = final.metric_of(kernel), found.history
         self.feature_importances_ = None
         if self.metric is not None:
-            weight, seed = problem.weight, setup.seed or 0
-            self.feature_importances_ = importances(self.expansion_, problem.X, weight, seed)
+            self.feature_importances_ = final.heldout_importances(
+                found, model, self._feature_groups, setup.seed or 0
+            )
         self.cv_results_, self.history_ = ledger.cv_results(), ledger.history
         self.best_index_ = ledger.index_of(leader.index, leader.ridge)
         self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
@@ -352,7 +353,7 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
     ----------
     kernel : str, Kernel, callable, or list of these, default="rbf"
         As in :class:`LSSVC`. The widths of a Kernel object are multiplied by each of `gammas`. A list
-        is a choice among families; "auto" is ["rbf", "matern12", "laplacian"], for sparse rows the first
+        is a choice among families; "auto" is ["rbf", "powexp", "laplacian"], for sparse rows the first
         two.
     gammas : list of float or "scale", default=None
         Widths to try; None is 2^-15, 2^-13, …, 2^9, meant for standardised features [ding2011]_. With
@@ -411,10 +412,10 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class; "balanced" counts the classes once,
         in all rows. A class of weight 0 is neither trained on nor scored.
-    calibration : {"temperature", "sigmoid", "isotonic"} or None, default="temperature"
+    calibration : {"log_odds", "temperature", "sigmoid", "isotonic"} or None, default="log_odds"
         How decision values become probabilities, fitted to the held-out ones (docs/probabilities.md):
         what ``CalibratedClassifierCV(ensemble=False)`` has, without refitting. As in :class:`LSSVC`.
-        Scorers of probabilities calibrate with it, too (None: with a temperature), each fold by the
+        Scorers of probabilities calibrate with it, too (None: with "log_odds"), each fold by the
         others.
     device : str, torch device or None, default=None
         Move the rows there, as in :class:`LSSVC`.
@@ -445,8 +446,9 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         one width γ_j per feature it is √(γ_j / γ), γ_j / γ for the Laplacian kernel, γ the largest of
         them, which is ``gamma_``.
     feature_importances_ : array (d,) or None
-        Share of each feature in what moves the prediction: mean squared slope of the fitted function, a
-        blend's too, times the variance of the feature. None where no metric is learned.
+        Permutation importance on held-out rows: how much their squared error rises where the feature is
+        permuted among them, as a share of the sum over all features; 0 where it falls. None where no
+        metric is learned, or where there are too many features for it.
     metric_history_ : list of dict
         The best cell of every kernel, metric and round: kernel, metric, round, gamma, alpha, score,
         rows. On a subsample the score is minus the squared error of the rows that judged it.
@@ -497,7 +499,7 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
     _default_criterion = "error"
 
     class_weight: ClassWeight = None
-    calibration: str | None = "temperature"
+    calibration: str | None = "log_odds"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

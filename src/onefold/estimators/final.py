@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn import get_config
 
-from onefold.approximations import Model, Problem, Run
+from onefold.approximations import Exact, Model, Problem, Run, Workload
 from onefold.calibration import ConformalIntervals, crossfitted, fit_calibrator
 from onefold.calibration.intervals import METHODS
 from onefold.criteria import Task
@@ -25,7 +25,7 @@ from onefold.estimators.validation import is_precomputed
 from onefold.expansions import Blend, Expansion, FittedFunction, FoldModels, mixed
 from onefold.heldout import drawn, mean_by_row
 from onefold.kernels import Kernel
-from onefold.linalg import host_array, like, scattered, take_rows
+from onefold.linalg import HostArray, alike, host_array, scattered, take_rows
 from onefold.machine.memory import require_memory
 from onefold.machine.threads import spans
 from onefold.machine.warning import warn_user
@@ -42,6 +42,11 @@ _LARGEST_MODELS = 2**24  # coefficients of many folds that are kept; beyond, f i
 _JACKKNIFE_ARRAYS = 8  # of n × n for each target, while the n models are made
 _BY_FOLDS = "the models without each fold"
 _BY_FINAL = "the final model itself, with the residuals of held-out rows"
+
+_PERMUTED_ROWS, _FEWEST_PERMUTED = 1000, 30  # whose features are permuted
+_PERMUTED_WORK = 1e10  # multiply-adds of their predictions
+_TEACHERS = 4000  # rows at most that the models of importances are fitted to
+_EXPONENTIAL = 10  # multiply-adds take as long as the exponential of a kernel value
 
 _SPREAD_ROWS = 2000
 _FEWEST = 10  # rows that a fold's σ is learned from
@@ -94,8 +99,7 @@ def finish(found: Found, *, blend: bool, intervals: str | None = None) -> Final:
     expansions, reports, every = zip(*(_fitted(member, found.ledger, parts) for member in members))
     if blended is None:
         return Final(expansions[0], reports[0], members, found.leader.heldout, *every[0])
-    intercept = like(blended.intercept, expansions[0].intercept)
-    whole = Blend(expansions, np.asarray(blended.weights), intercept)
+    whole = Blend(expansions, np.asarray(blended.weights))
     report = {
         "name": reports[0]["name"], "reason": f"a blend of {len(reports)}", "members": list(reports)
     }  # fmt: skip
@@ -140,15 +144,13 @@ def _folds_of(leader: Leader, parts: Sequence[Any], model: Model | None = None) 
 def _folds_of_blend(crossfit: Crossfit, known: Mapping[int, Folds], parts: Sequence[Any]) -> Folds:
     """Of a blend: each fold's members with the weights of the other folds; some are `known` by id."""
     used = np.flatnonzero(crossfit.weights.any(axis=0))
-    leaders = [crossfit.leaders[int(number)] for number in (used if used.size else [0])]
+    leaders = [crossfit.leaders[int(number)] for number in used]
     found = [known.get(id(leader)) or _folds_of(leader, parts) for leader in leaders]
     models, count = [model for model, _ in found if model is not None], len(crossfit.folds)
     if len(models) < len(found):
         return None, True
     source = np.zeros(count, dtype=np.intp) if len(parts) == 1 else np.arange(count)
-    weights = crossfit.weights[:, used] if used.size else np.zeros((count, 1))
-    together = mixed(models, weights, crossfit.intercepts, source)
-    return together, all(own for _, own in found)
+    return mixed(models, crossfit.weights[:, used], source), all(own for _, own in found)
 
 
 def calibrate_alone(
@@ -202,6 +204,56 @@ def calibrate(estimator: Any, values: Any, rows: Any, task: Task) -> None:
         index = np.searchsorted(estimator.classes_, task.y[rows])
         weight = task.weight_of(rows)
         estimator.calibrator_ = fit_calibrator(estimator.calibration, values, index, weight)
+
+
+# -- importances --------------------------------------------------------------------------------------
+
+
+def heldout_importances(
+    found: Found, final: Final, groups: Sequence[Any] | None, seed: int
+) -> HostArray | None:
+    """The rise of the squared error where features are permuted, in shares of the sum of all rises.
+
+    Of held-out rows, split after split until there are enough, by what was chosen, fitted to rows
+    outside the split. `groups` of features, the indicators of one column say, are permuted together and
+    share their rise. None where it would take longer than a few fits.
+    """
+    scoring, splits, problem = found.scoring, found.scoring.held_out, found.scoring.problem
+    d, weights = problem.shape[1], np.ones(1) if final.blend is None else final.blend.weights
+    groups = [np.array([j]) for j in range(d)] if groups is None else groups
+    work = len(groups) * (d + _EXPONENTIAL) * min(problem.n, _TEACHERS) * len(weights)
+    wanted, rises = min(_PERMUTED_ROWS, int(_PERMUTED_WORK / work)), np.zeros(d)
+    if wanted < _FEWEST_PERMUTED or splits.leave_one_out:
+        return None
+    generator = np.random.default_rng([seed, 3])
+    for number, left_out in enumerate(splits.left_out):
+        rows = drawn(np.unique(splits.tests[number]), wanted, generator, scoring.task.labels)
+        outside = np.setdiff1d(np.arange(problem.n), left_out)
+        own = problem.rows(drawn(outside, _TEACHERS, generator, scoring.task.labels)).alone()
+        run, members = Exact().start(own, [], Workload()), []
+        for one in final.leaders:
+            kernels = one.candidate.part_kernels  # learned without each part, where there are any
+            model = run.model(kernels[number] if kernels else one.candidate.kernel)
+            members.append(own.restore(model.expansion(own.ridge(one.alpha))))
+        X, Y = host_array(take_rows(problem.X, rows)), problem.targets[rows]
+        v, order = scoring.training_weights[rows], generator.permutation(rows.size)
+
+        def loss(X: Any, members: Any = members, v: Any = v, Y: Any = Y) -> float:
+            there = alike(X, problem.X)
+            values = sum(w * host_array(one.predict(there)) for w, one in zip(weights, members))
+            return float(v @ np.sum((values - Y) ** 2, axis=1))
+
+        whole = loss(X)
+        for group in groups:
+            permuted = X.copy()
+            permuted[:, group] = X[order][:, group]
+            rises[group] += (loss(permuted) - whole) / len(group)
+        wanted -= rows.size
+        if wanted <= 0:
+            break
+    shares = np.maximum(rises, 0.0)
+    total = shares.sum()
+    return shares / total if total > 0 else np.full(d, 1.0 / d)
 
 
 # -- intervals ----------------------------------------------------------------------------------------
@@ -385,8 +437,8 @@ def _several(held: HeldOut, rows: Any, fold: Any) -> tuple[HeldOut, Any]:
         return held, fold
     place, count = np.empty(rows.size, np.intp), min(_FOLDS, rows.size)
     place[np.argsort(rows)] = np.arange(rows.size) % _FOLDS
-    tests, none = [rows[place == i] for i in range(count)], np.zeros((count, held.models.n_targets))
-    same = mixed([held.models], np.ones((count, 1)), none, [0] * count)
+    tests = [rows[place == i] for i in range(count)]
+    same = mixed([held.models], np.ones((count, 1)), [0] * count)
     return HeldOut(held.problem, same, tests, tests), place
 
 

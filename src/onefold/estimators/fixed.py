@@ -133,12 +133,12 @@ class LSSVC(Given, KernelClassifier):
     approximation : str or object from :mod:`onefold.approximations`, default="exact"
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class.
-    calibration : {"temperature", "sigmoid", "isotonic"} or None, default="temperature"
+    calibration : {"log_odds", "temperature", "sigmoid", "isotonic"} or None, default="log_odds"
         How decision values become the probabilities of `predict_proba` (docs/probabilities.md). It is
         fitted to predictions of rows left out one by one: of all rows, or with the exact machine of 1000
-        drawn at random, which takes some tenths of the time of the fit. "temperature" keeps the order of
-        the classes, so that the likeliest is the one of `predict`; with the others it may not be. None
-        saves the time.
+        drawn at random, which takes some tenths of the time of the fit. "log_odds" and "temperature"
+        keep the order of the classes, so that the likeliest is the one of `predict`; with the others it
+        may not be. None saves the time.
     device : str, torch device or None, default=None
         Move NumPy rows there ("cuda", say) and compute with torch; predictions for NumPy rows come back
         as NumPy arrays. None computes where X is. Blocks of Dask's rows are moved by their worker.
@@ -178,7 +178,7 @@ class LSSVC(Given, KernelClassifier):
     _chooser = LSSVCCV
 
     class_weight: ClassWeight = None
-    calibration: str | None = "temperature"
+    calibration: str | None = "log_odds"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -37,7 +37,7 @@ from onefold.typing import ArrayLike, MaybeArray
 
 DEFAULT_GAMMAS = 2.0 ** np.arange(-15, 10, 2)
 DEFAULT_ALPHAS = 2.0 ** np.arange(-15, 6, 2)
-AUTO = ("rbf", "matern12", "laplacian")
+AUTO = ("rbf", "powexp", "laplacian")
 RELATIVE_GAMMAS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 # Matérn's kernel of ν = 1/2 and a small width is 1 − γ‖x − z‖: what counts is μ/γ, both may be small.
 RELATIVE_ALPHAS = 2.0 ** np.arange(-21, 6, 2)

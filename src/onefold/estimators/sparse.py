@@ -261,7 +261,7 @@ class SparseLSSVC(KernelClassifier, Pruned):
     ----------
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class, in the loss and in the scores.
-    calibration : {"temperature", "sigmoid", "isotonic"} or None, default="temperature"
+    calibration : {"log_odds", "temperature", "sigmoid", "isotonic"} or None, default="log_odds"
         As in :class:`LSSVCCV`, fitted to the held-out decision values at the chosen size.
     cv : int, splitter or iterable of (train, test), default=5
         As in :class:`LSSVCCV`.
@@ -276,7 +276,7 @@ class SparseLSSVC(KernelClassifier, Pruned):
     _default_criterion = "error"
 
     class_weight: ClassWeight = None
-    calibration: str | None = "temperature"
+    calibration: str | None = "log_odds"
 
 
 def _weighted(problem: Problem, weights: Any) -> Problem:

@@ -1,6 +1,6 @@
 r"""Sums of expansions: several kernels as one function, and the models that lack a fold each.
 
-A blend is f(x) = b + Σ_i w_i f_i(x).
+A blend is f(x) = Σ_i w_i f_i(x).
 
 Fold models are f_s(x) = b_s + Σ_terms Σ_j c_sj k(x, z_j): those that share their kernel and centres are
 the columns of one expansion, k folds for little more than the price of one. Models with kernels of their
@@ -18,7 +18,6 @@ import numpy as np
 from onefold.expansions.grid import GridExpansion
 from onefold.expansions.kernel import Expansion, FittedFunction
 from onefold.linalg import Array, host_array, like, like_index, namespace, scattered
-from onefold.rows import to_host
 
 Member: TypeAlias = Expansion | GridExpansion
 
@@ -29,7 +28,6 @@ class Blend(FittedFunction):
 
     members: tuple[Member, ...]  # the f_i; none has a precomputed kernel, and some share their centres
     weights: Any  # w_i > 0 (members,), kept as a NumPy array in float64
-    intercept: Any  # b (targets,), besides the intercepts of the members
 
     def __post_init__(self) -> None:
         members = tuple(self.members)
@@ -40,10 +38,9 @@ class Blend(FittedFunction):
             raise ValueError(f"{len(members)} members do not match weights of shape {weights.shape}.")
         if not np.all((weights > 0) & (weights < np.inf)):
             raise ValueError(f"the weights of a blend must be positive and finite; got {weights}.")
-        targets, own = tuple(self.intercept.shape), [member.n_targets for member in members]
-        if any((number,) != targets for number in own):
+        if len(targets := {member.n_targets for member in members}) > 1:
             raise ValueError(
-                f"the members of a blend must have the {targets} targets of its intercept; got {own}."
+                f"the members of a blend must have the same targets; got {sorted(targets)}."
             )
         features = [member.n_features for member in members]
         if len(set(features)) > 1 or None in features:
@@ -58,11 +55,13 @@ class Blend(FittedFunction):
         terms = " + ".join(f"{weight:.3g} × {member.kernel}" for weight, member in self.parts)
         return f"Blend({terms}, {self.size})"
 
+    @property
+    def intercept(self) -> Any:  # type: ignore[override]
+        return sum(weight * member.intercept for weight, member in self.parts)
+
     def predict(self, X: Array, n_jobs: int | None = None) -> Array:
         """f at every row of X, shape (rows, targets), in X's array library: member after member."""
-        values = self._sum(lambda member: member.predict(X, n_jobs))
-        values += like(self.intercept, values)[None, :]
-        return values
+        return self._sum(lambda member: member.predict(X, n_jobs))
 
     def gradient(self, X: Array, n_jobs: int | None = None) -> Array:
         """∇f = Σ_i w_i ∇f_i at every row of X, shape (rows, d, targets), in X's array library."""
@@ -89,7 +88,7 @@ class Blend(FittedFunction):
         return self.members[0].n_features
 
     def on_host(self) -> Blend:
-        return Blend(all_on_host(self.members), self.weights, to_host(self.intercept))
+        return Blend(all_on_host(self.members), self.weights)
 
 
 def all_on_host(members: Sequence[Member]) -> tuple[Member, ...]:
@@ -192,13 +191,13 @@ class FoldModels:
         return replace(self, terms=all_on_host(self.terms))
 
 
-def mixed(models: Sequence[FoldModels], weights: Any, intercept: Any, source: Any) -> FoldModels:
-    """Σ_g w_fg f_g for every new fold f, from fold `source[f]` of the models, plus its intercept."""
+def mixed(models: Sequence[FoldModels], weights: Any, source: Any) -> FoldModels:
+    """Σ_g w_fg f_g for every new fold f, from fold `source[f]` of the models."""
     weights, t = np.asarray(weights), models[0].n_targets
     sources = np.asarray(source, dtype=np.intp)
     terms: list[Member] = []
     folds: list[Any] = []
-    total = np.array(intercept, dtype=np.float64)
+    total = np.zeros((len(sources), t))
     for g, model in enumerate(models):
         total += weights[:, g, None] * model.intercept[sources]
         for term, numbers in zip(model.terms, model.folds):
@@ -207,9 +206,6 @@ def mixed(models: Sequence[FoldModels], weights: Any, intercept: Any, source: An
                 places = np.array([int(np.flatnonzero(numbers == sources[f])[0]) for f in own])
                 terms.append(_columns(term, places, weights[own, g], t))
                 folds.append(own)
-    if not terms:  # every weight is 0: the intercepts alone
-        first = np.zeros(1, dtype=np.intp)
-        terms, folds = [_columns(models[0].terms[0], first, np.zeros(1), t)], [first]
     return FoldModels(tuple(terms), tuple(folds), total)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from onefold import kernels
-from onefold.expansions import Blend, FittedFunction, GridExpansion
+from onefold.expansions import FittedFunction, GridExpansion
 from onefold.export.graph import Graph, Node, need
 from onefold.kernels import Kernel
 from onefold.kernels.metric import Transform, WidthKernel
@@ -29,8 +29,8 @@ from onefold.linalg import is_sparse
 from onefold.linalg.distances import HARMLESS_NORM, squared_norms
 
 _KERNELS = (
-    kernels.RBF, kernels.Matern, kernels.Laplacian, kernels.Linear, kernels.Polynomial, kernels.Sum,
-    kernels.Product,
+    kernels.RBF, kernels.Matern, kernels.PowerExponential, kernels.Laplacian, kernels.Linear,
+    kernels.Polynomial, kernels.Sum, kernels.Product,
 )  # fmt: skip
 _REACH = 2.0  # rows up to so many norms of the furthest centre lose no digit; others are far from it
 _BITS = 25  # of u₁ and u₂: (‖u₁‖ + ‖z₁‖)² stays below 2⁵³ g²
@@ -63,10 +63,7 @@ def decision_values(graph: Graph, f: FittedFunction, rows: Node) -> Node:
     values, *others = (_part(graph, part, weight, rows) for weight, part in f.parts)
     for term in others:
         values = graph.node("Add", values, term)
-    intercept = sum(weight * part.intercept for weight, part in f.parts)
-    if isinstance(f, Blend):
-        intercept = intercept + f.intercept
-    return graph.node("Add", values, graph.constant(intercept[None, :]))
+    return graph.node("Add", values, graph.constant(f.intercept[None, :]))
 
 
 def _part(graph: Graph, part: Any, weight: float, rows: Node) -> Node:
@@ -153,9 +150,12 @@ def _kernel_matrix(graph: Graph, kernel: Any, rows: Node, centres: Any) -> Node:
     U, Z = _moved(graph, kernel, rows, centres, math.sqrt(kernel.unit) if matern else 1.0)
     if isinstance(kernel, kernels.Laplacian):
         return graph.node("Exp", _negative_l1_distances(graph, U, Z))
-    if not matern:
+    if isinstance(kernel, kernels.RBF):
         return graph.node("Exp", _squared_distances(graph, U, Z, -1.0, smooth=True))
     squares = _squared_distances(graph, U, Z, 1.0, smooth=False)
+    if isinstance(kernel, kernels.PowerExponential):
+        exponent = graph.node("Pow", squares, graph.constant(kernel.power / 2))
+        return graph.node("Exp", graph.node("Neg", exponent))
     s = graph.node("Sqrt", squares)
     values = graph.node("Exp", graph.node("Neg", s))
     if kernel.nu == 0.5:

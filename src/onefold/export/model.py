@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold import estimators
 from onefold._version import __version__
+from onefold.calibration.probabilities import CERTAINTY
 from onefold.estimators.base import KernelMachine
 from onefold.export.columns import columns_in, prepared
 from onefold.export.functions import check_function, decision_values
@@ -153,7 +154,7 @@ def _shapes(operator: Any) -> None:
     if calibrator is not None and calibrator.name not in _CALIBRATIONS:
         raise ValueError(
             f"the calibration {calibrator.name!r} cannot be written to ONNX; fit with calibration="
-            '"temperature", "sigmoid" or "isotonic", or with None for decision values.'
+            '"log_odds", "temperature", "sigmoid" or "isotonic", or with None for decision values.'
         )
     if preparation is not None:
         columns_in(preparation, operator.inputs)
@@ -249,6 +250,18 @@ def _temperature(graph: Graph, calibrator: Any, decision: Node, n_classes: int) 
     return graph.node("Softmax", graph.node("Mul", values, graph.constant(calibrator.slope)), axis=1)
 
 
+def _log_odds(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> Node:
+    """exp(β f + δ z) over the sum of all classes, z the log-odds of (1 + f)/2 within its limits."""
+    values, one = _class_values(graph, decision, n_classes), graph.constant(1.0)
+    share = graph.node("Div", graph.node("Add", values, one), graph.constant(2.0))
+    share = graph.node("Max", share, graph.constant(CERTAINTY))
+    share = graph.node("Min", share, graph.constant(1.0 - CERTAINTY))
+    odds = graph.node("Log", graph.node("Div", share, graph.node("Sub", one, share)))
+    steep = graph.node("Mul", values, graph.constant(calibrator.slope))
+    total = graph.node("Add", steep, graph.node("Mul", odds, graph.constant(calibrator.odds)))
+    return graph.node("Softmax", total, axis=1)
+
+
 def _sigmoid(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> Node:
     """1 / (1 + exp(−(a f + b))) of every column, and what they say together."""
     steep = graph.node("Mul", decision, graph.constant(calibrator.slope[None, :]))
@@ -297,6 +310,7 @@ def _one_against_rest(graph: Graph, shares: Node, n_classes: int) -> Node:
 
 # Calibrations by name, from decision values (rows, t), t = 1 for two classes, to (rows, classes).
 _CALIBRATIONS: dict[str, Callable[[Graph, Any, Node, int], Node]] = {
+    "log_odds": _log_odds,
     "temperature": _temperature,
     "sigmoid": _sigmoid,
     "isotonic": _isotonic,

@@ -10,7 +10,7 @@ import numpy as np
 
 from onefold.kernels.base import NAMED, CallableKernel, Kernel, Precomputed, Product, Sum, listed
 from onefold.kernels.metric import Metric
-from onefold.kernels.named import RBF, Laplacian, Linear, Matern, Polynomial, Radial
+from onefold.kernels.named import RBF, Laplacian, Linear, Matern, Polynomial, PowerExponential, Radial
 from onefold.linalg import double, is_sparse, namespace
 from onefold.rows import is_remote
 
@@ -23,6 +23,7 @@ __all__ = [
     "Matern",
     "Metric",
     "Polynomial",
+    "PowerExponential",
     "Precomputed",
     "Product",
     "Radial",
@@ -42,6 +43,7 @@ NAMED.update(
         "matern12": (Matern, {"nu": 0.5}),
         "matern32": (Matern, {"nu": 1.5}),
         "matern52": (Matern, {"nu": 2.5}),
+        "powexp": (PowerExponential, {}),
         "polynomial": (Polynomial, {}),
         "poly": (Polynomial, {}),
         "linear": (Linear, {}),

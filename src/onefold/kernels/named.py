@@ -5,11 +5,13 @@ Of the Euclidean distance: a profile φ of q = γ ‖S x − S x'‖².
     rbf      φ = exp(−q)
     matern   s = √(4νq): φ = exp(−s), (1 + s) exp(−s) or (1 + s + s²/3) exp(−s) for ν = 1/2, 3/2, 5/2;
              its limit for ν → ∞ is the rbf kernel of that γ
+    powexp   φ = exp(−q^(p/2)), the powered exponential, positive definite for 0 < p ≤ 2
 
 With u = √γ S x the derivative is ∇ₓ k(x, z) = 2 φ'(q) √γ Sᵀ (u − u_z), where 2 φ'(q) is
 
     rbf      −2 exp(−q)
     matern   −2 exp(−s)/s, −6 exp(−s) or −(10/3) (1 + s) exp(−s); at s = 0 the first is taken as 0
+    powexp   −p q^(p/2 − 1) exp(−q^(p/2)), at q = 0 taken as 0
 
 Of the sum of absolute differences: k(x, x') = exp(−γ Σ_j w_j |x_j − x'_j|), for which
 ∂k/∂x_j = −γ w_j k(x, z) sign(x_j − z_j) with sign(0) = 0.
@@ -91,7 +93,7 @@ class Radial(WidthKernel):
         squares = norms[:, None] + norms[None, :] - 2.0 * inner_products(moved, moved)
         squares = linalg.zero_diagonal(linalg.clip_in_place(squares, 0.0, None))
         squares *= abs(self.unit)
-        distances = double(squares if self.exponent_order == 1.0 else in_place("sqrt", squares))
+        distances = double(_rooted(squares, self.exponent_order))
         share = linalg.like(share, distances)
         return float(share @ (distances @ share))
 
@@ -203,6 +205,45 @@ class Matern(Radial):
             s += 1.0
             values *= s
         return values
+
+
+@dataclass(frozen=True, repr=False)
+class PowerExponential(Radial):
+    r"""The powered exponential kernel k(x, x') = exp(−(√γ ‖S x − S x'‖)^power).
+
+    Between the exponential kernel (power 1, rough functions) and the rbf kernel (power 2, smooth ones).
+
+    Parameters
+    ----------
+    gamma, metric
+        As in :class:`RBF`.
+    power : float, default=1.4
+        Greater than 0 and at most 2.
+    """
+
+    power: float = 1.4
+    slope_unit = -1.0
+    harmless_norm = 0.0  # a root of a small squared distance magnifies its rounding
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.power, Real) or not 0 < self.power <= 2:
+            raise ValueError(f"power must be a number greater than 0 and at most 2; got {self.power!r}.")
+        object.__setattr__(self, "exponent_order", 2.0 / self.power)
+
+    def profile(self, distances: Array) -> Array:
+        exponent = _rooted(distances, self.exponent_order)
+        exponent *= -1.0
+        return in_place("exp", exponent)
+
+    def slope(self, distances: Array, rounding: Array) -> Array:
+        xp = namespace(distances)
+        nothing = distances <= rounding  # no slope at distance 0, and none of one that is all rounding
+        distances = xp.where(nothing, 1.0, distances)
+        exponent = distances ** (self.power / 2)
+        values = in_place("exp", -exponent)
+        values *= self.power * exponent / distances
+        return xp.where(nothing, 0.0, values)
 
 
 @dataclass(frozen=True, repr=False)
@@ -338,6 +379,16 @@ class Polynomial(WidthKernel):
             weights *= factor
         transform = self.transform(rows)  # √γ S, so that twice of it is γ SᵀS
         return weighted_sums(weights, coef, transform.pull_back(transform(landmarks)))
+
+
+def _rooted(squares: Array, order: float) -> Array:
+    """The numbers ≥ 0 to the power 1 / order, overwritten."""
+    if order == 1.0:
+        return squares
+    if order == 2.0:
+        return in_place("sqrt", squares)
+    squares **= 1.0 / order
+    return squares
 
 
 def _power(tile: Array, exponent: float) -> Array:

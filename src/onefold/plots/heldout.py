@@ -229,7 +229,7 @@ class ReliabilityDisplay(Display):
             raise ValueError(
                 f"{type(machine).__name__} predicts numbers; use PredictionDisplay.from_estimator."
             )
-        remedy = 'it takes folds and a calibration; fit LSSVCCV with cv=5 and calibration="temperature".'
+        remedy = 'it takes folds and a calibration; fit LSSVCCV with cv=5 and calibration="log_odds".'
         proba = np.asarray(fitted(machine, "heldout_proba_", remedy), dtype=float)
         labels = np.ravel(to_numpy(y))
         if len(labels) != len(proba):

@@ -278,7 +278,7 @@ class ImportanceDisplay(Display):
     Parameters
     ----------
     importances : dict from str to float
-        Mean squared slope × variance of every feature, as shares.
+        Permutation importance of every feature on held-out rows, as a share of the sum.
     most : int
         How many are drawn.
     """
@@ -312,7 +312,7 @@ class ImportanceDisplay(Display):
     def describe(self) -> str:
         """What the picture shows, in a sentence or two."""
         words = ", ".join(f"{name} {share:.1%}" for name, share in list(self._largest.items())[:5])
-        return f"Importance of {len(self.importances)} features, as shares: {words}."
+        return f"Permutation importance of {len(self.importances)} features, as shares: {words}."
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
         shares, every = self._largest, len(self.importances)
@@ -326,7 +326,7 @@ class ImportanceDisplay(Display):
         axes.set_yticks(places, labels=[plain_text(name, 24) for name in shares])
         axes.set_ylim(-0.7, slots - 0.3)
         axes.margins(x=0.1)
-        axes.set_xlabel("importance, %")
+        axes.set_xlabel("permutation importance, %")
         title = "all features" if every == len(shares) else f"the {len(shares)} largest of {every}"
         finish(axes, title, "x")
 

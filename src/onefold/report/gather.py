@@ -29,15 +29,12 @@ from onefold.facts.scores import (
     scores_of,
 )
 from onefold.facts.words import counted, shortened
-from onefold.linalg import is_sparse
 from onefold.machine.threads import count_workers
 from onefold.report.report import Report, sentences
 from onefold.report.rows import Given, rows_given
-from onefold.search.metrics import importances
 
 _NO_ROWS = "pass X and y, the rows that it was fitted on"
 _MOST_SHARES = 50
-_MOST_SPARSE = 1000  # features of sparse rows whose slopes, which are dense, are taken
 _MOST_ROWS = 3000  # of which a fixed estimator is given held-out predictions
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "pyarrow", "matplotlib", "torch")
 
@@ -115,7 +112,7 @@ def write_report(
         "scores": scores,
         "test": tuned.get("test"),
         "ran": ran_facts(estimator, tuned.get("seconds")),
-        "importances": _importances(subject, given),
+        "importances": _importances(subject),
         "slices": {"absent": _NO_ROWS if given is None else _no_predictions(estimator)},
         "trust": trust_facts(estimator.approximation_),
         "data": {"absent": _NO_ROWS},
@@ -216,25 +213,17 @@ def _question(subject: Subject, given: Given | None, tuned: dict[str, Any]) -> d
     }
 
 
-def _importances(subject: Subject, given: Given | None) -> dict[str, Any]:
+def _importances(subject: Subject) -> dict[str, Any]:
     features = getattr(subject.estimator, "feature_importances_", None)
-    if features is None and given is not None and not subject.pairwise:
-        X = given.matrix
-        if is_sparse(X) and X.shape[1] > _MOST_SPARSE:
-            return {"absent": f"the rows are sparse and have more than {_MOST_SPARSE} features"}
-        try:
-            features = importances(subject.estimator.expansion_, X, given.weight, 0)
-        except ValueError as error:  # a function of the user's has no derivative
-            return {"absent": str(error).rstrip(".")}
     if features is None:
-        return {"absent": "the kernel was given" if subject.pairwise else _NO_ROWS}
+        return {"absent": 'they are computed where a metric is learned (metric="auto")'}
     if subject.table is not None:
         shares = subject.table.preparation_.shares(features) or {}
     else:
         shares = dict(zip(subject.features, np.asarray(features, dtype=np.float64).tolist()))
     order = sorted(shares, key=lambda name: -shares[name])
     kept = {name: shares[name] for name in order[:_MOST_SHARES]}
-    how = "mean squared slope of the prediction × variance of the column, as a share of all columns"
+    how = "rise of the squared error of held-out rows where a column is permuted, in shares of the sum"
     return {"shares": kept, "more": len(shares) - len(kept), "how": how}
 
 

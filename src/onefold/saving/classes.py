@@ -29,10 +29,11 @@ _ESTIMATORS = (
 )  # fmt: skip
 _NAMES = {
     "onefold.kernels": (
-        "RBF", "Laplacian", "Matern", "Metric", "Polynomial", "Linear", "Precomputed", "Sum", "Product",
+        "RBF", "Laplacian", "Matern", "PowerExponential", "Metric", "Polynomial", "Linear",
+        "Precomputed", "Sum", "Product",
     ),
     "onefold.search": ("FullGrid", "Halving"),
-    "onefold.calibration": ("Temperature", "Sigmoid", "Isotonic", "ConformalIntervals"),
+    "onefold.calibration": ("LogOdds", "Temperature", "Sigmoid", "Isotonic", "ConformalIntervals"),
     "onefold.expansions": ("Expansion", "GridExpansion", "Blend", "FoldModels"),
     "onefold.estimators": _ESTIMATORS,
     "onefold.tables": ("TableClassifier", "TableRegressor", "Preparation", "Reading"),

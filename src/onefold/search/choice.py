@@ -17,16 +17,19 @@ On labels that have nothing to do with the features, the best of a hundred cells
 a constant by luck alone. So where its squared error is not lower by one standard error, paired over
 rows, the choice is the flattest cell of the simplest group: its count of errors was not selected.
 
-**The blend**: non-negative weights over the best cells of all groups, from their held-out predictions.
+**The blend**: an average of the best cells of all groups, weighted by their held-out predictions.
 
-    min over w ≥ 0 and b of  Σ_i v_i ‖y_i − b − Σ_g w_g h_g(x_i)‖²
+    min over w ≥ 0 with Σ_g w_g = 1 of  Σ_i v_i ‖y_i − Σ_g w_g h_g(x_i)‖²
 
-with h_g(x_i) the held-out prediction of group g for row i, the intercept b only where the model has one.
-f = b + Σ w_g f_g. Its own held-out predictions are cross-fitted too: those of a fold are made with the
-weights that the other folds' rows give, so that they are literal. Where every tested row is in one fold,
-there are no others, and no blend. It is used where, with these predictions, the loss above is lower than
-the chosen group's alone, and the criterion is not worse by more than one standard error of the
-difference, paired over rows for counts of errors (with the weights v, the classes' included), over
+with h_g(x_i) the held-out prediction of group g for row i, and f = Σ w_g f_g. A free sum or an intercept
+would learn a drift between ordered folds and carry it on; on shuffled rows they gain nothing
+(docs/studies/choice.md). With E the residuals h_g(x_i) − y_i, column by column, min ‖E w‖² on these w is
+the direction of min over w ≥ 0 of ‖E w‖² + (1 − Σ_g w_g)², as for w = s u with Σ u = 1 the best s leaves
+q/(1 + q) of q = ‖E u‖². Its own held-out predictions are cross-fitted too: those of a fold are made with
+the weights that the other folds' rows give, so that they are literal. Where every tested row is in one
+fold, there are no others, and no blend. It is used where, with these predictions, the loss above is
+lower than the chosen group's alone, and the criterion is not worse by more than one standard error of
+the difference, paired over rows for counts of errors (with the weights v, the classes' included), over
 splits for all other criteria. A classifier's must beat a constant, too.
 """
 
@@ -45,7 +48,7 @@ from onefold.heldout import mean_by_row
 from onefold.search.evaluation import Candidate
 from onefold.search.ledger import Ledger
 
-_LEAST = 0.01  # of the sum of the weights: members with less are left out
+_LEAST = 0.01  # members with less weight are left out
 _ALONE = 2  # leaders that are fitted on all rows, for the choice of one
 _ERRORS = 1.0  # standard errors by which to beat a constant: a weak signal of few rows is one
 
@@ -71,7 +74,7 @@ def choose(leaders: list[Leader], scoring: Scoring, ledger: Ledger) -> Leader:
     best = next(leader for leader in leaders if leader.index == index)
     if len(leaders) == 1 or best.heldout is None:
         return best
-    weight, losses = scoring.task.sample_weight, scoring.row_losses(best.heldout)
+    weight, losses = scoring.training_weights, scoring.row_losses(best.heldout)
     tied = [best]
     for leader in leaders:
         if leader.candidate.complexity < best.candidate.complexity:
@@ -101,7 +104,7 @@ def beats_constant(heldout: Any, scoring: Scoring) -> bool:
     if heldout is None or not scoring.criterion.must_beat_constant:
         return True
     losses = scoring.row_losses(constant_predictions(scoring))
-    gain, error = paired_difference(losses, scoring.row_losses(heldout), scoring.task.sample_weight)
+    gain, error = paired_difference(losses, scoring.row_losses(heldout), scoring.training_weights)
     return gain > _ERRORS * error
 
 
@@ -124,8 +127,7 @@ class BlendResult:
     """What a blend is made of."""
 
     members: list[Leader]
-    weights: Any  # (members,)
-    intercept: Any  # (targets,) in the user's units
+    weights: Any  # (members,), which add up to 1
     heldout: Any  # (n, targets): cross-fitted predictions, NaN for rows that were not tested
     score: float  # the criterion's mean over the splits for them
     crossfit: Crossfit | None = None  # what they were made with; None for the chosen one alone
@@ -145,7 +147,6 @@ class Crossfit:
     leaders: Sequence[Leader]  # all that were blended, also those without weight in the final blend
     folds: list[Any]  # the rows of each: those of a split, or some of those of the only one
     weights: Any  # (folds, leaders)
-    intercepts: Any  # (folds, targets) in the user's units
 
 
 _Predictions = tuple[Any, Any]
@@ -157,54 +158,47 @@ def blend_leaders(leaders: Sequence[Leader], chosen: Leader, scoring: Scoring) -
     H, Y, v = np.stack([leader.heldout for leader in leaders]), scoring.targets, scoring.training_weights
     tested = np.isfinite(H).all(axis=(0, 2))
     single = chosen.heldout, chosen.of_splits
-    score, none = float(_scores(single, scoring).mean()), np.zeros(Y.shape[1])
-    alone = BlendResult([chosen], np.ones(1), none, chosen.heldout, score)
+    alone = BlendResult([chosen], np.ones(1), chosen.heldout, float(_scores(single, scoring).mean()))
     if any(np.isin(np.flatnonzero(tested), rows).all() for rows in _folds(scoring)):
         return alone  # there are no other rows to take the weights of a fold from
     blended, crossfit = _crossfitted(leaders, H, tested, scoring)
-    weights, intercept = _fit(H, tested, scoring)
-    kept = np.flatnonzero(weights > _LEAST * weights.sum())
-    if kept.size:
-        weights, intercept = _fit(H[kept], tested, scoring)
-        kept, weights = kept[weights > 0], weights[weights > 0]
+    kept = np.flatnonzero(_fit(H, tested, scoring) > _LEAST)
+    weights = _fit(H[kept], tested, scoring)
+    kept, weights = kept[weights > 0], weights[weights > 0]
     # What the weights minimise; labels count as ±1, which says more than right or wrong.
     losses = [np.sum((one[tested] - Y[tested]) ** 2, axis=1) for one in (blended[0], chosen.heldout)]
     gains = v[tested] @ losses[0] < v[tested] @ losses[1]
-    if not kept.size or not gains or _scores_worse(blended, single, scoring):
+    if not gains or _scores_worse(blended, single, scoring):
         return alone
     if not beats_constant(blended[0], scoring):
         return alone
     members, score = [leaders[int(i)] for i in kept], float(_scores(blended, scoring).mean())
-    return BlendResult(members, weights, intercept, blended[0], score, crossfit)
+    return BlendResult(members, weights, blended[0], score, crossfit)
 
 
 def worth_fitting(
     leaders: Sequence[Leader], ledger: Ledger, scoring: Scoring, *, blend: bool
 ) -> list[Leader]:
-    """The leaders to fit where each fit is costly: those that a blend gives weight, or the two best."""
+    """The leaders to fit where each fit is costly: the best, the best without a metric, a blend's."""
     order = sorted(leaders, key=lambda one: -ledger.ranks[one.index, one.ridge])
+    plain = next((one for one in order if not one.candidate.params["round"]), order[0])
     if not blend or len(order) < 2:
-        return order[:_ALONE]
+        return [one for k, one in enumerate(order) if k < _ALONE or one is plain]
     H = np.stack([one.heldout for one in order])
-    weights, _ = _fit(H, np.isfinite(H).all(axis=(0, 2)), scoring)
-    return [one for k, one in enumerate(order) if not k or weights[k] > _LEAST * weights.sum()]
+    weights = _fit(H, np.isfinite(H).all(axis=(0, 2)), scoring)
+    return [one for k, one in enumerate(order) if not k or one is plain or weights[k] > _LEAST]
 
 
-def _fit(H: Any, rows: Any, scoring: Scoring) -> tuple[Any, Any]:
-    """Weights (groups,) ≥ 0 and intercept (targets,) from some rows of H (groups, n, targets)."""
-    H, Y, v = H[:, rows], scoring.targets[rows], scoring.training_weights[rows]
-    share = v / v.sum()
-    means, mean = np.zeros((len(H), Y.shape[1])), np.zeros(Y.shape[1])
-    if scoring.problem.fit_intercept:
-        means, mean = np.einsum("i,git->gt", share, H), share @ Y
-    root = np.sqrt(share)[None, :, None]
-    columns = ((H - means[:, None, :]) * root).reshape(len(H), -1).T
-    goal = ((Y - mean)[None] * root).reshape(-1)
-    size = float(np.abs(columns).max(initial=0.0)) or 1.0
+def _fit(H: Any, rows: Any, scoring: Scoring) -> Any:
+    """Weights (groups,) ≥ 0 that add up to 1, from some rows of H (groups, n, targets)."""
+    v = scoring.training_weights[rows]
+    residuals = (H[:, rows] - scoring.targets[rows]) * np.sqrt(v / v.sum())[None, :, None]
+    columns = residuals.reshape(len(H), -1).T
     # A thin problem has the same solution as its triangle, whatever the number of rows.
-    Q, R = np.linalg.qr(columns / size)
-    weights, _ = nnls(R, Q.T @ (goal / size))
-    return weights, mean - weights @ means
+    R = np.linalg.qr(columns / (float(np.abs(columns).max(initial=0.0)) or 1.0), mode="r")
+    together = np.concatenate([R, np.ones((1, len(H)))])
+    weights, _ = nnls(together, np.append(np.zeros(len(R)), 1.0))
+    return weights / weights.sum()
 
 
 def _crossfitted(
@@ -216,17 +210,16 @@ def _crossfitted(
     for number, rows in enumerate(folds):
         rest = tested.copy()
         rest[rows] = False
-        weights, intercept = _fit(H, rest, scoring)
-        found.append((weights, intercept))
+        weights = _fit(H, rest, scoring)
+        found.append(weights)
         own = np.unique(rows)
-        made.append((own, np.einsum("g,git->it", weights, H[:, own]) + intercept))
+        made.append((own, np.einsum("g,git->it", weights, H[:, own])))
         if apart:
             values = np.stack([leader.of_splits[number] for leader in leaders])
-            of_splits.append(np.einsum("g,git->it", weights, values) + intercept)
+            of_splits.append(np.einsum("g,git->it", weights, values))
     every, predicted = (np.concatenate(one) for one in zip(*made))
     heldout = np.where(tested[:, None], mean_by_row(every, predicted, len(H[0])), np.nan)
-    crossfit = Crossfit(leaders, folds, *(np.stack(one) for one in zip(*found)))
-    return (heldout, of_splits if apart else None), crossfit
+    return (heldout, of_splits if apart else None), Crossfit(leaders, folds, np.stack(found))
 
 
 def _folds(scoring: Scoring) -> list[Any]:

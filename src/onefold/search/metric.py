@@ -160,7 +160,16 @@ class MetricSearch:
             best.setdefault(path.group, (path, float(ranks[leader.index, leader.ridge])))
         top = max((rank for _, rank in best.values()), default=0.0)
         least = _HOPELESS * top if search.goes_on() else top  # of negative losses
-        return [path for path, rank in best.values() if rank >= least], found
+        paths = {group: path for group, (path, rank) in best.items() if rank >= least}
+        # The best kernel as it is stays a candidate to the end: no metric may do worse than none.
+        plain = [one.index for one in found.leaders if not one.candidate.params["round"]]
+        if plain and search.goes_on():
+            index, _ = found.ledger.best(plain)
+            leader = next(one for one in found.leaders if one.index == index)
+            name = leader.candidate.params["kernel"]
+            path = next(path for path in rounds.paths if path.track.name == name).up_to(leader)
+            paths.setdefault(path.group, path)
+        return list(paths.values()), found
 
 
 @dataclass
@@ -215,7 +224,10 @@ class _Rounds:
             order, self._rows = np.concatenate([training, validation]), training.size
             problem, part = setup.problem.rows(order).alone(), np.arange(training.size, order.size)
             splits = Splits(order.size, [part], [part])
-            scoring = SquaredError().start(problem, setup.task.rows(order), splits)
+            # By the loss that models are trained with: were rare classes trained with large weights and
+            # scored with small ones, the kernels that learn nothing of them would be the best.
+            task = replace(setup.task.rows(order), sample_weight=problem.weight)
+            scoring = SquaredError().start(problem, task, splits)
             self._run = Exact().start(problem, [], Workload(1, 1, folds=1, parts=splits.left_out))
         self._stage, self._parts = search.stage(name, scoring=scoring), scoring.held_out.left_out
         self._alphas, self.paths = self._stage.ledger.alphas, list[Path]()

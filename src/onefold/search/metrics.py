@@ -28,7 +28,7 @@ from onefold.approximations import Model, Problem, Run, Workload
 from onefold.expansions import Expansion, FoldModels, outer_gradients
 from onefold.heldout import drawn
 from onefold.kernels import RBF, Kernel, listed
-from onefold.linalg import Array, host_array, is_sparse, like, namespace, take_rows
+from onefold.linalg import Array, is_sparse, like, namespace, take_rows
 from onefold.machine.threads import check_stop, map_in_order
 
 KINDS = {"diagonal": ["diagonal"], "full": ["full"], "auto": ["diagonal", "full"]}
@@ -86,19 +86,6 @@ def gradient_metric(
         return np.sqrt(M / largest + _FLOOR)
     values, vectors = np.linalg.eigh(M / largest + _FLOOR * np.eye(M.shape[0]))
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-
-
-def importances(expansion: Any, X: Array, weight: Any | None, seed: int) -> Any:
-    """The share of each feature in Σ_j Var(x_j) · mean Σ_t (∂f_t/∂x_j)², whatever its unit."""
-    rows = drawn(np.arange(X.shape[0]), GRADIENT_ROWS, np.random.default_rng(seed))
-    part, given = take_rows(X, rows), None if weight is None else weight[rows]
-    slopes = outer_gradients(expansion, part, given, diagonal=True)
-    dense = host_array(part)
-    share = np.full(len(rows), 1.0 / len(rows)) if given is None else given / given.sum()
-    about = dense - share @ dense
-    moved = slopes * (share @ about**2)
-    total = float(moved.sum())
-    return moved / total if 0 < total < np.inf else np.full(moved.size, 1.0 / moved.size)
 
 
 @dataclass(frozen=True)

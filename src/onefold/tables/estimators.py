@@ -146,7 +146,12 @@ class TableModel(BaseEstimator):
         suspicious = suspicious_columns(training, self.task == "classification")
         begin = time.perf_counter()
         y = self.fitted_target(training.y)
+        spans = (span for _, span in training.preparation.spans())
+        inner._feature_groups = [
+            np.arange(part.start, part.stop) for part in spans if part.start < part.stop
+        ]
         inner.fit(training.X, y, sample_weight=training.sample_weight, groups=training.groups)
+        del inner._feature_groups
         seconds = time.perf_counter() - begin
         if training.cv_words == "folds as given":
             inner.set_params(cv=self.cv)
@@ -289,12 +294,12 @@ class TableModel(BaseEstimator):
 
     @property
     def importances_(self) -> dict[str, float]:
-        """The share of every table column in what moves the prediction, the greatest first."""
+        """Permutation importance of every table column, in shares of all, the greatest first."""
         check_is_fitted(self, "estimator_")
         features = getattr(self.estimator_, "feature_importances_", None)
         found = self.preparation_.shares(features)
         if found is None:
-            raise AttributeError("importances come from a learned metric; fit with metric='auto'")
+            raise AttributeError("importances come with a learned metric; fit with metric='auto'")
         return found
 
     @property
@@ -471,7 +476,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         ``report_["search"]["note"]`` says so.
     gammas, alphas, search, check
         As in :class:`LSSVCCV`; `gammas` are relative to the mean distance of the rows unless `simple`.
-    calibration : str or None, default="temperature"
+    calibration : str or None, default="log_odds"
         How decision values become probabilities, as in :class:`LSSVCCV`.
     random_state : int, RandomState or None, default=0
         Of the folds and of what else is random.
@@ -487,7 +492,8 @@ class TableClassifier(ClassifierMixin, TableModel):
     feature_names_in_ : array of str
         The columns of the table; not there for arrays.
     feature_importances_, importances_
-        The share of every column in what moves the prediction, as an array and by name.
+        Permutation importance on held-out rows, of all features of a column together, as an array and by
+        name; shares of the sum.
     notes_ : list of str
         What was filled in, left out or assumed.
     report_ : dict
@@ -512,7 +518,7 @@ class TableClassifier(ClassifierMixin, TableModel):
     _inner: ClassVar[Any] = LSSVCCV
 
     class_weight: ClassWeight = None
-    calibration: str | None = "temperature"
+    calibration: str | None = "log_odds"
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """Accuracy on the rows of a table; y may be the name of a column of X."""

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 BLOCK = 65_536
 _SHARE = 0.5  # of the free memory that a table and its matrix may take
 KERNELS = (
-    "rbf", "laplacian", "matern", "matern12", "matern32", "matern52", "polynomial", "linear",
+    "rbf", "powexp", "laplacian", "matern", "matern12", "matern32", "matern52", "polynomial", "linear",
 )  # fmt: skip
 AUTO, PLAIN = "auto", "rbf"
 _OF_ONE_KERNEL = ("toeplitz", "circulant", "grid")  # approximations by order or place of the rows

@@ -1,0 +1,70 @@
+"""Probabilities from the log-odds of decision values, against the literal minimum."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+from onefold.calibration import fit_calibrator
+
+RNG = np.random.default_rng(0)
+
+
+def decisions(rows, classes, noise=0.5):
+    index = np.arange(rows) % classes
+    true = 2.0 * (index[:, None] == np.arange(classes)) - 1
+    values = 0.7 * true + noise * RNG.normal(size=true.shape)
+    return (values[:, 1:] if classes == 2 else values), index
+
+
+def logits(t, decision):
+    both = np.concatenate([-decision, decision], axis=1) if decision.shape[1] == 1 else decision
+    share = np.clip((1 + both) / 2, 0.01, 0.99)
+    return t[0] * both + t[1] * np.log(share / (1 - share))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+@pytest.mark.parametrize("noise", [0.1, 0.5, 3.0])
+def test_both_slopes_are_the_minimum_of_the_penalised_log_loss(classes, noise):
+    decision, index = decisions(140, classes, noise)
+    weight = RNG.uniform(1.0, 3.0, 140)
+    found = fit_calibrator("log_odds", decision, index, weight)
+    # The penalty is on both slopes in units of the weighted mean size of what they multiply.
+    log_odds = np.log(1 / (1 / np.clip((1 + decision) / 2, 0.01, 0.99) - 1))
+    units = np.array(
+        [np.average(np.abs(one).mean(axis=1), weights=weight) for one in (decision, log_odds)]
+    )
+
+    def loss(t):
+        values = logits(t, decision)
+        losses = logsumexp(values, axis=1) - values[np.arange(140), index]
+        return weight @ losses + 0.05 * np.sum((t * units) ** 2)
+
+    limits = [(np.exp(-10) / units[0], None), (0, None)]
+    best = min(
+        (
+            minimize(loss, start, bounds=limits, options={"ftol": 1e-15, "gtol": 1e-12})
+            for start in ([1.0, 1.0], [0.1, 0.1], [5.0, 0.0])
+        ),
+        key=lambda one: one.fun,
+    )
+    assert loss(np.array([found.slope, found.odds])) <= best.fun * (1 + 1e-9)
+    expected = logits((found.slope, found.odds), decision)
+    expected = np.exp(expected - logsumexp(expected, axis=1)[:, None])
+    np.testing.assert_allclose(found.probabilities(decision), expected, rtol=1e-10)
+    label = (decision[:, 0] > 0).astype(int) if classes == 2 else decision.argmax(axis=1)
+    np.testing.assert_array_equal(expected.argmax(axis=1), label)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12, 1e200])
+@pytest.mark.parametrize("sign", [1.0, -1.0, 0.0])
+def test_probabilities_are_numbers_whatever_the_decision_values(scale, sign):
+    for classes in (2, 4):
+        decision, index = decisions(40, classes, 0.01)  # all right, all wrong, or nothing
+        found = fit_calibrator("log_odds", sign * scale * decision, index)
+        made = found.probabilities(sign * scale * decision)
+        np.testing.assert_allclose(made.sum(axis=1), 1)
+        if sign <= 0:
+            np.testing.assert_allclose(made, 1 / classes, atol=0.05)
+        else:
+            assert np.all(made.argmax(axis=1) == index)
