@@ -45,7 +45,7 @@ _BY_FINAL = "the final model itself, with the residuals of held-out rows"
 
 _PERMUTED_ROWS, _FEWEST_PERMUTED = 1000, 30  # whose features are permuted
 _PERMUTED_WORK = 1e10  # multiply-adds of their predictions
-_TEACHERS = 4000  # rows at most that the models of importances are fitted to
+_TEACHERS = 2000  # rows at most that the models of importances are fitted to
 _EXPONENTIAL = 10  # multiply-adds take as long as the exponential of a kernel value
 
 _SPREAD_ROWS = 2000
