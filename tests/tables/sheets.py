@@ -16,6 +16,10 @@ _EPOCH = datetime.datetime(1899, 12, 30)
 _DAY = datetime.timedelta(days=1)
 
 
+class Raw(str):
+    """The XML of a cell from its attributes to its end."""
+
+
 def write_xlsx(path: Path, sheets: dict[str, list[list[Any]]]) -> Path:
     """Sheets of rows of None, text, numbers, booleans, moments and times of day."""
     places = {name: f"worksheets/sheet{number}.xml" for number, name in enumerate(sheets)}
@@ -35,7 +39,9 @@ def write_xlsx(path: Path, sheets: dict[str, list[list[Any]]]) -> Path:
     for name, rows in sheets.items():
         cells = ""
         for r, row in enumerate(rows, start=1):
-            written = "".join(_cell(f"{chr(65 + c)}{r}", value) for c, value in enumerate(row))
+            written = "".join(
+                _cell(f"{'A' * (c > 25)}{chr(65 + c % 26)}{r}", value) for c, value in enumerate(row)
+            )
             cells += f'<row r="{r}">{written}</row>'
         files[f"xl/{places[name]}"] = (
             f'<worksheet xmlns="{_MAIN}"><sheetData>{cells}</sheetData></worksheet>'
@@ -49,6 +55,8 @@ def write_xlsx(path: Path, sheets: dict[str, list[list[Any]]]) -> Path:
 def _cell(place: str, value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, Raw):
+        return f'<c r="{place}" {value}</c>'
     if isinstance(value, str):
         return f'<c r="{place}" t="inlineStr"><is><t xml:space="preserve">{escape(value)}</t></is></c>'
     if isinstance(value, bool):

@@ -166,8 +166,8 @@ def test_columns_in_every_container_in_blocks_saved_and_exported(name, tmp_path)
 def test_codes_are_the_same_in_every_spelling(name, tmp_path):
     table = with_x(*CODES[name])
     used = {container: contained(table, container, tmp_path) for container in CONTAINERS}
+    sheet = used.pop("excel") if name == "instants" else None
     if name == "instants":
-        del used["excel"]
         zone = pa.timestamp("us", "Asia/Tokyo")
         used["another zone"] = table.set_column(1, "c", table["c"].cast(zone))
     for fit in used:
@@ -175,6 +175,40 @@ def test_codes_are_the_same_in_every_spelling(name, tmp_path):
         expected = model.predict(used[fit])
         codes = {code for code in CODES[name][0] if code is not None and code == code}
         assert len(model.preparation_.parts[-1].categories) == len(codes)
+        for use in used:
+            np.testing.assert_array_equal(model.predict(used[use]), expected, f"{fit} {use}")
+        if sheet is not None:  # sheets have no zones
+            with pytest.raises(TableError, match=r"had times of the zone .* without a zone here"):
+                model.predict(sheet)
+
+
+DECLARED = {
+    "a number": ([-999, *range(1, N)], ["-999"], {}),
+    "a fraction": ([-99.5, *np.arange(1, N) / 3], ["-99,5"], {}),
+    "codes": (cycled(99, 1, 2), ["99.0"], {"categorical": ["c"]}),
+    "booleans": (cycled(True, False, False), ["TRUE"], {}),
+    "a date": ([datetime.datetime(1901, 1, 1), *HOURS[1:]], ["1901-01-01"], {}),
+    "a word": (cycled("?", "a", "b"), ["?"], {}),
+    "codes with a decimal comma": (cycled(1.5, 2.25, 3.0), [], {"categorical": ["c"]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_what_is_declared_means_the_same_in_every_container(name, tmp_path):
+    values, words, options = DECLARED[name]
+    table, reading = with_x(values, y=np.sin(np.arange(N))), Reading(na_values=words, decimal=",")
+    kept = (*CONTAINERS[:3], "parquet", "excel")
+    used = {container: contained(table, container, tmp_path) for container in kept}
+    used["csv"] = tmp_path / "t.csv"
+    table.to_pandas().to_csv(used["csv"], index=False, sep=";", decimal=",")
+    if name == "a number":
+        used["as a fraction"] = tmp_path / "f.csv"
+        used["as a fraction"].write_text(used["csv"].read_text().replace("-999", "-999,0"))
+    for fit in used:
+        model = TableRegressor(**QUICK, **options, reading=reading).fit(used[fit], "y")
+        expected = model.predict(used[fit])
+        (part,) = (part for part in model.preparation_.parts if part.name == "c")
+        assert part.missing == bool(words)
         for use in used:
             np.testing.assert_array_equal(model.predict(used[use]), expected, f"{fit} {use}")
 
@@ -224,6 +258,8 @@ def test_labels_and_categories_that_elsewhere_mean_missing(fit, tmp_path):
     used += [open_table(tmp_path / "t.csv", Reading(delimiter=","))]  # with options of its own
     for use in (*used, tmp_path / "parts", tmp_path / "parts" / "*.parquet"):
         assert model.predict(use).tolist() == words
+        ((rows, _),) = model.matrix_blocks(use, extra=("label",))
+        assert rows.columns["label"].to_pylist() == words  # as IDs come back
         assert model.score(use, "label") == 1.0
 
 
@@ -272,6 +308,7 @@ OWN = {
     "categories": (pd.Categorical(MONTHS[np.arange(N) % 3]), MONTHS[np.arange(N) % 3].astype(str)),
     "bins": (pd.cut(np.arange(N), 3), pd.cut(np.arange(N), 3).astype(str)),
     "intervals": (pd.Series(BINS).where(SPARSE > 0), pd.Series(BINS.astype(str)).where(SPARSE > 0)),
+    "days and moments": (pd.Series([BEGIN.date(), *HOURS[1:]], dtype=object), pd.Series(HOURS)),
     "durations": (pd.to_timedelta(np.arange(N) * 1.25, unit="s"), np.arange(N) * 1.25),
 }  # fmt: skip
 
@@ -283,6 +320,16 @@ def test_types_of_pandas_are_what_they_say(name):
     assert one.preparation_ == other.preparation_
     np.testing.assert_array_equal(one.predict(found), other.predict(plain))
     np.testing.assert_array_equal(one.predict(plain), other.predict(plain))
+
+
+def test_whole_numbers_beyond_64_bits_name_their_column():
+    large = [2**70 + i for i in range(N)]
+    with pytest.raises(TableError, match=r"column 'c' holds whole numbers of more than 64 bits; divide"):
+        TableRegressor(**QUICK).fit(pd.DataFrame({"x": range(N), "c": large}), "c")
+    with pytest.raises(TableError, match=r"column 'c' holds values of mixed types, or of one that is"):
+        TableRegressor(**QUICK).fit(
+            pl.DataFrame({"x": range(N), "c": pl.Series(large, dtype=pl.Int128)}), "x"
+        )
 
 
 def test_arrays_and_series_have_no_names():

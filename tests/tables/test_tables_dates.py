@@ -198,7 +198,12 @@ def test_every_date_is_read_as_it_was_written(moment, order):
     exact = [moment.strftime(text) for text in ("%Y-%m-%d %H:%M:%S.%f", f"{first} %H:%M:%S.%f789")]
     reading = Reading(dayfirst=order == "dmy")
     found = [learned([text, "2200-01-01"], reading=reading).mean for text in exact]
-    assert found == [learned([moment, datetime.datetime(2200, 1, 1)]).mean] * 2
+    later = (
+        np.datetime64(moment, "us").astype("datetime64[ns]") + 789,
+        np.datetime64("2200-01-01", "ns"),
+    )
+    found.append(learned(pa.array(later, pa.timestamp("ns"))).mean)
+    assert found == [learned([moment, datetime.datetime(2200, 1, 1)]).mean] * 3
 
 
 def test_words_for_true_and_false():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from numpy.testing import assert_array_equal
-from sheets import write_xlsx
+from sheets import Raw, write_xlsx
 from sklearn.datasets import dump_svmlight_file
 
+from onefold import TableRegressor
 from onefold.tables import (
     DateColumn,
     Reading,
@@ -217,9 +219,34 @@ def test_sheets_by_name_and_number(sheet, monkeypatch):
         open_table(sheet, Reading(sheet="othr"))
     with pytest.raises(TableError, match="no sheet '3'; the sheets are 'data', 'other'"):
         open_table(sheet, Reading(sheet=3))
+    with pytest.raises(TableError, match=r"no column 'a'.*Reading\(sheet='other'\) .*'data', 'other'"):
+        open_table(sheet).require("a")
+    model = TableRegressor(simple=True, cv=3).fit(pa.table({"a": range(12)}), np.arange(12.0))
+    with pytest.raises(TableError, match=r"no column 'a'.*Reading\(sheet='other'\) .*'data', 'other'"):
+        model.predict(sheet)
     monkeypatch.setitem(sys.modules, "python_calamine", None)
     with pytest.raises(ImportError, match=r'pip install "onefold\[excel\]"'):
         open_table(sheet)
+
+
+@pytest.mark.parametrize(
+    ("cell", "what"),
+    [
+        ('t="e"><f>1/0</f><v>#DIV/0!</v>', "an error in cell AB4 .data row 2"),
+        ("><f>A3+1</f>", "a formula that was never computed in cell AB4 .data row 2"),
+        ('t="str"><f>A3</f><v></v>', None),
+        ("><f>A3+1</f><v>7</v>", None),
+    ],
+)
+def test_cells_without_a_value_are_refused(tmp_path, cell, what):
+    rows = [["a", "b"], [1, 2], [3, Raw(cell)], [5, 6]]
+    rows = [[], *([None] * 26 + row for row in rows)]
+    path = write_xlsx(tmp_path / "t.xlsx", {"first": [["x"], [1]], "s": rows})
+    found = open_table(path, Reading(sheet=2)).read()
+    for codes in ([], ["b"]):
+        with pytest.raises(TableError, match=what) if what else nullcontext():
+            learn_preparation(found, categorical=codes)
+    learn_preparation(found, exclude=["b"])
 
 
 # svmlight

@@ -76,7 +76,7 @@ def test_numbers_are_standardised_and_text_becomes_indicators():
     # True and false are as far apart as two categories.
     np.testing.assert_allclose(X[:, 2], np.sqrt(0.5) * np.array([1, -1, 1, 1]))
     np.testing.assert_array_equal(X[:, 3:], [[0, 0, 1], [1, 0, 0], [0, 0, 1], [0, 1, 0]])
-    for texts in (["True", "FALSE"], ["1", "0"], ["true", "false"]):
+    for texts in (["True", "FALSE"], ["1", "0"], ["1.0", "0.0"], [1.0, 0.0]):
         later = rows(a=[3.0, 3.0], b=[15, 15], ok=texts, colour=["red", "red"])
         np.testing.assert_allclose(preparation.transform(later)[:, 2], [HALF, -HALF])
 

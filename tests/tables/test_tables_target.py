@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from sheets import write_xlsx
 
 from onefold import TableClassifier, TableRegressor, load
 from onefold.tables import TableError, TableRows, learn_target, open_table
@@ -19,6 +20,13 @@ from onefold.tuning import tune_table
 
 SIDES = [-1.0, 1.0] * 15
 SMALL = {"simple": True, "cv": 3, "gammas": [1.0], "alphas": [0.1]}
+
+
+def written(frame, path):
+    if path.suffix == ".xlsx":
+        return write_xlsx(path, {"s": [[*frame.columns], *frame.astype(object).to_numpy().tolist()]})
+    frame.to_parquet(path) if path.suffix == ".parquet" else frame.to_csv(path, index=False)
+    return path
 
 
 def target(values, task=None):
@@ -115,6 +123,40 @@ def test_further_rows_are_read_in_the_form_of_the_classes():
     with pytest.warns(UserWarning, match="does not know count as wrong"):
         unknown = read(["1.7", "1"], "classification", np.array([0, 1]))
     assert unknown == ["1.7", 1]  # and not cut down to 1
+    assert known_labels(["7", "1"], np.array([0, 1])).dtype.kind == "i"
+    assert known_labels(["7", "1"], np.array([False, True])).tolist() == ["7", True]
+    assert read(["True", "false"], "regression", None) == [1.0, 0.0]
+    long = "9" * 5000
+    assert known_labels([f"+{long}"], np.array([long, "8"])).tolist() == [long]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "xlsx", "parquet"])
+@pytest.mark.parametrize("kind", [int, float, bool])
+def test_classes_of_every_type_and_labels_that_are_none(tmp_path, suffix, kind):
+    frame = pd.DataFrame({"x": SIDES, "y": [kind(side > 0) for side in SIDES]})
+    model = TableClassifier(**SMALL).fit(written(frame, tmp_path / f"t.{suffix}"), "y")
+    assert model.score(tmp_path / f"t.{suffix}", "y") == model.score(frame, "y") == 1.0
+    for label in (7, 1.7, "x"):
+        other = frame.astype({"y": object} if label == "x" or suffix == "csv" else {"y": float})
+        other.loc[0, "y"] = label
+        path = written(
+            other.astype({"y": str}) if suffix == "parquet" else other, tmp_path / f"o.{suffix}"
+        )
+        with pytest.warns(UserWarning, match="does not know count as wrong"):
+            assert model.score(path, "y") == 29 / 30
+        with (
+            pytest.raises(ValueError, match=f"has the class '{label}"),
+            pytest.warns(UserWarning, match="not know"),
+        ):
+            model.report(tmp_path / "r.html", path, "y")
+
+
+def test_a_target_of_booleans_in_words(tmp_path):
+    frame = pd.DataFrame({"x": SIDES, "y": [side > 0 for side in SIDES]})
+    path = written(frame, tmp_path / "t.csv")
+    model, other = (TableRegressor(**SMALL).fit(table, "y") for table in (frame, path))
+    assert model.predict(frame).tolist() == other.predict(path).tolist()
+    assert model.score(frame, "y") == other.score(path, "y") == model.score(path, "y")
 
 
 # Labels
@@ -168,7 +210,7 @@ def test_labels_keep_their_type(tmp_path, kind):
         assert found.tolist() == labels.tolist()
 
 
-@pytest.mark.parametrize("pair", [("007", "7"), ("a ", "a"), ("1.0", "1"), ("x", "X")])
+@pytest.mark.parametrize("pair", [("007", "7"), ("a ", "a"), ("1.0", "1"), ("x", "X"), ("-0", "0")])
 def test_labels_that_a_fit_keeps_apart_are_kept_apart_everywhere(pair, tmp_path):
     rng = np.random.default_rng(0)
     first = rng.random(80) < 0.5
@@ -176,8 +218,10 @@ def test_labels_that_a_fit_keeps_apart_are_kept_apart_everywhere(pair, tmp_path)
     model = TableClassifier(simple=True).fit(frame, "y")
     assert sorted(model.classes_) == sorted(pair)
     assert model.score(frame, "y") == np.mean(model.predict(frame) == frame.y) > 0.9
-    frame.to_parquet(tmp_path / "t.parquet")
-    assert model.score(tmp_path / "t.parquet", "y") == model.score(frame, "y")
+    for suffix in ("parquet", "csv", "xlsx"):
+        path = written(frame, tmp_path / f"t.{suffix}")
+        assert model.score(path, "y") == model.score(frame, "y")
+        assert model.report(tmp_path / "r.html", path, "y") is not None
     test = tune_table(frame, "y", simple=True, holdout=0.25).report_["test"]
     assert sorted(test["recall"]) == sorted(pair)
     assert test["accuracy"] > 0.8

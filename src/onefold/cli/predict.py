@@ -13,7 +13,7 @@ from typing import Any, TextIO
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
-from sklearn.metrics import accuracy_score, r2_score, root_mean_squared_error
+from sklearn.metrics import r2_score, root_mean_squared_error
 
 from onefold.cli.options import open_asked
 from onefold.cli.output import model_file, refuse_existing, replaced_file
@@ -137,7 +137,7 @@ class _Score:
             known = min(len(y), np.mean(found) * fitted["n"])
         score["training_rows"] = round(known)
         if self._model.task == "classification":
-            return score | {"accuracy": accuracy_score(y, predicted)}
+            return score | {"accuracy": float(np.mean(y == predicted))}
         error = float(root_mean_squared_error(y, predicted))
         r2 = r2_score(y, predicted) if len(y) > 1 and np.ptp(y) > 0 else np.nan
         return score | {"r2": float(r2), "rmse": error}

@@ -98,7 +98,7 @@ class ErrorRate(SumCriterion):
             found = [*found, squares, of_class]
         return xp.stack(found, axis=-1)
 
-    def _counted(self, label: Array, true: Array, classes: int) -> list[Array]:
+    def _counted(self, label: Any, true: Any, classes: int) -> list[Array]:
         """What is counted of each row (μ, rows) from the numbers of its predicted and its true class."""
         return [namespace(label).astype(label != true, label.dtype)]
 
@@ -121,7 +121,7 @@ class BalancedAccuracy(ErrorRate):
 
     mean_of_rows = False
 
-    def _counted(self, label: Array, true: Array, classes: int) -> list[Array]:
+    def _counted(self, label: Any, true: Any, classes: int) -> list[Array]:
         xp = namespace(label)
         of_class = [xp.broadcast_to(true == float(c), label.shape) for c in range(classes)]
         counted = [of_class[c] & (label == float(c)) for c in range(classes)] + of_class

@@ -56,7 +56,7 @@ class Blend(FittedFunction):
         return f"Blend({terms}, {self.size})"
 
     @property
-    def intercept(self) -> Any:  # type: ignore[override]
+    def intercept(self) -> Any:
         return sum(weight * member.intercept for weight, member in self.parts)
 
     def predict(self, X: Array, n_jobs: int | None = None) -> Array:

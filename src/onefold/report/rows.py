@@ -101,7 +101,8 @@ def _of_table(model: TableModel, table: Any, y: Any) -> Given:
 
 def _targets(y: Any) -> np.ndarray:
     values = to_numpy(y)
-    if values.dtype.kind == "O":  # texts or numbers of a frame
+    texts = {isinstance(one, str) for one in values.ravel()} if values.dtype.kind == "O" else ()
+    if len(texts) == 1:  # texts or numbers of a frame, and no labels that a model does not know
         values = np.asarray(values.tolist())
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 

@@ -11,6 +11,7 @@ UTC are instants, by the clocks of UTC. Moments are exact to microseconds, in te
 from __future__ import annotations
 
 import datetime
+import decimal
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -58,6 +59,7 @@ _FEW_NUMBERS = 3
 _DECORATED = re.compile(r"[^\w.,+-]{0,2} *[-+]?[0-9][0-9.,]* *(?P<after>[^0-9]{0,8})")  # 5 kg, <0.1, $12
 _LOOKED_AT = 1000  # values of a block that show what a column mostly is
 _DAY_SECONDS = 86_400.0
+_FLAGS = {"true": (True,), "false": (False,)}  # what they say, which is not 1 and 0
 
 
 def kind_of(column: pa.ChunkedArray) -> Kind:
@@ -96,8 +98,11 @@ def as_numbers(
     if kind in {"date", "other"}:
         raise TableError(_wrong_type(name, column.type))
     if kind == "text":
-        column, odd = parse(trimmed(column), form)
-        if odd is not None:
+        text = trimmed(column)
+        column, odd = parse(text, form)
+        if odd is not None and {*pc.unique(pc.utf8_lower(text)).to_pylist()} <= {*_FLAGS, None}:
+            column = pc.equal(pc.utf8_lower(text), "true")  # as columns of booleans are
+        elif odd is not None:
             raise _not_a_number(name, column[odd].as_py(), start + odd + 1, form)
     if pa.types.is_duration(column.type):
         return _counted(pc.cast(column, pa.duration("us"), safe=False)) / 1e6
@@ -110,13 +115,10 @@ def as_numbers(
 def inexact_as_number(column: pa.ChunkedArray) -> int | None:
     """The position of the first whole number that float64 can't hold, None if there is none."""
     column = decoded(column)
-    if _is_text(column.type):
-        large = pc.match_substring_regex(column, r"^\s*[-+]?[0-9]{16,}\s*$")
-    elif pa.types.is_integer(column.type) or pa.types.is_decimal(column.type):
-        # safe=False, because rounding is what is looked for.
-        large = pc.greater_equal(pc.abs(pc.cast(column, pa.float64(), safe=False)), 2.0**53)
-    else:
+    if not (pa.types.is_integer(column.type) or pa.types.is_decimal(column.type)):
         return None
+    # safe=False, because rounding is what is looked for.
+    large = pc.greater_equal(pc.abs(pc.cast(column, pa.float64(), safe=False)), 2.0**53)
     for position in np.flatnonzero(pc.fill_null(large, False).to_numpy()):
         value = int(column[position].as_py())
         if int(float(value)) != value:
@@ -161,15 +163,33 @@ def trimmed(text: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
 
 
-def without_words(column: pa.ChunkedArray, words: tuple[str, ...]) -> pa.ChunkedArray:
-    """A column with null where a text, but for blanks around it, is one of the words."""
-    text = decoded(column)
-    if not pa.types.is_string(text.type):
+def without_words(
+    column: pa.ChunkedArray, words: tuple[str, ...], form: NumberFormat = PLAIN
+) -> pa.ChunkedArray:
+    """A column with null where a value is one of the words, or means the same: -999.0 for -999."""
+    plain, meanings = decoded(column), (meaning_of(word, form) for word in words)
+    meant = {one for one in meanings if not isinstance(one, str) and one == one}
+    kind = kind_of(plain)
+    if kind == "numeric" and meant and not pa.types.is_duration(plain.type):
+        values = plain.to_numpy()
+        values = values if values.dtype.kind == "f" else as_numbers(plain, "")
+        numbers = [float(one) for one in meant if isinstance(one, float | decimal.Decimal)]
+        absent = pa.array(np.isin(values, np.array(numbers, dtype=values.dtype)))
+    elif kind == "text" or (meant and kind in ("boolean", "date")):
+        text = pc.utf8_trim_whitespace(pc.cast(plain, pa.string()))
+        absent = pc.is_in(text, value_set=pa.array(words, pa.string()))
+        if meant:  # few values have the digits of one
+            said, declared = (
+                pc.replace_substring_regex(one, "[eE].*|[^1-9]", "") for one in (text, pa.array(words))
+            )
+            found = pc.unique(text.filter(pc.is_in(said, value_set=declared))).to_pylist()
+            same = [one for one in found if one is not None and meaning_of(one, form) in meant]
+            absent = pc.or_(absent, pc.is_in(text, value_set=pa.array(same, pa.string())))
+    else:
         return column
-    absent = pc.is_in(pc.utf8_trim_whitespace(text), value_set=pa.array(words, pa.string()))
     if not pc.any(absent, min_count=0).as_py():
         return column
-    return pc.if_else(absent, pa.scalar(None, pa.string()), text)
+    return pc.if_else(absent, pa.scalar(None, plain.type), plain)
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -189,16 +209,19 @@ def _is_text(kind: pa.DataType) -> bool:
     return kind in (pa.string(), pa.large_string(), pa.string_view())
 
 
-def meaning_of(text: str) -> object:
+def meaning_of(text: str, form: NumberFormat = PLAIN) -> object:
     """What a label says: a number, a boolean, a moment or a time of day, or its words.
 
-    Moments with an offset are equal where they are the same instant.
+    Moments with an offset are equal where they are the same instant. Of the format of numbers the
+    decimal mark counts; codes that hold none, as those of typed columns, are written with a point.
     """
     text = text.strip()
-    if text.lower() in {"true", "false"}:
-        return text.lower()
+    if text.lower() in _FLAGS:
+        return _FLAGS[text.lower()]
     if re.fullmatch(r"[-+]?[0-9]+", text):
-        return int(text)
+        return decimal.Decimal(text)  # of any number of digits
+    if re.fullmatch(NumberFormat(form.decimal).pattern, text):
+        text = text.replace(form.decimal, ".").replace("−", "-")
     moments = (datetime.datetime.fromisoformat, datetime.time.fromisoformat)
     for meaning in (float, *(moments if text[:1].isdigit() else ())):
         try:
@@ -320,10 +343,15 @@ def times_in(
         raise TableError(f"column '{name}' should hold {one} and holds {other}; convert it")
     else:
         seconds, found = typed_seconds(column, zone), zone_of(column)
+    refuse_other_zone(name, zone, found)
+    return seconds
+
+
+def refuse_other_zone(name: str, zone: str, found: str) -> None:
+    """Refuse times without a zone, "", where those of training had one, or the reverse."""
     if bool(zone) != bool(found):
         was, now = (f"times of the zone {it}" if it else "times without a zone" for it in (zone, found))
         raise TableError(f"column '{name}' had {was} in training and has {now} here; convert it")
-    return seconds
 
 
 def zone_of(column: pa.ChunkedArray) -> str:
@@ -334,6 +362,9 @@ def zone_of(column: pa.ChunkedArray) -> str:
 def typed_seconds(column: pa.ChunkedArray, zone: str = "") -> np.ndarray:
     """Dates, timestamps or times of day as seconds, NaN where null; by the clocks of the zone."""
     kind = column.type
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":  # casts truncate towards 1970
+        column = pc.cast(column, pa.timestamp("ns", kind.tz and "UTC"))
+        column = pc.floor_temporal(column, unit="microsecond")
     if zone and zone_of(column):
         column = pc.local_timestamp(pc.cast(column, pa.timestamp("us", zone), safe=False))
     whole = pa.time64("us") if pa.types.is_time(kind) else pa.timestamp("us")

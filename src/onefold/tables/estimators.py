@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
@@ -341,7 +341,7 @@ class TableModel(BaseEstimator):
         for name in extra:
             source.require(name)
         if isinstance(source, TableRows) or not source.absent_is_zero:
-            self.preparation_.check_columns(source.names)
+            self.preparation_.check_columns(source.names, getattr(source, "elsewhere", ()))
         if isinstance(source, TableRows):
             blocks = source.select(wanted).slices(size)
         else:
@@ -522,7 +522,10 @@ class TableClassifier(ClassifierMixin, TableModel):
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """Accuracy on the rows of a table; y may be the name of a column of X."""
-        return float(super().score(X, self.known_target(X, y), sample_weight))
+        known, weights = self.known_target(X, y), cast(Any, sample_weight)
+        if known is not None and known.dtype == object:  # with labels that the model does not know
+            return float(np.average(known == self.predict(X), weights=weights))
+        return float(super().score(X, known, sample_weight))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -142,23 +142,17 @@ def stopped_note(search: dict[str, Any]) -> str | None:
     """Why a search ended early, and what it has not tried."""
     if search["stopped"] is None:
         return None
-    why = (
-        "ended with its time budget"
-        if search["stopped"] == "time_budget"
-        else f"was {search['stopped']}"
-    )
+    why, short = f"was {search['stopped']}", "{:.4g}".format
+    why = "ended with its time budget" if search["stopped"] == "time_budget" else why
     untried = [
-        ", ".join(f"{name} {_short(value)}" for name, value in one.items()) for one in search["untried"]
+        ", ".join(f"{k} {short(v) if isinstance(v, float) else v}" for k, v in one.items())
+        for one in search["untried"]
     ]
     if not untried:
         return f"the search {why}; what would have followed was not tried"
     count = f"{len(untried)} candidate{'s were' if len(untried) > 1 else ' was'} not tried"
     listed = f" ({'; '.join(untried)})" if all(untried) and len(untried) <= _NAMED else ""
     return f"the search {why}, and {count}{listed}"
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def edge_note(estimator: Any) -> str | None:

@@ -23,6 +23,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, ClassVar, Literal, NamedTuple
 from zoneinfo import available_timezones
 
@@ -38,6 +39,7 @@ from onefold.tables.columns import (
     meaning_of,
     order_in,
     phases,
+    refuse_other_zone,
     times_in,
 )
 from onefold.tables.errors import Remedy, TableError, counts, did_you_mean, listing
@@ -274,7 +276,7 @@ class CategoryColumn(Column):
         known = pa.array(self.categories, pa.string())
         found = pc.index_in(filled, value_set=known)
         if found.null_count:
-            found = pc.index_in(self._respelled(filled), value_set=known)
+            found = pc.index_in(self._respelled(filled, rows), value_set=known)
         places = pc.fill_null(found, len(self.categories)).to_numpy()
         values = np.zeros((len(rows), len(self.categories) + 1))
         values[np.arange(len(rows)), places] = 1.0
@@ -283,19 +285,23 @@ class CategoryColumn(Column):
             return Made(values, missing)
         return Made(values[:, :-1], missing, int(values[:, -1].sum()))
 
-    def _respelled(self, text: pa.ChunkedArray) -> pa.ChunkedArray:
+    def _respelled(self, text: pa.ChunkedArray, rows: TableRows) -> pa.ChunkedArray:
         """Codes as training spelled them: files write 1.0 and True where frames hold 1 and true.
 
         Categories that differ in their spelling alone, as 1.0 and 1, are told by it.
         """
-        meanings = Counter(map(meaning_of, self.categories))
-        known = {meaning_of(one): one for one in self.categories if meanings[meaning_of(one)] == 1}
+        form = rows.reading.format_of(self.name)
+        said = {one: meaning_of(one, form) for one in self.categories}
+        meanings = Counter(said.values())
+        known = {meaning: one for one, meaning in said.items() if meanings[meaning] == 1}
         encoded = pc.dictionary_encode(text.combine_chunks())
-        words = encoded.dictionary.to_pylist()
-        exact = set(self.categories)
+        here = {one: meaning_of(one, form) for one in encoded.dictionary.to_pylist()}
+        had, has = ([m for m in them.values() if isinstance(m, datetime)] for them in (said, here))
+        if had and has:
+            refuse_other_zone(self.name, *(str(them[0].tzinfo or "") for them in (had, has)))
         spelled = [
-            one if one in exact or one != one.strip() else known.get(meaning_of(one), one)
-            for one in words
+            one if one in said or one != one.strip() else known.get(meaning, one)
+            for one, meaning in here.items()
         ]
         return pa.array(spelled, pa.string()).take(encoded.indices)
 
@@ -311,7 +317,8 @@ KINDS: tuple[type[Column], ...] = (NumberColumn, DateColumn, BooleanColumn, Cate
 
 def boolean_of(word: str) -> bool | None:
     """What a word says, in any letter case; None if it says neither true nor false."""
-    return BOOLEANS.get(word.strip().casefold())
+    word = word.strip().casefold()
+    return BOOLEANS.get({"1.0": "1", "0.0": "0"}.get(word, word))
 
 
 def are_booleans(words: Any) -> bool:
@@ -414,14 +421,14 @@ class Preparation:
         found = {name: float(features[part].sum()) for name, part in self.spans()}
         return {name: found[name] for name in sorted(found, key=lambda name: -found[name])[:most]}
 
-    def check_columns(self, names: tuple[str, ...]) -> None:
-        """Refuse a table that lacks columns; columns it has besides are ignored."""
+    def check_columns(self, names: tuple[str, ...], elsewhere: Sequence[Remedy] = ()) -> None:
+        """Refuse a table that lacks columns, which may be `elsewhere`; others it has are ignored."""
         absent = [name for name in self.columns if name not in names]
         if absent:
             which = f"column '{absent[0]}'" if len(absent) == 1 else f"columns {listing(absent)}"
             near = f"the columns are {listing(names)}"
             near = did_you_mean(absent[0], names) if len(absent) == 1 else near
-            raise TableError(f"the table has no {which}, which the model needs; {near}")
+            raise TableError(f"the table has no {which}, which the model needs; {near}", elsewhere)
 
     def transform(self, rows: TableRows, surprises: Surprises | None = None) -> np.ndarray:
         """The matrix of these rows, float64.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +18,14 @@ from sklearn.utils.validation import check_array
 
 from onefold.linalg import is_foreign, to_numpy
 from onefold.tables.columns import as_numbers, without_words
-from onefold.tables.errors import TableError, did_you_mean, listing
+from onefold.tables.errors import Remedy, TableError, did_you_mean, listing
 from onefold.tables.reading import Reading
 
 if TYPE_CHECKING:
     from onefold.tables.text import TextTypes
 
 _MIXED = "holds values of mixed types, or of one that is neither number nor text; convert it"
+LARGE = "holds whole numbers of more than 64 bits; divide them, or make text of them if they are labels"
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class TableRows:
         What columns of text hold, where that is known of the whole table.
     remarks : tuple of str
         What was assumed about the file that they come from.
+    broken : mapping of column names to TableError
+        Columns with a cell that has no value, which are refused when they are used.
     """
 
     columns: pa.Table
@@ -51,6 +56,7 @@ class TableRows:
     written: bool = False
     types: TextTypes | None = None
     remarks: tuple[str, ...] = ()
+    broken: Mapping[str, TableError] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return int(self.columns.num_rows)
@@ -77,8 +83,10 @@ class TableRows:
 
     def text(self, name: str) -> pa.ChunkedArray:
         """A column as it is held, null where its text means a missing value."""
-        column = self.columns.column(name)
-        return without_words(column, self.reading.missing_in(name)) if self.written else column
+        if name in self.broken:
+            raise self.broken[name]
+        words = self.reading.missing_in(name) if self.written else self.reading.na_values
+        return without_words(self.columns.column(name), words, self.reading.format_of(name))
 
     def weights(self, name: str) -> np.ndarray:
         """The column of weights; raises where one is negative or missing."""
@@ -131,6 +139,8 @@ class TableSource(ABC):
         Whether columns of numbers that the file lacks are 0 in every row.
     remarks : tuple of str
         What was assumed about the file.
+    elsewhere : tuple of Remedy
+        Where columns may be that are not found here.
     """
 
     path: Path
@@ -140,6 +150,7 @@ class TableSource(ABC):
     default_target: str | None = None
     absent_is_zero: bool = False
     remarks: tuple[str, ...] = ()
+    elsewhere: tuple[Remedy, ...] = ()
 
     @abstractmethod
     def read(self) -> TableRows:
@@ -166,7 +177,7 @@ class TableSource(ABC):
         """Refuse a column that the table does not have; `option` is where it was named."""
         if name not in self.names:
             where, near = f"{option}: " if option else "", did_you_mean(name, self.names)
-            raise TableError(f"{where}{self.path.name} has no column '{name}'; {near}")
+            raise TableError(f"{where}{self.path.name} has no column '{name}'; {near}", self.elsewhere)
 
 
 def check_names(names: Sequence[str], table: str) -> None:
@@ -220,6 +231,11 @@ def rows_of_frame(frame: Any) -> TableRows:
     try:
         table = pa.table(frame)
     except (pa.ArrowException, TypeError, ValueError) as error:
+        for name in getattr(frame, "columns", []):
+            with suppress(Exception):
+                pa.table(frame[[name]])
+                continue
+            raise TableError(f"column '{name}' {_MIXED}") from error
         raise TableError(f"a column of the table {_MIXED}") from error
     check_names(table.column_names, "the table")
     index = index_columns(table.schema)
@@ -249,9 +265,19 @@ def _rows(titles: Sequence[str], columns: Iterator[Any]) -> TableRows:
     for title, values in zip(titles, columns):
         try:
             found[title] = pa.array(values, from_pandas=True)
-        except (pa.ArrowException, TypeError, OverflowError, ValueError) as error:
+            if pa.types.is_date(found[title].type) and any(hasattr(v, "hour") for v in values):
+                found[title] = moments_in(values)  # Arrow cuts them down to days where one comes first
+        except OverflowError as error:
+            raise TableError(f"column '{title}' {LARGE}") from error
+        except (pa.ArrowException, TypeError, ValueError) as error:
             raise TableError(f"column '{title}' {_MIXED}") from error
     return TableRows(pa.table(found))
+
+
+def moments_in(values: Iterable[Any]) -> pa.Array:
+    """Days and moments as a column of moments."""
+    moments = [datetime.combine(v, time()) if type(v) is date else v for v in values]
+    return pa.array(moments, pa.timestamp("us"), from_pandas=True)
 
 
 def _native(values: np.ndarray) -> np.ndarray:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import glob
 import os
+import re
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +22,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 from onefold.machine.memory import available_memory
-from onefold.tables.errors import TableError, did_you_mean, listing
+from onefold.tables.errors import Remedy, TableError, did_you_mean, listing
 from onefold.tables.reading import Reading
 from onefold.tables.rows import (
     TableRows,
@@ -28,11 +32,13 @@ from onefold.tables.rows import (
     index_columns,
     index_remarks,
     is_frame,
+    moments_in,
     rows_of_array,
     rows_of_frame,
 )
 from onefold.tables.text import DelimitedSource, TextTypes, first_bytes, rechunk
 
+_NOT_COMPUTED = "a formula that was never computed"
 _SHARE = 0.25  # of the free memory that the filled table of an svmlight file may take
 # What files begin with, what that is, and how such files are named.
 _CONTENTS = {
@@ -187,7 +193,8 @@ class ExcelSource(TableSource):
     """A sheet; the whole of it is read at once, as the format wants it.
 
     Cells keep the types that the sheet gives them. A column with texts among other cells is one of text,
-    and is understood as in a .csv file. Errors and formulas that were never computed are empty.
+    and is understood as in a .csv file. Errors and formulas that were never computed are refused in
+    .xlsx files; in other formats they are empty.
     """
 
     options = ("decimal", "thousands", "na_values", "dayfirst", "sheet")
@@ -203,7 +210,8 @@ class ExcelSource(TableSource):
             ) from error
         try:
             book = calamine.CalamineWorkbook.from_path(str(path))
-            sheet = book.get_sheet_by_name(self._chosen_sheet(book.sheet_names))
+            self._sheet = self._chosen_sheet(book.sheet_names)
+            sheet = book.get_sheet_by_name(self._sheet)
             cells = sheet.to_python(skip_empty_area=True)  # an empty row is a row of missing values
         except (OSError, calamine.CalamineError) as error:
             raise TableError(
@@ -213,11 +221,15 @@ class ExcelSource(TableSource):
         if not cells:
             raise TableError(f"the sheet of {path.name} is empty; a table needs a header row and rows")
         header = [_text(name).strip() for name in cells[0]]
+        self._start: tuple[int, int] = sheet.start or (0, 0)
+        sheets = f"(the sheets are {listing(book.sheet_names)})"
+        others = [Remedy("sheet", one, sheets) for one in book.sheet_names if one != self._sheet]
+        self.elsewhere = tuple(others[:1])
         if "" in header:
             raise TableError(
                 f"{path.name} has no name in column {header.index('') + 1} of its header (are cells "
                 "merged?); the first row must name every column once",
-                ["write one header row above the table", "name another sheet"],
+                ["write one header row above the table", *self.elsewhere],
             )
         self._cells, self.names = cells[1:], tuple(header)
         check_names(self.names, self.path.name)
@@ -231,7 +243,7 @@ class ExcelSource(TableSource):
         rows = TableRows(table, reading=self.reading, written=True)
         texts = [one.name for one in table.schema if pa.types.is_string(one.type)]
         types = TextTypes(texts, self.reading, True, [rows])
-        return replace(rows, types=types, reading=types.reading)
+        return replace(rows, types=types, reading=types.reading, broken=self._broken())
 
     def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
         everything = self.read()
@@ -249,6 +261,38 @@ class ExcelSource(TableSource):
         near = did_you_mean(str(sheet), names).replace("the columns are", "the sheets are")
         raise TableError(f"{self.path.name} has no sheet '{sheet}'; {near}")
 
+    def _broken(self) -> dict[str, TableError]:
+        """Columns with a cell that has an error or no value, as only the file itself tells."""
+        found: dict[str, TableError] = {}
+        for cell in _cells(self.path, self._sheet):
+            error, place = cell.get("t") == "e", re.fullmatch("([A-Z]+)([0-9]+)", cell.get("r", ""))
+            if place is None or not (error or [one.tag[-2:] for one in cell] == ["}f"]):
+                continue
+            column = functools.reduce(lambda sum, one: 26 * sum + ord(one) - 64, place[1], 0) - 1
+            column, row = column - self._start[1], int(place[2]) - 1 - self._start[0]
+            if 0 <= column < len(self.names) and row > 0:
+                name, what = self.names[column], "an error" if error else _NOT_COMPUTED
+                cause = f"column '{name}' has {what} in cell {place[0]} (data row {row})"
+                remedies = ["correct it", "empty the cell if its value is missing"]
+                found.setdefault(name, TableError(cause, remedies))
+        return found
+
+
+def _cells(path: Path, sheet: str) -> Iterator[ElementTree.Element]:
+    """The cells of a sheet of an .xlsx file; none where it does not lie at the usual place."""
+    wrong = (KeyError, StopIteration, zipfile.BadZipFile, ElementTree.ParseError)
+    with suppress(*wrong), zipfile.ZipFile(path) as book:
+        related = ElementTree.fromstring(book.read("xl/_rels/workbook.xml.rels"))
+        targets = {one.get("Id"): one.get("Target", "") for one in related}
+        sheets = ElementTree.fromstring(book.read("xl/workbook.xml")).iterfind(".//{*}sheet")
+        chosen = next(one for one in sheets if one.get("name") == sheet)
+        target = next(targets[one] for name, one in chosen.items() if name.endswith("}id"))
+        with book.open(target[1:] if target.startswith("/") else f"xl/{target}") as file:
+            for _, element in ElementTree.iterparse(file):
+                if element.tag.endswith("}row"):
+                    yield from element.iterfind("{*}c")
+                    element.clear()
+
 
 def _column(cells: list[Any]) -> pa.Array:
     """Cells as a column of one type; text where they differ."""
@@ -260,9 +304,7 @@ def _column(cells: list[Any]) -> pa.Array:
             return numbers.cast(pa.int64())
         return numbers
     if kinds and kinds <= {datetime.date, datetime.datetime}:
-        days = datetime.datetime.combine
-        moments = [days(v, datetime.time()) if type(v) is datetime.date else v for v in values]
-        return pa.array(moments, pa.timestamp("us"))
+        return moments_in(values)
     if any(kinds == {one} for one in (bool, datetime.time, datetime.timedelta)):
         return pa.array(values)
     return pa.array([None if value is None else _text(value) for value in values], pa.string())

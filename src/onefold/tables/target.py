@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
@@ -29,8 +30,7 @@ from onefold.tables.columns import (
 )
 from onefold.tables.errors import Remedy, TableError
 from onefold.tables.kinds import missing_values
-from onefold.tables.reading import is_number
-from onefold.tables.rows import TableRows
+from onefold.tables.rows import LARGE, TableRows
 
 TargetKind = Literal["classification", "regression"]
 
@@ -98,15 +98,10 @@ def learn_target(rows: TableRows, name: str, task: TargetKind | None = None) -> 
                 [Remedy("task", "regression")],
             )
         return Target(name, inferred, reason, _checked_classes(_classes(rows, name), name))
-    if kind == "text":
-        text = as_text(column, name).to_pylist()
-        odd = next((row for row, value in enumerate(text) if not is_number(value)), None)
-        if odd is not None:
-            raise TableError(
-                f"the target '{name}' should hold numbers but has '{text[odd]}' in data row {odd + 1}",
-                ["correct it", Remedy("task", "classification")],
-            )
-    values = rows.numbers(name)
+    try:
+        values = rows.numbers(name, "target")
+    except TableError as error:
+        raise TableError(error.cause, ["correct it", Remedy("task", "classification")]) from error
     if kind == "numeric" and exact and np.abs(values).max() >= _EXACT:
         _refuse_lost_digits(distinct, values, f"the target '{name}'")
     if values.min() == values.max():
@@ -116,16 +111,16 @@ def learn_target(rows: TableRows, name: str, task: TargetKind | None = None) -> 
 
 def read_target(rows: TableRows, name: str, task: TargetKind, like: np.ndarray | None) -> np.ndarray:
     """The target of further rows, in the form of the classes `like` (None for regression)."""
-    column = rows.column(name, role="target column")
     refuse_missing_targets(rows, name)
     if task == "regression" or like is None:
         numbers = rows.numbers(name)
         if np.isinf(numbers).any():
             raise TableError(f"infinite values in the target '{name}'; remove or replace them")
         return numbers
-    spelled = as_text(rows.text(name), name) if kind_of(column) in {"text", "boolean"} else column
+    column = rows.text(name)  # as it was written: 007 is not 7
+    spelled = as_text(column, name) if kind_of(column) in {"text", "boolean"} else column
     labels = known_labels([str(label) for label in spelled.to_pylist()], like)
-    if labels.dtype.kind != like.dtype.kind or not np.isin(labels, like).all():
+    if labels.dtype == object or not np.isin(labels, like).all():
         warnings.warn(
             f"labels in '{name}' that the model does not know count as wrong", UserWarning, stacklevel=2
         )
@@ -165,10 +160,7 @@ def as_target(y: Any, task: TargetKind | None = None) -> Any:
             raise TableError(f"y mixes values of the types {mixed}; convert them to one type")
         values = np.array(values.tolist())  # of one type, where they have one
         if kinds == {int} and values.dtype.kind != "i":
-            raise TableError(
-                "y holds whole numbers of more than 64 bits; divide them, or make text of them if they "
-                "are labels"
-            )
+            raise TableError(f"y {LARGE}")
     if task == "regression" and values.dtype.kind in "OUS":  # decimal numbers, or numbers as text
         try:
             return values.astype(np.float64)
@@ -209,22 +201,15 @@ def plain_array(y: Any) -> np.ndarray:
 
 def _missing_in(values: np.ndarray) -> np.ndarray:
     """Which values are missing; a row of several targets lacks one if any is."""
-    if values.dtype.kind in "mM":
-        found = np.isnat(values)
-    elif values.dtype.kind == "f":
-        found = np.isnan(values)
+    if values.dtype.kind in "fmM":
+        found = values != values
     elif values.dtype.kind == "O":
-        # NaN, NaT and pandas' NA are the values that are not equal to themselves, or not clearly so.
-        found = np.array([_is_no_value(one) for one in values.ravel()], dtype=bool).reshape(values.shape)
+        kinds = ("NoneType", "NAType", "NaTType")
+        none = [type(v).__name__ in kinds or (isinstance(v, float) and v != v) for v in values.flat]
+        found = np.array(none, dtype=bool).reshape(values.shape)
     else:
         return np.zeros(len(values), dtype=bool)
     return found.reshape(len(values), -1).any(axis=1)
-
-
-def _is_no_value(one: Any) -> bool:
-    if one is None or type(one).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(one, float) and one != one
 
 
 def refuse_missing_targets(rows: TableRows, name: str) -> None:
@@ -318,20 +303,24 @@ def known_labels(found: Sequence[str], classes: np.ndarray) -> np.ndarray:
     """Labels of further rows in the form of `classes`, however they are spelled there.
 
     Classes that a fit kept apart, as 007 and 7, are told by their spelling alone. A label that is none
-    of the classes stays text, which equals none of them.
+    of the classes is a whole number if it says one and they are numbers; else it stays text, which
+    equals none of them.
     """
     exact = {str(label): label for label in classes.tolist()}
     meanings = Counter(map(meaning_of, exact))
-    by_meaning = {
-        meaning_of(text): one for text, one in exact.items() if meanings[meaning_of(text)] == 1
-    }
+    known = ((meaning_of(text), one) for text, one in exact.items())
+    by_meaning = {meaning: one for meaning, one in known if meanings[meaning] == 1}
     if classes.dtype.kind == "b":
         by_meaning |= {0: False, 1: True}
-    labels = [exact.get(text, by_meaning.get(meaning_of(text), text)) for text in found]
-    if all(type(label) is type(classes[0].item()) for label in labels):
-        return np.asarray(labels, dtype=classes.dtype if classes.dtype.kind != "U" else np.str_)
-    mixed: np.ndarray = np.array(labels, dtype=object)
-    return mixed
+    kind, numbers = type(classes[0].item()), classes.dtype.kind in "iuf"
+    for text in dict.fromkeys(found):
+        said = meaning_of(text)
+        whole = numbers and isinstance(said, Decimal) and abs(said) < _EXACT
+        exact.setdefault(text, by_meaning.get(said, kind(said) if whole else text))
+    labels = [exact[text] for text in found]
+    if all(type(label) is kind for label in labels):
+        return np.asarray(labels)
+    return np.asarray(labels, dtype=object)
 
 
 # Folds
