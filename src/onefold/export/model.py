@@ -244,20 +244,16 @@ def _class_values(graph: Graph, decision: Node, n_classes: int) -> Node:
     return graph.node("Concat", graph.node("Neg", decision), decision, axis=1)
 
 
-def _temperature(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> Node:
-    """exp(β f) over the sum of all classes."""
-    values = _class_values(graph, decision, n_classes)
-    return graph.node("Softmax", graph.node("Mul", values, graph.constant(calibrator.slope)), axis=1)
-
-
-def _log_odds(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> Node:
-    """exp(β f + δ z) over the sum of all classes, z the log-odds of (1 + f)/2 within its limits."""
+def _exponential(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> Node:
+    """exp(β f), or exp(β f + δ z) with z the log-odds of (1 + f)/2 within its limits, over the sum."""
     values, one = _class_values(graph, decision, n_classes), graph.constant(1.0)
+    steep = graph.node("Mul", values, graph.constant(calibrator.slope))
+    if calibrator.name == "temperature":
+        return graph.node("Softmax", steep, axis=1)
     share = graph.node("Div", graph.node("Add", values, one), graph.constant(2.0))
     share = graph.node("Max", share, graph.constant(CERTAINTY))
     share = graph.node("Min", share, graph.constant(1.0 - CERTAINTY))
     odds = graph.node("Log", graph.node("Div", share, graph.node("Sub", one, share)))
-    steep = graph.node("Mul", values, graph.constant(calibrator.slope))
     total = graph.node("Add", steep, graph.node("Mul", odds, graph.constant(calibrator.odds)))
     return graph.node("Softmax", total, axis=1)
 
@@ -310,8 +306,8 @@ def _one_against_rest(graph: Graph, shares: Node, n_classes: int) -> Node:
 
 # Calibrations by name, from decision values (rows, t), t = 1 for two classes, to (rows, classes).
 _CALIBRATIONS: dict[str, Callable[[Graph, Any, Node, int], Node]] = {
-    "log_odds": _log_odds,
-    "temperature": _temperature,
+    "log_odds": _exponential,
+    "temperature": _exponential,
     "sigmoid": _sigmoid,
     "isotonic": _isotonic,
 }

@@ -128,11 +128,7 @@ class ScoredRows:
         return found
 
     def _balanced(self, right: np.ndarray) -> Measured:
-        """Balanced accuracy; its interval is put together from Wilson's of the classes.
-
-        So a few rows of a class, all of them wrong, do not make a certain 0. Weights β may differ much
-        from fold to fold within a class: its interval is that of (Σβ)²/Σβ² rows.
-        """
+        """Balanced accuracy, with an interval from Wilson's of the classes, each of (Σβ)²/Σβ² rows."""
         y, weight, balance = self.index, self.weight, self.balance
         recall, below, above = np.zeros(len(y)), 0.0, 0.0
         for label in np.unique(y[weight > 0]):

@@ -182,10 +182,7 @@ class GridDisplay(Display):
         return f"gamma{', relative' if self.group else ''} (larger: more flexible)"
 
     def _limits(self) -> tuple[float, float]:
-        """Limits of colours or heights, lest hopeless candidates leave one colour for all the rest.
-
-        They are three times as far apart as the best and the last of the upper third.
-        """
+        """Limits of colours, three times the upper third apart: hopeless ones leave some for the rest."""
         best, worst = self.scores.max(), self.scores.min()
         spread = best - np.quantile(self.scores, 2 / 3)
         if spread > 0:

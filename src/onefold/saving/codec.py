@@ -257,7 +257,8 @@ class Encoder:
                 key: self._parameter(value, key, f"{name}.{key}", depth + 1)
                 for key in inspect.signature(type(value)).parameters
             }
-            fitted = {key: v for key, v in sorted(vars(value).items()) if _is_fitted(key)}
+            known = sorted(one for one in vars(value).items() if one[0] != _DROPPED)
+            fitted = {key: v for key, v in known if key.endswith("_") and not key.startswith("_")}
             for key in fitted:
                 if not _FITTED_NAME.fullmatch(key):
                     raise CannotSave(
@@ -292,10 +293,6 @@ class Encoder:
         self._met = {what: one for what, one in self._met.items() if one in self.arrays}
         # Addresses differ from run to run; equal models must give equal files.
         return {"$dropped": _ADDRESS.sub("", repr(value))[:_REPR_LENGTH]}
-
-
-def _is_fitted(key: str) -> bool:
-    return key.endswith("_") and not key.startswith("_") and key != _DROPPED
 
 
 def _defaults(cls: type) -> Parts:

@@ -286,10 +286,7 @@ class CategoryColumn(Column):
         return Made(values[:, :-1], missing, int(values[:, -1].sum()))
 
     def _respelled(self, text: pa.ChunkedArray, rows: TableRows) -> pa.ChunkedArray:
-        """Codes as training spelled them: files write 1.0 and True where frames hold 1 and true.
-
-        Categories that differ in their spelling alone, as 1.0 and 1, are told by it.
-        """
+        """Codes as training spelled them: 1.0 for 1, unless it kept both apart."""
         form = rows.reading.format_of(self.name)
         said = {one: meaning_of(one, form) for one in self.categories}
         meanings = Counter(said.values())

@@ -517,11 +517,7 @@ def learn_preparation(rows: TableRows, exclude: Collection[str] = (), **options:
 
 
 def _empty_or_distinct(rows: TableRows, name: str) -> bool:
-    """Whether a column holds nothing, row numbers or row names.
-
-    Programs write such a column, without a name, for the index of a data frame, and for a delimiter at
-    the end of every line.
-    """
+    """Whether a column without a name is an index, or comes from delimiters at the ends of lines."""
     column = rows.column(name)
     kind = kind_of(column)
     if kind in ("empty", "other"):

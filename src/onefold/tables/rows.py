@@ -110,13 +110,10 @@ class TableRows:
 
     def take(self, indices: Sequence[int] | Any) -> TableRows:
         """The rows with these positions, in this order."""
-        return replace(self, columns=_without_views(self.columns).take(indices), start=0)
-
-
-def _without_views(table: pa.Table) -> pa.Table:
-    """The same without string and binary views, such as polars has: Arrow cannot take rows of them."""
-    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-    return table.cast(pa.schema([one.with_type(plain.get(one.type, one.type)) for one in table.schema]))
+        # Arrow cannot take rows of string and binary views, such as polars has.
+        plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+        schema = [one.with_type(plain.get(one.type, one.type)) for one in self.columns.schema]
+        return replace(self, columns=self.columns.cast(pa.schema(schema)).take(indices), start=0)
 
 
 class TableSource(ABC):

@@ -251,10 +251,7 @@ class DelimitedSource(TableSource):
         super().require(name, option)
 
     def _encoding_of_head(self) -> str:
-        """The encoding: as asked for, by the byte order mark, UTF-8, or else Windows-1252.
-
-        An encoding that begins with a mark is read so that the mark is no part of the first name.
-        """
+        """As asked for, by the byte order mark, which is no part of the text, UTF-8, or Windows-1252."""
         head, name, asked = self._head(_HEAD), self.path.name, self.reading.encoding
         marked = next((one for mark, one in _MARKS.items() if head.startswith(mark)), None)
         if asked is not None:

@@ -216,10 +216,7 @@ def _splits(model: Any, y: Any, groups: Any, group_column: str | None) -> tuple[
 
 
 def with_target(model: TableModel, rows: TableRows, y: Any, *others: Any) -> tuple[Any, ...]:
-    """Rows, targets and `others`, arrays or names of columns, without rows that have no target.
-
-    They are left out where the model says so, with a note; otherwise nothing is.
-    """
+    """Rows, targets and `others`, without rows that have no target where the model leaves them out."""
     if y is None or not model.drop_missing_target:
         return rows, y, *others
     missing = missing_targets(y, rows)
