@@ -182,7 +182,7 @@ class GridDisplay(Display):
         return f"gamma{', relative' if self.group else ''} (larger: more flexible)"
 
     def _limits(self) -> tuple[float, float]:
-        """Limits of colours, three times the upper third apart: hopeless ones leave some for the rest."""
+        """Limits of colours, three times the upper third apart, so that hopeless cells leave some."""
         best, worst = self.scores.max(), self.scores.min()
         spread = best - np.quantile(self.scores, 2 / 3)
         if spread > 0:

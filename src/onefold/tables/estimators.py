@@ -330,7 +330,7 @@ class TableModel(BaseEstimator):
         surprises.warn()
 
     def _blocks(self, table: Any, rows: int | None, extra: tuple[str, ...]) -> Iterator[TableRows]:
-        """Blocks of at most `rows` rows, read as in training, with the columns needed and `extra` ones."""
+        """Blocks of at most `rows` rows, read as in training: the columns needed and `extra` ones."""
         width = max(len(self.preparation_.feature_names), 1)
         size = rows or min(max(_BLOCK_NUMBERS // width, _FEWEST_ROWS), _MOST_ROWS)
         wanted = tuple(dict.fromkeys(self.preparation_.columns + extra))
