@@ -23,7 +23,7 @@ from sklearn.model_selection import (
 from onefold import LSSVCCV, LSSVR, LSSVRCV
 from onefold.approximations import Circulant, Nystroem
 from onefold.search import Halving, SearchStoppedWarning
-from onefold.search.halving import nested_order
+from onefold.search.halving import nested_order, next_widths
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 GAMMAS, ALPHAS = 4.0 ** np.arange(-6, 4), 4.0 ** np.arange(-6, 3)
@@ -330,6 +330,12 @@ def test_a_stage_without_scores_says_what_helps():
 
 
 # -- the rules ---------------------------------------------------------------------------------------
+
+
+def test_neighbours_are_of_the_same_family():
+    assert next_widths([{"gamma": g} for g in (4.0, 1.0, 2.0, 2.0)]) == [[2, 3], [2, 3], [0, 1], [0, 1]]
+    families = [{"kernel": "a", "gamma": 1.0}, {"kernel": "b", "gamma": 2.0}, {"kernel": "c"}]
+    assert next_widths(families) == [[], [], []]
 
 
 def halved(**more):

@@ -14,7 +14,7 @@ from onefold import LSSVC, LSSVCCV, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Approximation, Exact, Nystroem, Run
 from onefold.cli import main
 from onefold.criteria import Task
-from onefold.trust_check import TrustCheck, _loss_on
+from onefold.trust_check import TrustCheck, _loss_on, _steps
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 GAMMAS = 2.0 ** np.arange(-7, 8, 2)
@@ -218,7 +218,13 @@ def test_the_approximation_of_the_subsample_has_the_share_of_the_rows() -> None:
     assert Nystroem(X[:9]).for_subsample(1 / 3) == Nystroem(X[:9])
 
 
-# -- steps between cells of several kernels -----------------------------------------------------------
+def test_another_kernel_is_a_step_whatever_the_widths() -> None:
+    names = [("linear", {}), ("rbf", {"gamma": 0.3}), ("rbf", {"gamma": 1.0})]
+    cells = [{"alpha": a, "kernel": name} | gamma for a in (0.1, 1.0, 10.0) for name, gamma in names]
+    for one, other, steps in ((0, 0, 0), (1, 2, 1), (0, 2, 1), (1, 7, 2), (0, 8, 2)):
+        assert _steps(cells, one, other) == _steps(cells, other, one) == steps
+
+
 # -- the command line, and the extra loss by hand ----------------------------------------------------
 
 
