@@ -1,4 +1,4 @@
-"""What a search chooses: ranks, one standard error, the constant, ridges without a solution."""
+"""What a search chooses: one standard error, ridges without a solution, kernels without a width."""
 
 from types import SimpleNamespace
 
@@ -120,7 +120,7 @@ def test_what_cannot_be_is_refused(settings, words) -> None:
         LSSVRCV(**settings).fit(X, Y)
 
 
-# -- the constant, one evaluation -----------------------------------------------
+# -- one evaluation -----------------------------------------------------------------------------------
 
 
 SIX, FOLDS = np.arange(6.0)[:, None], [np.arange(3), np.arange(3, 6)]
