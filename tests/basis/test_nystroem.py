@@ -4,19 +4,15 @@ import numpy as np
 import pytest
 import scipy.sparse
 from basis_twins import fit_literally, rbf
-from sklearn import config_context
 from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, TimeSeriesSplit
 from threadpoolctl import threadpool_limits
 
 import onefold.approximations.nystroem_models as models_module
 from onefold import LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Nystroem, Problem, Workload
-from onefold.approximations.toeplitz import diagonal_means
-from onefold.basis.error import largest_eigenvalue
 from onefold.basis.ridge import NearbyPath
 from onefold.heldout import GapKFold
 from onefold.kernels import RBF
-from onefold.machine.threads import use_threads
 
 GAMMA = 0.15
 ALPHAS = [1e-4, 0.1, 30.0]
@@ -104,16 +100,6 @@ def test_heldout_is_the_literal_refit(
             squared = ((literal - Y[test]) ** 2).mean(axis=2)
             error = np.average(squared, axis=1, weights=None if weight is None else weight[test])
             np.testing.assert_allclose(errors[:, split], error, rtol=1e-6)
-
-
-def test_folds_that_differ_too_much_are_solved_directly(regression, monkeypatch, force_training):
-    X, Y = regression
-    force_training("sums")
-    monkeypatch.setattr("onefold.basis.ridge._ROWS_PER_DIRECTION", 0)
-    splits = [(np.arange(6), np.arange(6, len(X)))]  # far fewer rows than directions
-    got = _model(X, Y, X[:60]).heldout(_parts(splits, len(X)), [1e-4])
-    expected = _heldout_literally(X, Y, X[:60], splits, [1e-4])
-    np.testing.assert_allclose(got[0], expected[0], atol=1e-6)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -244,16 +230,6 @@ def test_fit_is_algorithm_1(regression, estimator, weighted):
         np.testing.assert_allclose(fitted.predict(X), rbf(X, X, GAMMA) @ dual + b, atol=1e-7)
 
 
-@pytest.mark.filterwarnings("error::RuntimeWarning")
-@pytest.mark.parametrize("scale", [1.0, 1e-200, 1e200])
-def test_krylov_vectors_find_the_largest_eigenvalue(scale):
-    A, start = np.random.default_rng(0).standard_normal((40, 40)), np.ones(40)
-    for part, least in ((A, 0.99), (A[:, :1], 1 - 1e-12)):  # and fewer directions than steps
-        value = largest_eigenvalue(lambda v, F=part: scale * (F @ (F.T @ v)), start) / scale
-        assert least <= value / np.linalg.norm(part, 2) ** 2 <= 1 + 1e-12
-    assert largest_eigenvalue(np.zeros_like, start) == 0.0
-
-
 @TRAININGS
 def test_bound_holds_for_the_model_it_speaks_of(regression, force_training, training):
     """Without an intercept, so that "the same b" is exact."""
@@ -299,12 +275,6 @@ def test_what_cannot_be_is_refused(regression, act, words):
         act(*regression)
 
 
-def test_settings_are_compared_by_value(regression):
-    X, _ = regression
-    assert Nystroem(X[:3]) == Nystroem(X[:3].copy()) != Nystroem(X[:4])
-    assert hash(Nystroem(3)) == hash(Nystroem(3))
-
-
 # -- one thread or several, the digits are the same ---------------------------------------------------
 GRID = {"gammas": [0.05, 0.4], "alphas": [1e-3, 1.0], "cv": 3}
 
@@ -335,12 +305,3 @@ def test_threads_change_no_digit(regression, monkeypatch, force_training, traini
         for rows in (X, X.astype(np.float32)):
             for one, three in zip(numbers(rows, 1), numbers(rows, 3)):
                 np.testing.assert_array_equal(one, three)
-
-
-def test_threads_change_no_digit_of_diagonal_means():
-    X = np.random.default_rng(0).standard_normal((700, 4))
-    found = []
-    for workers in (1, 3):
-        with config_context(working_memory=4), use_threads(workers):  # tiles of 64 rows
-            found.append(diagonal_means(RBF(0.1), X)[0])
-    np.testing.assert_array_equal(*found)

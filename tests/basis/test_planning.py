@@ -6,14 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
-from sklearn.model_selection import RepeatedKFold
 
 from onefold import LSSVRCV, plan
-from onefold.approximations import Auto, Circulant, Exact, Nystroem, Toeplitz, Workload
+from onefold.approximations import Auto, Exact, Nystroem, Workload
 from onefold.cli import main
 from onefold.estimators.setup import set_up
 from onefold.machine.speed import Speed, machine_speed
-from onefold.machine.threads import use_threads
 
 FAST = Speed(multiply_adds=4e10, exponentials=1e9)
 FREE = 16 * 2**30
@@ -42,22 +40,6 @@ def test_budget_and_memory_decide(monkeypatch):
     assert timed((100_000, 10), 1e6).approximation.n_components < rich
 
 
-def test_estimates_grow_with_the_work(monkeypatch):
-    loads = [(1, Workload(1, 1, 0)), (1, Workload(13, 11, 5)), (500, Workload(13, 11, 5))]
-    for kind in (Exact(), Nystroem(500), Toeplitz(), Circulant()):
-        needs = [kind.memory(3000, 10, targets, load, FREE) for targets, load in loads]
-        assert needs == sorted(set(needs))
-    for module in ("problem", "nystroem"):
-        monkeypatch.setattr(f"onefold.approximations.{module}.count_workers", lambda n_jobs: 4)
-    for name in ("exact", "nystroem"):
-        alone, four, many = (
-            plan(LSSVRCV(approximation=name, n_jobs=n_jobs), (50_000, 20)).seconds
-            for n_jobs in (1, 4, 64)
-        )
-        assert 2 * four < alone < 5 * four  # fewer threads take longer
-        assert many == four
-
-
 def test_plan_of_a_given_approximation_and_its_words():
     given = plan(LSSVRCV(approximation="exact"), np.zeros((3000, 4)))
     assert (given.approximation, given.reason) == (Exact(), "as asked for")
@@ -79,18 +61,6 @@ def test_a_fit_starts_what_the_plan_says(n, seconds):
     assert run.approximation == plan(chooser, (n, 5)).approximation
     if n > 4000:
         assert (run.load.kernels, run.load.alphas) == (3, 1)
-
-
-def test_rows_time_and_kernels_decide_about_learned_metrics():
-    times = [timed((n, 10), 1e9, **LEARNED).seconds for n in (1200, 1900, 8000, 20_000)]
-    assert times == sorted(set(times))
-    assert isinstance(timed((20_000, 10), 300, **LEARNED).approximation, Nystroem)
-    assert timed((20_000, 10), 10**5, **LEARNED).approximation == Exact()
-    kernels = [("linear", False), ("rbf", False), ("auto", False), ("auto", True)]
-    linear, one, three, blend = (
-        plan(LSSVRCV(kernel, blend=blend), (3000, 10)).seconds for kernel, blend in kernels
-    )
-    assert linear < one / 5 < one < three < blend
 
 
 def test_the_rounds_before_are_within_the_budget_too():
@@ -115,18 +85,6 @@ def test_speed_is_measured_once_and_kept(monkeypatch, tmp_path):
     files[0].write_text("nonsense")
     machine_speed.cache_clear()
     assert machine_speed().multiply_adds > 1e6
-
-
-def test_overlapping_folds_count_by_the_groups_of_rows_that_they_make():
-    X, y = np.random.default_rng(0).random((400, 2)), np.arange(400.0)
-    overlapping = RepeatedKFold(n_splits=4, n_repeats=2, random_state=0)
-    for cv, groups in ((5, 0), ("loo", 0), (overlapping, 16)):
-        assert set_up(LSSVRCV(approximation=Nystroem(20), cv=cv), X, y).run.load.groups == groups
-    for rows in (4000, 10**6):  # trained from factors, and from sums
-        loads = (Workload(13, 11, 8, groups=groups) for groups in (0, 100))
-        with use_threads(1):
-            less, more = (Nystroem(100).memory(rows, 2, 1, load, FREE) for load in loads)
-        assert more - less > 90 * 8 * 100**2 / 3
 
 
 FRAME, SPARSE = pd.DataFrame(np.zeros((50, 3))), csr_matrix((50, 3))

@@ -115,21 +115,6 @@ def test_the_temperature_is_the_minimum_of_the_log_loss(rows, classes, seed):
     assert best <= searched.fun * (1 + 1e-6) or found.slope < 1e-3
 
 
-def test_where_no_row_is_wrong_the_slope_stays_finite():
-    x = np.where(np.arange(99) % 2, 1.0, -1.0)[:, None]
-    index = np.arange(99) % 2
-    found = fit_calibrator("temperature", x, index).probabilities(x)
-    wrong = found[np.arange(99), 1 - index]
-    assert_allclose(wrong, 0.5 / 99, rtol=0.01)
-    twice = fit_calibrator("temperature", x, index, np.full(99, 2.0))
-    repeated = fit_calibrator("temperature", np.repeat(x, 2, 0), np.repeat(index, 2))
-    assert twice.slope == pytest.approx(repeated.slope)
-    small = fit_calibrator("temperature", x, index, np.full(99, 1e-9))
-    assert_allclose(small.probabilities(x), found)
-    tiny = np.where(np.arange(99) == 0, 1e-14, 1.0)[:, None] * x
-    assert fit_calibrator("temperature", tiny, index).slope < 40
-
-
 def test_useless_decision_values():
     decision, index = drawn(200, 2)
     misled = fit_calibrator("temperature", -decision, index)

@@ -1,9 +1,6 @@
 """Probabilities of the classifiers, and their scorers as criteria: what refitting has; awkward data."""
 
-import warnings
-
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -19,7 +16,6 @@ from sklearn.model_selection import (
 )
 
 from onefold import LSSVC, LSSVCCV, LSSVR, SparseLSSVC
-from onefold.approximations import Nystroem
 from onefold.calibration import CALIBRATIONS, fit_calibrator
 
 RNG = np.random.default_rng(0)
@@ -182,19 +178,6 @@ def test_none_and_what_it_takes_away():
         with pytest.raises(ValueError, match='calibration must be "log_odds"'):
             machine.set_params(calibration="platt").fit(X, y)
     assert not hasattr(LSSVR().fit(X, y), "predict_proba")
-
-
-def test_rows_of_dask_are_predicted_lazily():
-    dask_array, frames = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
-    X, y = table(3)
-    rows, found = dask_array.from_array(X, chunks=(50, 6)), LSSVCCV(**GRID).fit(X, y)
-    assert_allclose(found.predict_proba(rows).compute(), found.predict_proba(X))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of feature names that the fit did not have
-        logs = found.predict_log_proba(frames.from_pandas(pd.DataFrame(X), npartitions=3))
-    assert_allclose(logs[[0, 1, 2]].compute().to_numpy(), found.predict_log_proba(X))
-    by_dask = LSSVC(**CELL, approximation=Nystroem(20)).fit(rows, y)
-    assert not hasattr(by_dask, "predict_proba")
 
 
 def test_criteria_without_splits_an_objective_and_a_class_that_a_fold_has_not():

@@ -18,7 +18,6 @@ from onefold.approximations.circulant import (
     data_spacing,
     factorise,
     fold_shape,
-    principal_coordinates,
     row_order,
 )
 from onefold.kernels import RBF, CallableKernel, Laplacian, Linear, Matern
@@ -187,16 +186,6 @@ def test_principal_order_finds_a_shuffled_grid_again() -> None:
         assert_allclose(data_spacing(rows, order, shape), (10.0, 1.0))
     assert data_spacing(np.ones((6, 2)), np.arange(6), (2, 3)) == (1.0, 1.0)  # rows that are the same
     assert data_spacing(np.arange(5.0)[:, None], np.arange(5), (1, 5)) == (1.0, 1.0)
-
-
-@pytest.mark.parametrize("features", [3, 100])
-def test_principal_coordinates(features) -> None:
-    X = RNG.standard_normal((200, features)) * np.r_[30.0, 10.0, np.ones(features - 2)] + 3.0
-    X = np.round(X * 2**20) / 2**20  # which a shift does not round
-    centred = X - X.mean(axis=0)
-    expected = np.abs(centred @ np.linalg.svd(centred, full_matrices=False)[2][:2].T)
-    for rows in (X, scipy.sparse.csr_matrix(X), X + 2.0**28):
-        assert_allclose(np.abs(principal_coordinates(rows, 2)), expected, rtol=1e-3, atol=0.1)
 
 
 @pytest.mark.parametrize(

@@ -106,10 +106,7 @@ def test_options_are_parameters(capsys):
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (
-            ["tune", "t.csv", "--targt", "y"],
-            "y (did you mean --target? see onefold tune --help)",
-        ),
+        (["tune", "t.csv", "--targt", "y"], "y (did you mean --target? see onefold tune --help)"),
         (["inspect", "m", "--id", "y"], "unrecognized arguments: --id y (see onefold inspect --help)"),
         (["tune", "-", "--target", "y"], "standard input is not read; write the table to a file first"),
         ([*TUNE, "--cv", "few"], "'few' is no number of folds, nor 'loo'"),
@@ -168,16 +165,8 @@ def test_remedies_are_options_of_the_running_command(refused, monkeypatch, remed
     ("error", "code", "words"),
     [
         (FileNotFoundError(2, "No such file or directory", "x.csv"), 2, "there is no file x.csv"),
-        (
-            OSError(28, "No space left on device"),
-            2,
-            "can't use a file or the output: no space left ",
-        ),
-        (
-            OSError("odd"),
-            2,
-            "can't use a file or the output: odd; check path, permissions and free space",
-        ),
+        (OSError(28, "No space left on device"), 2, "can't use a file or the output: no space left "),
+        (OSError("odd"), 2, "can't use a file or the output: odd; check path, permissions and free"),
         (MemoryError("Unable to allocate 9 TiB"), 1, "not enough memory (Unable to allocate 9 TiB)"),
     ],
 )
@@ -209,7 +198,6 @@ class Terminal(io.StringIO):
 
 
 EVENT = {"done": 1, "total": 4, "best_score": -0.5, "part": "grid", "left": 6.0, "best_params": {}}
-ROUND = {"kernel": "laplacian", "metric": "diagonal", "round": 3}
 
 
 def test_progress_is_redrawn_and_wiped_on_a_terminal_and_sparse_in_a_log(monkeypatch):
@@ -229,17 +217,6 @@ def test_progress_is_redrawn_and_wiped_on_a_terminal_and_sparse_in_a_log(monkeyp
         for done in (1, 2, 3):
             progress(EVENT | {"done": done, "total": 3, "part": "rounds", "left": 3 - done})
     assert log.getvalue() == "onefold: rounds: 2/3 kernels, 1 s left, best so far -0.5\n"
-
-
-@pytest.mark.parametrize("columns", [5, 70, 200])
-def test_progress_never_wraps_and_names_scores_of_the_criterion_only(monkeypatch, columns):
-    monkeypatch.setenv("COLUMNS", str(columns))
-    for part, words in (("second pass", "laplacian, diagonal metric, round 3"), ("all rows", "50.00%")):
-        with Progress(stream := Terminal(), "error") as progress:
-            progress(EVENT | {"part": part, "best_params": ROUND})
-        lines = stream.getvalue().split("\r")
-        assert max(map(len, lines)) < columns
-        assert (lines[1].endswith(words), "█" in lines[1]) == (True, True) or columns < 200
 
 
 def test_commands_that_are_printed_work_in_the_shell_that_printed_them(monkeypatch, tmp_path):

@@ -187,6 +187,9 @@ def test_an_end_is_said_an_inner_choice_or_two_values_are_not() -> None:
             LSSVRCV(**grid).fit(X, noisy)
 
 
+ALPHAS, KERNELS = np.array([1.0, 2.0, 9.0, 2.0]), np.array(["rbf", "rbf", "rbf", "matern"])
+
+
 @pytest.mark.parametrize(
     ("scores", "more", "best", "found"),
     [
@@ -196,6 +199,8 @@ def test_an_end_is_said_an_inner_choice_or_two_values_are_not() -> None:
         ([0.1, 0.4, 0.45, 0.5], {"param_round": np.zeros(4)}, 3, ["largest alpha"]),
         ([0.1, 0.4, 0.45, 0.5], {"param_gamma": np.arange(1.0, 5.0)}, 3, ["largest gamma"]),
         ([0.1, 0.4, 0.5, 0.5], {"param_gamma": np.arange(1.0, 5.0)}, 3, []),
+        # A better cell of another kernel is no neighbour.
+        ([-1, -2, -9, 0], {"param_alpha": ALPHAS, "param_kernel": KERNELS}, 0, ["smallest alpha"]),
         # Widths move with rounds.
         ([0.1, 0.4, 0.45, 0.5], {"param_gamma": np.arange(1.0, 5.0), "param_round": np.ones(4)}, 3, []),
     ],

@@ -154,21 +154,6 @@ def test_dask_is_named_where_it_is_missing(monkeypatch):
         open_parquet("rows", "y")
 
 
-def test_functions_as_kernels_are_called_one_at_a_time(table):
-    running = []
-
-    def kernel(A, B):
-        running.append(1)
-        assert len(running) == 1
-        found = np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=2))
-        running.pop()
-        return found
-
-    here = LSSVR(kernel, approximation=Nystroem(20)).fit(table.X, table.y)
-    there = LSSVR(kernel, approximation=Nystroem(20)).fit(da.from_array(table.X, chunks=70), table.y)
-    np.testing.assert_allclose(here.predict(table.X), there.predict(table.X), atol=1e-8)
-
-
 def spoiled(table, bad):
     X = table.X.copy()
     X[650, 1] = bad

@@ -71,21 +71,6 @@ def test_other_libraries(library) -> None:
                 assert_allclose(to_numpy(got), getattr(host, name)(ROWS), atol=1e-6)
 
 
-def test_on_host_members_go_on_sharing_their_centres() -> None:
-    torch = pytest.importorskip("torch")
-    centres, other = torch.asarray(CENTRES), torch.asarray(CENTRES + 1.0)
-    members = tuple(
-        Expansion(p.kernel, z, torch.asarray(p.coef), torch.asarray(p.intercept))
-        for p, z in zip((member(k) for k in KERNELS), (centres, other, centres))
-    )
-    for there in (Blend(members, torch.asarray(WEIGHTS)), FoldModels.each(members)):
-        host = there.on_host()
-        first, _, third = host.members if isinstance(host, Blend) else host.terms
-        assert first.centres is third.centres
-        assert type(first.centres) is np.ndarray
-        assert_allclose(host.predict(ROWS), there.predict(ROWS), atol=1e-6)
-
-
 def test_sparse_rows_and_a_grid_among_the_members() -> None:
     X, far = ROWS[:, :2], np.vstack([ROWS[:5, :2], 9 + ROWS[:5, :2]])
     grid, other = (

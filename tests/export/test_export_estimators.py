@@ -230,20 +230,6 @@ def test_corners_of_a_staircase(corners):
     assert np.array_equal(found[:corners, 1], p)
 
 
-def test_columns_of_different_lengths_and_no_class_at_all():
-    lengths = (1, 6, 17)
-    inputs = tuple(np.sort(rng.standard_normal(n)) for n in lengths)
-    outputs = (
-        np.zeros(1),
-        *(np.concatenate([[0.0], np.sort(rng.uniform(size=n - 1))]) for n in lengths[1:]),
-    )
-    calibrator = calibration.Isotonic(inputs, outputs)
-    rows = np.concatenate([2 * rng.standard_normal((50, 3)), np.full((1, 3), -9.0)])
-    found = run(as_machine(calibrator, 3).to_onnx(dtype="float64"), rows)["probabilities"]
-    assert np.array_equal(found[-1], [1 / 3] * 3)
-    assert np.allclose(found, calibrator.probabilities(rows), rtol=1e-14)
-
-
 # Refusals
 
 

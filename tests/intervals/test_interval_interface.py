@@ -120,21 +120,6 @@ def test_rows_of_dask():
             act()
 
 
-def test_an_objective_a_checkpoint_and_a_stop(tmp_path):
-    model = LSSVRCV(**GRID, checkpoint=tmp_path / "journal").fit(X, y)
-    expected = model.predict_interval(NEW)
-    again = LSSVRCV(**GRID, checkpoint=tmp_path / "journal").fit(X, y)
-    np.testing.assert_array_equal(again.predict_interval(NEW), expected)
-    other = LSSVRCV(**GRID, checkpoint=tmp_path / "journal", intervals="normalised").fit(X, y)
-    assert other.intervals_.method == "normalised"
-    objective = LSSVRCV().objective(X, y)
-    objective(gamma=model.gamma_, alpha=model.alpha_)
-    np.testing.assert_allclose(objective.fit().predict_interval(NEW), expected, rtol=0, atol=1e-8)
-    slow = LSSVRCV(**GRID, time_budget=1e-9).fit(X, y)
-    assert slow.search_["stopped"] == "time_budget"
-    assert np.isfinite(slow.predict_interval(NEW)).all()
-
-
 @pytest.mark.parametrize("method", ["cv+", "jackknife+"])
 def test_a_given_kernel_matrix(method):
     model = KernelRidge("precomputed", alpha=0.1, intervals=method).fit(X @ X.T + 1.0, y)

@@ -17,7 +17,7 @@ from scipy.spatial.distance import cdist
 from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial_kernel, rbf_kernel
 
-from onefold import LSSVR, KernelRidge
+from onefold import LSSVR
 from onefold.kernels import (
     RBF,
     CallableKernel,
@@ -223,14 +223,6 @@ def test_no_product_of_two_values_is_subnormal(kernel, dtype):
     tile = kernel.bind(A[:30])(A, np.empty((60, 30), dtype=dtype))
     smallest = tile.min()
     assert smallest == 0 or smallest * smallest >= np.finfo(dtype).tiny
-
-
-def test_a_grid_of_a_metric_that_mixes_features() -> None:
-    turn = np.array([[1.0, 0.7], [-0.2, 0.8]])
-    X, y = A[:, :2], np.sin(A[:, 0])
-    grid = KernelRidge(RBF(0.3, metric=turn), alpha=0.1, approximation="grid").fit(X, y)
-    exact = KernelRidge(RBF(0.3, metric=turn), alpha=0.1).fit(X, y)
-    assert_allclose(grid.predict(X), exact.predict(X), atol=2e-3)
 
 
 @pytest.mark.parametrize(

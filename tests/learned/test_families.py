@@ -11,7 +11,6 @@ from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial, PowerExponential
 from onefold.search import GridEdgeWarning
 from onefold.search.choice import paired_difference
-from onefold.search.ledger import edges
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 RNG = np.random.default_rng(12)
@@ -105,29 +104,6 @@ def test_paired_differences(size) -> None:
         literal = np.sqrt(np.sum(v**2 * (d - v @ d / v.sum()) ** 2)) / v.sum()
         assert_allclose(error, size * literal, rtol=1e-12)
     assert paired_difference(one * np.nan, two, None) == (0.0, 0.0)
-
-
-ENDS = [  # kernel, round, gamma, alpha, score of cells, the first of which is chosen
-    ([("rbf", 0, g, 1.0, -g) for g in (1, 2, 9)] + [("matern", 0, 2, 1.0, 0.0)], ["smallest gamma"]),
-    (  # widths of later rounds have no end, but ridges do
-        [("rbf", 1, g, 0.01, -g) for g in (0.5, 1.0, 2.0)]
-        + [("rbf", 1, 0.5, 0.1, -0.9)]
-        + [("rbf", 0, 1.0, a, -1.0) for a in (0.01, 0.1, 1.0)],
-        ["smallest alpha"],
-    ),
-    (  # a family without a width ends with its own ridges
-        [("linear", 0, np.nan, a, a) for a in (1e-4, 1e-5, 1e-6)] + [("rbf", 0, 9.0, 1e-5, 0.0)],
-        ["largest alpha"],
-    ),
-]
-
-
-@pytest.mark.parametrize(("cells", "ends"), ENDS)
-def test_the_end_of_a_grid_is_looked_for_within_a_family(cells, ends) -> None:
-    kernel, number, gamma, alpha, score = zip(*cells)
-    columns = [np.array(kernel), np.array(number), np.ma.masked_invalid(gamma), np.array(alpha)]
-    names = ("param_kernel", "param_round", "param_gamma", "param_alpha", "mean_test_score")
-    assert edges(dict(zip(names, [*columns, np.array(score)])), 0) == ends
 
 
 def test_one_cell_of_each_track_has_no_end_to_warn_of() -> None:

@@ -188,13 +188,6 @@ def test_threads_and_seeds(rows) -> None:
         assert seven != zero
 
 
-def test_events_tell_of_every_candidate() -> None:
-    events = []
-    model = LSSVRCV(**ALL, callback=events.append).fit(X, Y)
-    assert events[-1]["done"] == events[-1]["total"] == len(events) == len(model.history_)
-    assert set(events[-1]["best_params"]) == {"alpha", "gamma", "kernel", "metric", "round"}
-
-
 def gram(A, B):
     return A @ B.T
 

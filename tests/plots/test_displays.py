@@ -255,14 +255,6 @@ def test_scores_widths_and_ridges_of_any_size(unit):
     assert as_png(drawn).startswith(b"\x89PNG")
 
 
-def test_terrible_cells_do_not_wash_out_the_rest():
-    gammas, alphas = 2.0 ** np.arange(-6, 6), 2.0 ** np.arange(-5, 5)
-    bad = results(gammas, alphas, lambda g, a: -1e9 if g > 4 else -1 - 0.1 * abs(np.log2(g)) - 0.01 * a)
-    low, high = axes_of(bad).collections[0].get_clim()
-    assert high == max(bad["mean_test_score"])
-    assert -5 < low < -1.2
-
-
 def test_curves_points_and_flat_searches():
     curve = results([1.0], [0.5, 1.0, 2.0], lambda g, a: -a)
     without = {**curve, "params": [{"alpha": one["alpha"]} for one in curve["params"]]}
@@ -272,10 +264,6 @@ def test_curves_points_and_flat_searches():
         np.testing.assert_allclose(line, [[0.5, -0.5], [1, -1], [2, -2]])
     across = axes_of(results([0.5, 1.0, 2.0], [1.0], lambda g, a: -g))
     assert across.get_xlabel().startswith("gamma")
-    steep = results([1.0], [1.0, 2.0, 4.0, 8.0], lambda g, a: -1.5 if a == 8 else -1 - 1e-4 * a, 3)
-    for i in range(3):  # the last differs much from split to split: it is in the flat region
-        steep[f"split{i}_test_score"] = steep["mean_test_score"] + [0, 0, 0, 10 * (i - 1)]
-    assert axes_of(steep).get_ylim()[0] < -1.5
     flat = results([1.0, 2.0], [1.0, 2.0], lambda g, a: 0.5)
     flat["mean_test_score"][0] = np.nan
     assert len(axes_of(flat).collections[0].get_array()) == 3

@@ -8,8 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import KFold, ShuffleSplit
 
-from onefold import LSSVR, SparseLSSVR
-from onefold.approximations import Nystroem
+from onefold import SparseLSSVR
 from onefold.basis import Design, collect
 from onefold.basis.pruning import prune, prune_sizes
 from onefold.estimators.sparse import best_size, robust_weights
@@ -151,16 +150,6 @@ def test_memory_to_prune_with_is_asked_for_before_any_work(monkeypatch):
     monkeypatch.setattr(SparseLSSVR, "_tune", pytest.fail)
     with pytest.raises(MemoryError, match="pruning from 500 centres needs"):
         SparseLSSVR(gammas=[1.0], alphas=[0.1]).fit(X, X[:, 0])
-
-
-@pytest.mark.parametrize("first", [30, 120])
-def test_the_first_of_the_path_is_the_model_of_all_centres(data, first):
-    X, y = data
-    sparse = SparseLSSVR(gammas=[2.0], alphas=[0.3], n_centres=first, max_centres=first, cv=3).fit(X, y)
-    basis = Nystroem(30, "rpcholesky") if first == 30 else "exact"
-    full = LSSVR(gamma=2.0, alpha=0.3, approximation=basis).fit(X, y)
-    np.testing.assert_allclose(sparse.predict(X), full.predict(X), atol=1e-6)
-    assert sparse.path_["n_centres"][0] <= first
 
 
 PLATEAU = np.array([-1.0, -1.0, -1.01, -1.02, -3.0, -6.0])

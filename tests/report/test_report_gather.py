@@ -139,17 +139,6 @@ def test_a_rank_is_no_share_of_what_a_column_explains():
     assert max(found["data"]["alone"].values()) < 0.2
 
 
-def test_several_targets_and_members_of_a_blend():
-    X, y, _ = numbers()
-    both = np.stack([y, X[:, 1]], axis=1)
-    found = checked(LSSVRCV(**FEW).fit(X, both).report(X=X, y=both))
-    assert 0 < found["scores"]["model"]["measures"]["r2"]["value"] <= 1
-    model = LSSVRCV(["rbf"], metric="diagonal", max_rounds=1, blend=True, **FEW).fit(X, y)
-    model.blend_ = 2 * [dict(model.blend_[0])]
-    words = checked(model.report(X=X, y=y))["summary"][1]
-    assert words.startswith("It is a blend of 2 kernel machines")
-
-
 def rmse_of(found):
     return found["scores"]["model"]["measures"]["rmse"]["value"]
 
@@ -308,15 +297,6 @@ def test_rows_of_any_library(given):
     X, y, estimator = numbers()
     same = write_report(estimator, None, X, y).as_dict()["scores"]["model"]
     assert checked(estimator.report(X=given(X), y=given(y)))["scores"]["model"] == same
-
-
-def test_pipelines_in_pipelines():
-    X, y, _ = numbers()
-    target = TransformedTargetRegressor(LSSVRCV(**FEW), transformer=StandardScaler())
-    model = make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), target)).fit(X, y)
-    found = checked(write_report(model, X=X, y=y))
-    assert found["scores"]["model"]["measures"]["r2"]["value"] > 0.5
-    assert found["repeat"][0].startswith("model = Pipeline(")
 
 
 @pytest.mark.parametrize(("unit", "scale"), [(1.0, 1e-12), (1.0, 1e5), (1e100, 1.0)])

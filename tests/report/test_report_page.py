@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from functools import cache
 from html.parser import HTMLParser
-from importlib.resources import files
-from itertools import pairwise, product
+from itertools import pairwise
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import example, given, settings
@@ -153,22 +150,6 @@ def test_a_drawing_that_fails_is_named(pictures, monkeypatch):
     assert [one["title"] for one in found] == ["Predictions"]
     assert found[0]["source"].startswith("data:image/png;base64,")
     assert pictures_of(estimator)[0] == []  # the targets are needed
-
-
-def luminance(colour):
-    shares = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    shares = [v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4 for v in shares]
-    return np.dot([0.2126, 0.7152, 0.0722], shares)
-
-
-def test_texts_stand_out_from_what_is_behind_them():
-    css = files("onefold.report").joinpath("page.css").read_text("utf-8")
-    schemes = [dict(re.findall(r"--(\S+): (#\w{6});", part)) for part in css.split("@media")[:2]]
-    for scheme in schemes:
-        shown = {name: luminance(colour) for name, colour in scheme.items()}
-        for text, behind in product(("ink", "soft", "accent"), ("paper", "card", "warn-paper")):
-            low, high = sorted((shown[text], shown[behind]))
-            assert (high + 0.05) / (low + 0.05) >= 4.5, (text, behind)
 
 
 OUTSIDE = """

@@ -1,4 +1,4 @@
-"""What a search chooses: ranks, one standard error, the constant, ridges without a solution."""
+"""What a search chooses: one standard error, ridges without a solution, kernels without a width."""
 
 from types import SimpleNamespace
 
@@ -12,32 +12,13 @@ from sklearn.model_selection import LeaveOneOut, ShuffleSplit
 from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
 from onefold.approximations import Model, Nystroem, Problem
 from onefold.criteria import Task, resolve_criterion
-from onefold.heldout import Splits, make_splits
+from onefold.heldout import Splits
 from onefold.plots import GridDisplay
-from onefold.search.choice import constant_predictions
-from onefold.search.evaluation import Evaluation, solve
-from onefold.search.ledger import Ledger, within_error
+from onefold.search.evaluation import solve
+from onefold.search.ledger import within_error
 from onefold.smoothers.base import UnsolvableError
 
 pytestmark = pytest.mark.filterwarnings("ignore::onefold.search.GridEdgeWarning")
-
-
-def test_ranks_choose_scores_are_reported_and_the_last_evaluation_of_a_cell_counts() -> None:
-    """By their scores the first candidate is best, by their ranks the second."""
-    ledger = Ledger(SimpleNamespace(n_scores=2, splits=range(2), others={}), [0.5, 2.0])
-    assert ledger.progress()["best_score"] is None
-    for number, ranks in enumerate(([-0.7, np.nan], [-0.6, -0.5])):
-        ledger.admit({"gamma": 1.0 + number})
-        scores = np.array([[-0.1, -0.1], [-0.2, -0.2]]) - 0.1 * number
-        ledger.append(Evaluation(number, [0, 1], scores, 0.5, None, {}, ranks=np.array(ranks)))
-    assert ledger.best() == (1, 1)
-    assert ledger.best([0]) == (0, 0)
-    assert ledger.progress()["best_score"] == ledger.means[1, 1] == pytest.approx(-0.3)
-    assert ledger.cv_results()["rank_test_score"].tolist() == [1, 2, 2, 4]
-    ledger.append(Evaluation(0, [1], np.full((1, 2), -0.9), 0.25, None, {}, ranks=np.array([-0.4])))
-    assert ledger.best() == (0, 1)
-    assert ledger.cv_results()["mean_test_score"][2] == -0.9
-    assert ledger.cv_results()["mean_fit_time"][0] == 0.75 / 4
 
 
 # -- one standard error ------------------------------------------------------------------------------
@@ -102,13 +83,6 @@ def test_the_most_regularised_cell_within_one_standard_error(kind, y, settings, 
         assert_allclose(found.expansion_.predict(X), alone.expansion_.predict(X), rtol=1e-9)
 
 
-def test_labels_that_mean_nothing_still_go_to_the_flattest_cell() -> None:
-    noise = np.random.default_rng(3).permutation(np.arange(N) % 2)
-    grid = {"kernel": ["rbf", "laplacian"], "gammas": [0.1, 1.0], "alphas": GRID["alphas"]}
-    one, two = (LSSVCCV(**grid, select=select).fit(X, noise) for select in ("min", "1se"))
-    assert one.best_params_ == two.best_params_
-
-
 CELLS = st.lists(st.floats(-1.0, 1.0), min_size=24, max_size=24)
 
 
@@ -146,20 +120,7 @@ def test_what_cannot_be_is_refused(settings, words) -> None:
         LSSVRCV(**settings).fit(X, Y)
 
 
-# -- the constant, one evaluation -----------------------------------------------
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_constant_is_the_mean_of_the_rows_that_each_split_trains_on(weighted):
-    """Row by row; tests/learned has it for other splits."""
-    y, rows = np.where(np.arange(10) < 3, 1.0, -1.0), np.zeros((10, 1))
-    v = np.random.default_rng(0).uniform(0.5, 2.0, 10) if weighted else np.ones(10)
-    problem = Problem(rows, y[:, None], np.sqrt(v) if weighted else None, True)
-    start = resolve_criterion("mse", classifier=False).start
-    literal = [np.average(np.delete(y, row), weights=np.delete(v, row)) for row in range(10)]
-    for cv in ("loo", LeaveOneOut()):
-        found = constant_predictions(start(problem, Task(None, y, None), make_splits(cv, rows, y, n=10)))
-        assert_allclose(found[:, 0], literal, rtol=1e-13)
+# -- one evaluation -----------------------------------------------------------------------------------
 
 
 SIX, FOLDS = np.arange(6.0)[:, None], [np.arange(3), np.arange(3, 6)]

@@ -1,8 +1,6 @@
 """search="halving": nested subsamples, who survives, and a last stage that is part of the full grid."""
 
 from functools import partial
-from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,9 +23,7 @@ from sklearn.model_selection import (
 from onefold import LSSVCCV, LSSVR, LSSVRCV
 from onefold.approximations import Circulant, Nystroem
 from onefold.search import Halving, SearchStoppedWarning
-from onefold.search.evaluation import Evaluation
-from onefold.search.halving import climb, nested_order, next_widths, subsample
-from onefold.search.ledger import Ledger
+from onefold.search.halving import nested_order, next_widths
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 GAMMAS, ALPHAS = 4.0 ** np.arange(-6, 4), 4.0 ** np.arange(-6, 3)
@@ -177,37 +173,6 @@ def test_the_rows_of_stages(classes, cv, sizes):
         rows = nested_order(setup.scoring.held_out, setup.task, 0)[: sizes[0]]
         for left in setup.scoring.held_out.left_out:
             assert np.bincount(y[np.setdiff1d(rows, left)], minlength=classes).min() >= 2
-
-
-def test_beginnings_keep_the_share_of_every_fold_and_class() -> None:
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((600, 2)), rng.choice(3, 600, p=[0.7, 0.25, 0.05])
-    setup = search(kind=LSSVCCV).set_up(X, y)
-    splits = setup.scoring.held_out
-    order = nested_order(splits, setup.task, 0)
-    assert_array_equal(np.sort(order), np.arange(600))
-    assert not np.array_equal(order, nested_order(splits, setup.task, 1))
-    for size in (15, 30, 77, 200):
-        begun = np.isin(np.arange(600), order[:size])
-        for test in splits.tests:
-            for label in range(3):
-                members = test[y[test] == label]
-                share = members.size * size / 600
-                assert share * (1 - 15 / size) - 1 <= begun[members].sum() <= share + 1
-                assert begun[members].any()
-
-
-def test_landmarks_of_subsamples_are_nested() -> None:
-    X, y = table(6000)
-    setup = search(approximation=Nystroem(400)).set_up(X, y)
-    order = nested_order(setup.scoring.held_out, setup.task, 0)
-    sizes = [subsample(setup, order[:size])[1].shared.rows for size in (500, 4600, 6000)]
-    assert [len(rows) for rows in sizes] == [100, 115, 150]
-    every = {row.tobytes() for row in setup.run.shared.rows}
-    for fewer, more in pairwise(sizes):
-        assert {row.tobytes() for row in fewer} < {row.tobytes() for row in more} < every
-    of_kernel = Nystroem(400, "rpcholesky", rank=100)
-    assert of_kernel.on_fewer_rows(8000, None) == (Nystroem(200, "rpcholesky", rank=50), None)
 
 
 @pytest.mark.parametrize("method", ["kmeans", "rpcholesky"])
@@ -365,48 +330,6 @@ def test_a_stage_without_scores_says_what_helps():
 
 
 # -- the rules ---------------------------------------------------------------------------------------
-
-
-def climbed(scores: Any, cells: dict[int, list[int]], windows: Any = None) -> Ledger:
-    """The ledger of a climb over a table (widths, ridges) of known scores."""
-    widths, ridges = scores.shape
-    names = [{"gamma": float(g)} for g in range(1, widths + 1)]
-    alphas = np.arange(1.0, ridges + 1)
-    near = [np.arange(max(0, r - 1), min(ridges, r + 2)) for r in range(ridges)]
-    first = {number: np.array(own) for number, own in cells.items()}
-    scoring: Any = SimpleNamespace(n_scores=1, splits=range(1), others={})
-    ledger = Ledger(scoring, alphas)
-    for one in names:
-        ledger.admit(one)
-    batches = climb(ledger, first, next_widths(names), near if windows is None else windows)
-    for count, proposals in enumerate(batches):
-        assert count <= widths * ridges, "the climb did not end"
-        assert proposals
-        for number, tried in proposals:
-            ledger.append(Evaluation(number, tried, scores[number, tried][:, None], 0.0, None, {}))
-    return ledger
-
-
-@given(st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 8), st.booleans())
-@settings(max_examples=100)
-def test_a_climb_ends_in_a_local_optimum(seed: int, widths: int, ridges: int, whole: bool) -> None:
-    """From any cells, also of widths that were tried with their worst ridge alone; of some no score."""
-    rng = np.random.default_rng(seed)
-    scores = np.where(rng.random((widths, ridges)) < 0.1, np.nan, rng.standard_normal((widths, ridges)))
-    begun = rng.choice(widths, rng.integers(1, widths + 1), replace=False)
-    cells = {int(w): rng.choice(ridges, rng.integers(1, ridges + 1), replace=False) for w in begun}
-    ledger = climbed(scores, cells, [np.arange(ridges)] * ridges if whole else None)
-    if not ledger.scored():
-        assert len(ledger.entries) == len(cells)
-        return
-    best, ridge = ledger.best()
-    for number in range(widths):
-        followed = abs(number - best) < 2 or ridges - ledger.untried(number).size > 1
-        if not followed or not ledger.scored(number):
-            continue
-        top = ledger.best([number])[1]  # of those tried: no neighbour of it is left
-        assert_array_equal(np.intersect1d(ledger.untried(number), [top - 1, top + 1]), [])
-        assert ledger.ranks[number, top] <= ledger.ranks[best, ridge]
 
 
 def test_neighbours_are_of_the_same_family():

@@ -76,13 +76,6 @@ def test_the_ledger_and_the_fitted_estimator(tmp_path):
     assert len(model.cv_results_["params"]) == 3  # what was fitted stays as it was
 
 
-def test_several_kernels():
-    labels = LSSVCCV("auto").objective(X, LABELS)
-    scores = [labels(kernel=k, gamma=1.0, alpha=0.01) for k in ("rbf", "powexp", "laplacian")]
-    assert labels.best_score_ in scores  # ranked by squared errors, as in a fit
-    assert labels.fit().kernel_ == labels.best_params_["kernel"]
-
-
 @pytest.mark.filterwarnings("ignore:the search chose")
 def test_one_standard_error_is_that_of_a_grid():
     noisy, kernels = y + 4 * np.random.default_rng(0).standard_normal(len(y)), ["rbf", "laplacian"]

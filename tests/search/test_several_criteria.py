@@ -9,7 +9,7 @@ from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV, LeaveOneOut, RepeatedKFold
 
 import onefold.approximations.exact as exact_model
-from onefold import LSSVC, LSSVCCV, LSSVRCV, KernelRidgeCV, trust
+from onefold import LSSVC, LSSVCCV, LSSVRCV, KernelRidgeCV
 from onefold.approximations import Circulant, Exact, Nystroem, Toeplitz
 from onefold.linalg import dense
 
@@ -161,15 +161,3 @@ def test_a_recorded_criterion_without_a_score_decides_nothing() -> None:
 def test_what_cannot_be_is_refused(criterion, settings, words):
     with pytest.raises(ValueError, match=words):
         LSSVRCV(criterion=criterion, **settings).fit(X, Y)
-
-
-def test_a_blend_and_a_trust_check() -> None:
-    given = {"kernel": "auto", "gammas": [0.3, 1.0], "alphas": FEW, "blend": True}
-    found, alone = (LSSVRCV(**given, criterion=one).fit(X, Y) for one in (["mse", "r2", "press"], "mse"))
-    assert_allclose(found.predict(X), alone.predict(X), rtol=1e-8)
-    settings = {"gammas": [0.5, 1.5], "alphas": [1.0, 9.0], "approximation": Circulant()}
-    folds = [(np.arange(0, N, 2), np.arange(1, N, 2)), (np.arange(1, N, 2), np.arange(0, N, 2))]
-    for criteria in (["gcv", "mse"], ["mse", "gcv", "r2"]):
-        estimators = [LSSVRCV(**settings, criterion=one, cv=folds) for one in (criteria, criteria[0])]
-        several, alone = (trust(one, X, Y, size=40, random_state=0) for one in estimators)
-        assert str(several) == str(alone)

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
@@ -68,17 +67,6 @@ def test_the_last_step_is_checked_on_transformed_rows(steps, settings, rows, giv
     if steps:
         with pytest.raises(NotFittedError):  # it was a copy that was fitted
             check_is_fitted(steps[0])
-
-
-def test_weights_reach_the_steps_that_ask() -> None:
-    given = {**CHECK, "sample_weight": WEIGHTS}
-    with sklearn.config_context(enable_metadata_routing=True):
-        for asks, weight in ((True, WEIGHTS), (False, None)):
-            rows = StandardScaler().fit(X, sample_weight=weight).transform(X)
-            scaler = StandardScaler().set_fit_request(sample_weight=asks)
-            found = trust(make_pipeline(scaler, machine()), X, Y, **given)
-            assert found == trust(machine(), rows, Y, **given)
-            assert found != trust(machine(), X, Y, **given)
 
 
 def same(found: Any, expected: Any) -> bool:
