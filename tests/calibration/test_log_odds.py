@@ -41,14 +41,10 @@ def test_both_slopes_are_the_minimum_of_the_penalised_log_loss(classes, noise):
         return weight @ losses + 0.05 * np.sum((t * units) ** 2)
 
     limits = [(np.exp(-10) / units[0], None), (0, None)]
-    best = min(
-        (
-            minimize(loss, start, bounds=limits, options={"ftol": 1e-15, "gtol": 1e-12})
-            for start in ([1.0, 1.0], [0.1, 0.1], [5.0, 0.0])
-        ),
-        key=lambda one: one.fun,
-    )
-    assert loss(np.array([found.slope, found.odds])) <= best.fun * (1 + 1e-9)
+    options = {"ftol": 1e-15, "gtol": 1e-12}
+    starts = ([1.0, 1.0], [0.1, 0.1], [5.0, 0.0])
+    best = min(minimize(loss, start, bounds=limits, options=options).fun for start in starts)
+    assert loss(np.array([found.slope, found.odds])) <= best * (1 + 1e-9)
     expected = logits((found.slope, found.odds), decision)
     expected = np.exp(expected - logsumexp(expected, axis=1)[:, None])
     np.testing.assert_allclose(found.probabilities(decision), expected, rtol=1e-10)

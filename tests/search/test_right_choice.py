@@ -26,32 +26,22 @@ def test_balanced_accuracy_is_scikit_learns(cv, classes):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(120, 4))
     y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=120), [0.9, 1.5][: classes - 1])
-    weight = rng.uniform(0.5, 2.0, 120)
     found = LSSVCCV(gammas=[0.1], alphas=[0.3], cv=cv, criterion="balanced_accuracy").fit(X, y)
     given = LSSVC(gamma=0.1, alpha=0.3, calibration=None)
     expected = cross_val_score(given, X, y, cv=cv, scoring="balanced_accuracy")
     assert found.best_score_ == pytest.approx(expected.mean(), abs=1e-12)
-    weighted = LSSVCCV(gammas=[0.1], alphas=[0.3], cv=KFold(3), criterion="balanced_accuracy")
-    weighted.fit(X, y, sample_weight=weight)
-    scores = []
-    for train, test in KFold(3).split(X):
-        one = LSSVC(gamma=0.1, alpha=0.3, calibration=None).fit(X[train], y[train], weight[train])
-        scores.append(balanced_accuracy_score(y[test], one.predict(X[test]), sample_weight=weight[test]))
-    # The unit of alpha is the mean weight of all rows here, of the training rows there.
-    assert weighted.best_score_ == pytest.approx(np.mean(scores), abs=0.02)
 
 
-@pytest.mark.parametrize("n", [600, 2300])  # every fold with its own metric; metrics of some rows
-def test_rare_classes_are_not_given_up(n):
-    X, y = rare(n + 1500)
+@pytest.mark.parametrize("some", [None, 500])  # every fold with its own metric; metrics of some rows
+def test_rare_classes_are_not_given_up(some):
+    X, y = rare(2500)
     given = {"class_weight": "balanced", "criterion": "balanced_accuracy", "random_state": 0}
-    plain = LSSVCCV(gammas=2.0 ** np.arange(-9, 2, 2), **given).fit(X[:n], y[:n])
-    full = LSSVCCV(kernel="auto", metric="auto", blend=True, **given).fit(X[:n], y[:n])
-    scores = [balanced_accuracy_score(y[n:], one.predict(X[n:])) for one in (plain, full)]
-    assert scores[1] > 0.7
-    assert scores[1] > scores[0] - 0.03
-    if n > 2000:  # the kernel without a metric is scored on all rows, too
-        assert any(not params["round"] for params in full.cv_results_["params"])
+    plain = LSSVCCV(gammas=2.0 ** np.arange(-9, 2, 2), **given).fit(X[:800], y[:800])
+    full = LSSVCCV("auto", metric="auto", metric_rows=some, blend=True, **given).fit(X[:800], y[:800])
+    one, other = (balanced_accuracy_score(y[800:], m.predict(X[800:])) for m in (plain, full))
+    assert other > max(0.7, one - 0.03)
+    # The kernel without a metric is scored on all rows, too.
+    assert any(not params["round"] for params in full.cv_results_["params"])
 
 
 def test_several_kernels_are_ranked_by_the_loss_of_training():
@@ -87,10 +77,8 @@ def test_weights_of_a_blend_are_the_best_that_add_up_to_one(seed):
 
 
 def test_a_blend_does_not_carry_a_drift_on():
-    rng = np.random.default_rng(0)
-    n = 300
-    X = rng.normal(size=(n, 3))
-    y = np.sin(X[:, 0]) + 0.02 * np.arange(n)  # a level that every later fold has more of
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    y = np.sin(X[:, 0]) + 0.02 * np.arange(300)  # a level that every later fold has more of
     cv = [(np.arange(i), np.arange(i, i + 50)) for i in range(100, 300, 50)]
     model = LSSVRCV(kernel="auto", metric="diagonal", blend=True, cv=cv, random_state=0).fit(X, y)
     assert sum(member["weight"] for member in model.blend_) == pytest.approx(1)
@@ -111,7 +99,6 @@ def test_importances_are_permutations_of_held_out_rows(monkeypatch):
     monkeypatch.setattr(final, "heldout_importances", watched)
     model = LSSVRCV("rbf", metric="diagonal", cv=KFold(5), random_state=0).fit(X, y)
     kept, seed, found, grouped = seen
-    assert set(np.argsort(-found)[:5]) == set(range(5))  # of Friedman's function, then noise
     rises, generator = np.zeros(7), np.random.default_rng([seed, 3])
     for number, (train, test) in enumerate(KFold(5).split(X)):
         kernel = kept.leaders[0].candidate.part_kernels[number]
