@@ -103,10 +103,10 @@ class KernelMachineCV(KernelMachine):
         # Rounds, and a search that was stopped, try a few cells: their ends are no ends of a grid.
         whole = self.metric is None and search.stopped is None
         if at_edge := edges(self.cv_results_, self.best_index_) if whole else []:
-            names = " and ".join(f"{edge.split()[1]}s" for edge in at_edge)
+            names = " and ".join(f"{edge.split()[1]}s=" for edge in at_edge)
             warn_user(
                 f"the search chose the {' and the '.join(at_edge)} that it tried, and the scores still "
-                f"rise there; wider {names} may find better.",
+                f"rise there; extend {names}, and standardise the features (StandardScaler).",
                 GridEdgeWarning,
             )
         return self

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -25,6 +24,7 @@ from onefold.estimators import LSSVCCV, LSSVRCV
 from onefold.estimators.base import with_groups_of
 from onefold.estimators.validation import check_budget
 from onefold.facts.criteria import check_criterion
+from onefold.machine.warning import warn_user
 from onefold.search.loop import Callback
 from onefold.tables.errors import Remedy, TableError
 from onefold.tables.findings import findings, suspicious_columns
@@ -357,11 +357,9 @@ class TableModel(BaseEstimator):
         known = hasattr(self, "feature_names_in_") or set(names) <= set(source.names)
         if isinstance(source, TableSource) or known or len(source.names) != len(names):
             return source
-        warnings.warn(
+        warn_user(
             f"X has column names, but {type(self).__name__} was fitted on an array: its columns are "
-            "taken in their order",
-            UserWarning,
-            stacklevel=2,
+            "taken in their order"
         )
         return replace(source, columns=source.columns.rename_columns(names))
 

@@ -19,7 +19,6 @@ of those that ONNX can express.
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from onefold.machine.warning import warn_user
 from onefold.tables.columns import (
     ORDERS,
     UNSETTLED,
@@ -339,21 +339,19 @@ class Surprises:
     unknown: Counter[str] = field(default_factory=Counter)
     missing: Counter[str] = field(default_factory=Counter)
 
-    def warn(self, stacklevel: int = 3) -> None:
-        """Say so, if there was anything."""
+    def warn(self) -> None:
+        """Say so, if there was anything, once and at the user's line."""
         if self.unknown:
             found = ", ".join(f"{count} in '{name}'" for name, count in sorted(self.unknown.items()))
-            warnings.warn(f"unknown categories ignored: {found}", UserWarning, stacklevel)
+            warn_user(f"unknown categories ignored: {found}")
         if self.missing:
             shares = ", ".join(
                 f"'{name}' ({count} of {self.rows} rows, {count / self.rows:.0%})"
                 for name, count in self.missing.most_common()
             )
-            warnings.warn(
+            warn_user(
                 f"missing values where training rows had none, filled in by the median or the most "
-                f"frequent value: {shares}; the model has not learned what they mean",
-                UserWarning,
-                stacklevel,
+                f"frequent value: {shares}; the model has not learned what they mean"
             )
 
 

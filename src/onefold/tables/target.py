@@ -6,7 +6,6 @@ Labels stay as they were written: 007 stays 007, 1.0 stays 1.0, True stays True.
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from onefold.heldout import GapKFold
 from onefold.linalg import is_foreign, to_numpy
+from onefold.machine.warning import warn_user
 from onefold.tables.columns import (
     as_numbers,
     as_text,
@@ -121,9 +121,7 @@ def read_target(rows: TableRows, name: str, task: TargetKind, like: np.ndarray |
     spelled = as_text(column, name) if kind_of(column) in {"text", "boolean"} else column
     labels = known_labels([str(label) for label in spelled.to_pylist()], like)
     if labels.dtype == object or not np.isin(labels, like).all():
-        warnings.warn(
-            f"labels in '{name}' that the model does not know count as wrong", UserWarning, stacklevel=2
-        )
+        warn_user(f"labels in '{name}' that the model does not know count as wrong")
     return labels
 
 
