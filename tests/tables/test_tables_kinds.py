@@ -134,7 +134,7 @@ def test_what_use_has_and_training_had_not():
     whole = learn_preparation(rows(a=[1.0, 3.0], c=["x", "y"], d=["u", "v"]))
     with pytest.warns(UserWarning, match="'[ac]'") as caught:
         X = whole.transform(rows(a=[None, 2.0, 3.0], c=["x", "q", "r"], d=["u", "u", "w"]))
-    unknown, missing = (str(one.message) for one in caught if one.filename == __file__)  # the user's line
+    unknown, missing = (str(one.message) for one in caught if one.filename == __file__)
     assert "unknown categories ignored: 2 in 'c', 1 in 'd'" in unknown
     assert "missing values where training rows had none" in missing
     assert "'a' (1 of 3 rows, 33%)" in missing
