@@ -177,7 +177,7 @@ def test_what_a_users_function_returns_is_left_alone() -> None:
 
 
 def test_an_end_is_said_an_inner_choice_or_two_values_are_not() -> None:
-    words = "the largest gamma .* extend gammas= and alphas=, and standardise the features"
+    words = "the largest gamma .* extend gammas= and alphas=, or standardise the features"
     with pytest.warns(GridEdgeWarning, match=words):
         LSSVRCV(gammas=[1e-4, 1e-3, 1e-2], alphas=[1e-3, 0.01, 100.0]).fit(X, Y)
     noisy = Y + RNG.normal(size=120)

@@ -243,9 +243,8 @@ class LogOdds(Calibrator):
         models, rows, columns = decision.shape
         values = np.stack([decision, _log_odds(decision)])
         size, share = np.abs(values), weight / weight.sum() / columns
-        largest = np.maximum(
-            size.max(axis=(2, 3)), np.finfo(float).tiny
-        )  # sums of these do not overflow
+        # In units of the largest, sums do not overflow.
+        largest = np.maximum(size.max(axis=(2, 3)), np.finfo(float).tiny)
         units = np.einsum("amic,i->am", size / largest[:, :, None, None], share) * largest
         units[units == 0] = 1.0
         values = np.stack([_in_units(one, unit) for one, unit in zip(values, units)], axis=1)

@@ -106,7 +106,7 @@ class KernelMachineCV(KernelMachine):
             names = " and ".join(f"{edge.split()[1]}s=" for edge in at_edge)
             warn_user(
                 f"the search chose the {' and the '.join(at_edge)} that it tried, and the scores still "
-                f"rise there; extend {names}, and standardise the features (StandardScaler).",
+                f"rise there; extend {names}, or standardise the features if they are not yet.",
                 GridEdgeWarning,
             )
         return self

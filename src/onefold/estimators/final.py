@@ -216,7 +216,8 @@ def heldout_importances(
 
     Of held-out rows, split after split until there are enough, by what was chosen, fitted to rows
     outside the split. `groups` of features, the indicators of one column say, are permuted together and
-    share their rise. None where it would take longer than a few fits.
+    share their rise. All are 0 where no feature matters; None where it would take longer than a few
+    fits, or a ridge cannot be solved with on these rows.
     """
     scoring, splits, problem = found.scoring, found.scoring.held_out, found.scoring.problem
     d, weights = problem.shape[1], np.ones(1) if final.blend is None else final.blend.weights
@@ -234,7 +235,10 @@ def heldout_importances(
         for one in final.leaders:
             kernels = one.candidate.part_kernels  # learned without each part, where there are any
             model = run.model(kernels[number] if kernels else one.candidate.kernel)
-            members.append(own.restore(model.expansion(own.ridge(one.alpha))))
+            ridge = own.ridge(one.alpha)
+            if not model.usable(None, np.reshape(ridge, -1)).all():  # the search is worth more than they
+                return None
+            members.append(own.restore(model.expansion(ridge)))
         X, Y = host_array(take_rows(problem.X, rows)), problem.targets[rows]
         v, order = scoring.training_weights[rows], generator.permutation(rows.size)
 
@@ -252,8 +256,7 @@ def heldout_importances(
         if wanted <= 0:
             break
     shares = np.maximum(rises, 0.0)
-    total = shares.sum()
-    return shares / total if total > 0 else np.full(d, 1.0 / d)
+    return shares / (shares.sum() or 1.0)
 
 
 # -- intervals ----------------------------------------------------------------------------------------
