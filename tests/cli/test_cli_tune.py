@@ -32,7 +32,7 @@ def test_text_result_and_files(table, capsys):
         "onefold: t.csv: 60 rows, 4 features",
         "classification of 'kind', because 'kind' holds text (--task overrides)",
         "dropped constant columns: 'same'",
-        "will run: exact method, about ",
+        "will run: exact method (at most 2000 rows: exact)",
     ):
         assert words in err
     assert files("t-onefold") == FILES

@@ -148,7 +148,7 @@ def test_only_unsolvable_ridges_have_no_score(criterion, bad):
     chosen = resolve_criterion(criterion, classifier=False)
     scoring = chosen.start(problem, task, Splits(6, FOLDS, FOLDS))
     mu, model = np.array([1.0, 2.0, 3.0, 4.0]), Fragile(bad)
-    candidate = SimpleNamespace(model=lambda n_alphas: model)
+    candidate = SimpleNamespace(model=lambda n_alphas: model, parts=None)
     found = solve([candidate], scoring, mu, False, (0, np.arange(4)))()
     assert_array_equal(np.isnan(found.means), np.isin(mu, bad))
     assert found.unsolved == len(bad)

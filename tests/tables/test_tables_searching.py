@@ -31,7 +31,9 @@ def searched(*, on_disk: bool = False, **options) -> Search:
     ],
 )
 def test_what_is_searched(options, kernel, metric, blend):
-    assert searched(**options) == Search(kernel, metric, blend)
+    alone = metric is None and not blend  # one kernel as it is
+    assert searched(**options) == Search(kernel, metric, blend, search="halving" if alone else "grid")
+    assert searched(**options, search="grid").search == "grid"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,9 @@ def test_other_ways_through_a_grid_need_kernels_as_they_are(monkeypatch):
     with pytest.raises(ValueError, match="leave one of the two out"):
         searched(search="elsewhere", metric="none", blend=True)
     found = searched(search="elsewhere", metric="none")
-    assert found == Search("auto", None, False, "no blend: search 'elsewhere' keeps one kernel")
+    assert found == Search(
+        "auto", None, False, "no blend: search 'elsewhere' keeps one kernel", "elsewhere"
+    )
     for given in ({"metric": "none", "kernel": "rbf"}, {"simple": True}):
         assert searched(search="elsewhere", **given).note is None
     assert searched(search="elsewhere", on_disk=True).kernel == "rbf"

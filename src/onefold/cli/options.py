@@ -155,7 +155,7 @@ _SEARCH: Specs = {
     "--intervals": _option("cv+ (default), jackknife+, normalised or none", "NAME", _or_none),
     "--gammas": _option("2^-15:2^9:13; relative to the mean distance unless --simple", "GRID", grid),
     "--alphas": _option("as 0.1,1,10 or 2^-15:2^5:11", "GRID", grid),
-    "--search": _option("grid (default) or halving, which needs --simple or --metric none", "NAME"),
+    "--search": _option("auto (default), grid, or halving: with --simple or --metric none", "NAME"),
     "--approximation": _option("auto (default), exact, nystroem, grid, toeplitz, circulant", "NAME"),
     "--check": _flag("check the approximation against the exact method"),
     "--device": _option("where to compute: cuda, cuda:1 (default: the processor)", "NAME"),

@@ -11,6 +11,7 @@ has another form, NumPy's product and SciPy's functions serve.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -83,10 +84,10 @@ def cholesky_solve(factor: Array, rhs: Array) -> Array:
     """Solve L Lᵀ x = rhs."""
     if is_numpy(factor):
         routine = _routine("potrs", factor.dtype)
-        if routine is None or not factor.flags.f_contiguous or rhs.size == 0:
+        if routine is None or not factor.flags.f_contiguous or 0 in rhs.shape:
             return scipy.linalg.cho_solve((factor, True), rhs, check_finite=False)
         found, by, info = np.array(rhs, dtype=factor.dtype, order="F"), ctypes.byref, ctypes.c_int(0)
-        n, count = ctypes.c_int(len(factor)), ctypes.c_int(rhs.size // len(rhs))
+        n, count = ctypes.c_int(len(factor)), ctypes.c_int(math.prod(rhs.shape[1:]))
         sizes = by(n), found.ctypes.data, by(n), by(info)
         routine(b"L", by(n), by(count), factor.ctypes.data, *sizes)
         return found

@@ -93,7 +93,7 @@ class TableModel(BaseEstimator):
     blend: bool | Literal["auto"] = "auto"
     gammas: MaybeArray = None
     alphas: MaybeArray = None
-    search: Any = "grid"
+    search: Any = "auto"
     check: bool = False
     approximation: str | Approximation = "auto"
     time_budget: float | None = None
@@ -116,6 +116,7 @@ class TableModel(BaseEstimator):
         if self.criterion is None and given.get("class_weight") == "balanced":
             given["criterion"] = "balanced_accuracy"  # classes that weigh the same also count the same
         found = {"kernel": search.kernel, "metric": search.metric, "blend": search.blend}
+        found["search"] = search.search
         return self._inner(**given | found | options)
 
     def fit(
@@ -469,8 +470,10 @@ class TableClassifier(ClassifierMixin, TableModel):
         What is chosen among, as in :class:`LSSVCCV`. "auto" learns a metric and blends where that is
         possible: not for rows on disk, leave-one-out, criteria without splits and some approximations;
         ``report_["search"]["note"]`` says so.
-    gammas, alphas, search, check
+    gammas, alphas, check
         As in :class:`LSSVCCV`; `gammas` are relative to the mean distance of the rows unless `simple`.
+    search : {"auto", "grid", "halving"} or object, default="auto"
+        As in :class:`LSSVCCV`. "auto" is "halving" for one kernel as it is, "grid" otherwise.
     calibration : str or None, default="log_odds"
         How decision values become probabilities, as in :class:`LSSVCCV`.
     random_state : int, RandomState or None, default=0

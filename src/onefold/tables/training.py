@@ -64,6 +64,7 @@ class Search:
     metric: str | None = None
     blend: bool = False
     note: str | None = None
+    search: Any = "grid"  # how the grid of a search without a metric is gone through
 
     def as_plain(self) -> dict[str, Any]:
         """The same in plain values, for a report."""
@@ -391,15 +392,16 @@ def search_of(model: Any, *, on_disk: bool = False) -> Search:
         )
     learns = model.metric not in (None, "none") and (not kernels or bool(kinds))
     alone = len(kernels) == 1 and not learns  # there is nothing to blend it with
-    one = alone or (not learns and model.search != "grid")
+    wanted = "grid" if model.search == "auto" else model.search
+    one = alone or (not learns and wanted != "grid")
     blend = not one if model.blend == "auto" else model.blend
-    if model.search != "grid" and learns:
+    if wanted != "grid" and learns:
         raise TableError(
             f"search {model.search!r} goes through a grid of kernels as they are, and a metric is "
             "learned in rounds of its own",
             [Remedy("simple", True), Remedy("metric", "none"), "leave search out"],
         )
-    if model.search != "grid" and blend:
+    if wanted != "grid" and blend:
         raise TableError(
             f"search {model.search!r} leaves out kernels that a blend needs; leave one of the two out"
         )
@@ -411,7 +413,8 @@ def search_of(model: Any, *, on_disk: bool = False) -> Search:
         )
     gave_way = one and not alone and model.blend == "auto"
     note = f"no blend: search {model.search!r} keeps one kernel" if gave_way else None
-    return Search(named or AUTO, model.metric if learns else None, blend, note)
+    wanted = "halving" if alone and not blend and model.search == "auto" else wanted
+    return Search(named or AUTO, model.metric if learns else None, blend, note, wanted)
 
 
 def _without_metric(model: Any, named: list[Any], why: str, on_disk: bool) -> Search:
@@ -424,11 +427,14 @@ def _without_metric(model: Any, named: list[Any], why: str, on_disk: bool) -> Se
         if given:
             raise ValueError(f"{option} can't be had, as {why}; leave one of them out")
     kernel = named[0] if named else PLAIN
+    search = "grid" if model.search == "auto" else model.search
     if model.simple:
-        return Search(kernel)
+        folds = not on_disk and model.approximation not in (*_OF_ONE_KERNEL, "cg")
+        folds = folds and not (isinstance(model.criterion, str) and model.criterion in WHOLE)
+        return Search(kernel, search="halving" if folds and model.search == "auto" else search)
     if len(named) <= 1 and (on_disk or model.approximation in _OF_ONE_KERNEL):
-        return Search(kernel, note=f"plain search of the {kernel} kernel: {why}")
-    return Search(named or AUTO, note=f"no metric and no blend: {why}")
+        return Search(kernel, note=f"plain search of the {kernel} kernel: {why}", search=search)
+    return Search(named or AUTO, note=f"no metric and no blend: {why}", search=search)
 
 
 def _obstacle(model: Any, on_disk: bool) -> str | None:
@@ -464,4 +470,5 @@ def check_kernels(model: Any) -> None:
                 f"there is no kernel {one!r} to choose; use auto alone, or one or several of "
                 f"{', '.join(KERNELS)}"
             )
-    resolve_strategy(model.search)
+    if model.search != "auto":
+        resolve_strategy(model.search)
