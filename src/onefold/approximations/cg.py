@@ -35,18 +35,37 @@ from onefold.linalg import Array, HostArray, Index, is_sparse
 from onefold.linalg.dense import add_gram, mirror
 from onefold.linalg.iterate import Correct, Map, Solution, conjugate_gradients, refined
 from onefold.machine.memory import available_memory
-from onefold.machine.threads import check_stop, limit_blas, map_in_order, spans
+from onefold.machine.speed import Speed
+from onefold.machine.threads import (
+    check_stop,
+    count_workers,
+    limit_blas,
+    map_in_order,
+    spans,
+    thread_budget,
+)
 from onefold.machine.warning import warn_user
 from onefold.rows import rows_of
 
 _KEEP_SHARE = 0.5  # of the free memory may go to kept tiles
+_FACTOR_SHARE = 0.9  # of a GPU's may go to a factor
+_PANELS = 3 * 2048  # columns of what is at work on a factor beside it
 _SINGLE_LARGEST = 1e15  # features above leave float32's range when squared, kernel values in products
 _SINGLE_NOISE = 30.0  # a ridge this many times the rounding of float32 tiles is safe with them
 _SIDE = 1024  # of a tile
 _STRIP = 128  # rows of a tile that are summed in float64 at once: they stay in cache
 _BLOCK = 256  # rows of Ψ that one thread takes at a time: they stay in cache
 _LARGE = 2**29  # bytes
+_SKINNY = 8  # columns that a product has time for while it reads its tile
 _DIGITS = 1e-3  # by which the recurrence may lower the residual before it is computed anew
+
+
+def holds_factor(n: int, free: int | None) -> bool:
+    """Whether a GPU of so many free bytes holds a float32 factor of n rows; None is a host.
+
+    There a factorisation takes longer than the iterations that it saves, from some ten thousand rows on.
+    """
+    return free is not None and 4.0 * n * (n + _PANELS) <= _FACTOR_SHARE * free
 
 
 @register
@@ -59,8 +78,9 @@ class ConjugateGradients(Approximation):
 
     Parameters
     ----------
-    n_components : int, default=1000
-        Landmarks of the preconditioner.
+    n_components : int or None, default=None
+        Landmarks of the preconditioner; None is 1000, on a GPU 4000. A GPU whose memory holds a float32
+        factor of the matrix has that in their place.
     tolerance : float, default=1e-5
         Stop when ‖y − b − (K + μV⁻¹)α‖ ≤ tolerance · ‖y‖, computed in float64; y about its mean where
         there is an intercept. ``approximation_`` has what was reached, and a warning says if it is more.
@@ -68,7 +88,7 @@ class ConjugateGradients(Approximation):
     random_state : int, default=0
     """
 
-    n_components: int = 1000
+    n_components: int | None = None
     tolerance: float = 1e-5
     max_iterations: int = 500
     random_state: int = 0
@@ -80,10 +100,15 @@ class ConjugateGradients(Approximation):
     def __post_init__(self) -> None:
         for name in ("n_components", "max_iterations"):
             value = getattr(self, name)
-            if not isinstance(value, numbers.Integral) or value < 1:
+            none = value is None and name == "n_components"
+            if not none and (not isinstance(value, numbers.Integral) or value < 1):
                 raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
         if not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
+
+    def _landmarks(self, n: int, *, gpu: bool) -> int:
+        most = self.n_components or (4000 if gpu else 1000)
+        return min(most, max(1, n // 4))
 
     def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
         if isinstance(kernel, Precomputed) or is_sparse(problem.X) or problem.on_device:
@@ -97,8 +122,27 @@ class ConjugateGradients(Approximation):
                 'refit="exact".'
             )
 
+    def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
+        """Per kernel and ridge: the preconditioner, and tiles and products of the iterations.
+
+        30 of them with landmarks, few with a factor. A host makes half of the tiles and keeps one core
+        busy with each; a GPU makes them all, in float32.
+        """
+        gpu, pairs, iterations = load.gpu is not None, float(n) ** 2, 30
+        m = self._landmarks(n, gpu=gpu)
+        if gpu:
+            each = pairs * ((d + targets + _SKINNY) / speed.single + 1.5 / speed.exponentials)
+        else:
+            workers = min(thread_budget(), count_workers(None))
+            each = pairs * (d / 2 + targets + _SKINNY) / speed.multiply_adds
+            each += pairs * 1.5 / (workers * speed.exponentials)
+        precondition = (n * m**2 + 40 * m**3) / speed.multiply_adds
+        if holds_factor(n, load.gpu):
+            precondition, iterations = float(n) ** 3 / (6 * speed.single_cholesky), 10
+        return load.kernels * load.alphas * (precondition + iterations * each)
+
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> IterativeModel:
-        m = min(self.n_components, max(1, problem.n // 4))
+        m = self._landmarks(problem.n, gpu=problem.machine.gpu)
         rng = np.random.default_rng(self.random_state)
         with limit_blas(1):  # the same digits whatever the number of threads
             basis = BASES["rpcholesky"](kernel, problem.X, m, rng)

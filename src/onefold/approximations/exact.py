@@ -60,9 +60,11 @@ class Exact(Approximation):
 
     def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
         """Per kernel: the factorisation that `choose_route` would take, and the matrix itself."""
-        work = choose_route(n, load.alphas, load.need).cost * float(n) ** 3 + float(n) ** 2 * d / 2
-        matrix = float(n) ** 2 / (2 * speed.exponentials)
-        return load.kernels * (work / speed.multiply_adds + matrix)
+        cost = choose_route(n, load.alphas, load.need, gpu=load.gpu is not None).cost
+        matrix = float(n) ** 2 * (d / speed.multiply_adds + 1 / speed.exponentials)
+        if load.gpu is not None:  # costs are in Cholesky factorisations, of a matrix made in full
+            return load.kernels * (cost * float(n) ** 3 / (6 * speed.cholesky) + 3 * matrix)
+        return load.kernels * (cost * float(n) ** 3 / speed.multiply_adds + matrix / 2)
 
 
 class ExactModel(SmoothingModel):
