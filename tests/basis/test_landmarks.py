@@ -95,6 +95,29 @@ def test_clusters_of_any_precision_and_size(X):
         assert len(np.unique(centres.round(3), axis=0)) == 40
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("library", ["torch", "array_api_strict"])
+def test_clusters_on_a_device_are_those_of_their_definition(X, monkeypatch, library, dtype):
+    """Every centre is the mean of the rows nearest to it, but for the last of ten rounds."""
+    xp = pytest.importorskip(library)
+    monkeypatch.setattr("onefold.basis.landmarks.device_rows", lambda m: 250)
+    rows = xp.asarray(X, dtype=getattr(xp, dtype))
+    found = choose("kmeans", rows).rows
+    assert bool(xp.all(found == choose("kmeans", rows).rows))
+    centres = np.asarray(found, dtype=float)
+
+    def nearest(some):
+        return ((X[:, None, :] - some[None, :, :]) ** 2).sum(axis=2)
+
+    distances = nearest(centres)
+    means = [X[distances.argmin(axis=1) == j].mean(axis=0) for j in range(len(centres))]
+    inertia, theirs = distances.min(axis=1).sum(), nearest(choose("kmeans", X).rows).min(axis=1).sum()
+    moved = ((np.array(means) - centres) ** 2).sum()
+    assert moved < 0.02 * inertia
+    assert inertia < 1.1 * theirs
+    assert inertia < 0.8 * nearest(choose("uniform", X).rows).min(axis=1).sum()
+
+
 @pytest.mark.parametrize("method", ["uniform", "kmeans", "rpcholesky"])
 @pytest.mark.parametrize("training", ["factors", "whitened sums", "sums"])
 def test_a_kernel_of_zeros_leaves_the_mean(force_training, method, training):
@@ -133,7 +156,7 @@ def test_clusters_of_any_rows_are_those_of_the_metric(X, build, kernel):
     assert type(found) is type(rows)
     assert found.dtype == rows.dtype
     dense = np.asarray(found.toarray() if scipy.sparse.issparse(found) else found, dtype=float)
-    plain = unexplained(kernel, X, choose("kmeans", X).rows)
+    plain = unexplained(kernel, X, np.asarray(choose("kmeans", rows if build == "torch" else X).rows))
     for some in (dense, choose("kmeans", X + 1e6, kernel=kernel).rows - 1e6):
         assert unexplained(kernel, X, some) < 0.85 * plain
 
