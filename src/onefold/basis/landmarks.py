@@ -150,11 +150,11 @@ def _lloyd(rows: Array, metric: Metric | None, m: int, rng: np.random.Generator)
     norms = host_array(xp.sum(points * points, axis=1))
     left = np.full(norms.size, np.inf)
     chosen = fresh = rng.integers(points.shape[0], size=1)
-    while chosen.size < m:
+    while len(chosen) < m:
         least = [xp.min(tile, axis=1) for _, tile in tiles(take_rows(points, fresh))]
         left = np.minimum(left, np.maximum(host_array(xp.concat(least)) + norms, 0.0))
         left[chosen] = 0.0
-        size = min(chosen.size, m - chosen.size, np.count_nonzero(left))
+        size = min(len(chosen), m - len(chosen), int(np.count_nonzero(left)))
         if size == 0:  # no more rows than these
             break
         fresh = rng.choice(left.size, size, replace=False, p=left / left.sum())
