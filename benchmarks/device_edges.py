@@ -2,8 +2,8 @@
 
     python -m benchmarks.device_edges [auto] [kmeans] [exact] [folds] [factor] [landmarks] [--quick]
 
-Without names, everything runs, some four minutes on an H200. --quick runs the same code on few rows, also
-on a host. A section that fails prints why. "check" is the relative residual on 500 rows, in float64.
+Without names, everything runs, some four minutes on an H200. --quick runs the same code on few rows,
+also on a host. A section that fails prints why. "check" is the relative residual on 500 rows.
 """
 
 from __future__ import annotations
