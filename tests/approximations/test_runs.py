@@ -20,9 +20,11 @@ from onefold.approximations import (
     Workload,
     auto,
 )
+from onefold.approximations.base import with_true_kernel
 from onefold.approximations.problem import Machine
 from onefold.kernels import RBF, Precomputed
 from onefold.machine.speed import Speed
+from onefold.machine.threads import use_threads
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((80, 2))
@@ -111,6 +113,7 @@ def test_criteria_that_hold_nothing_out_build_no_splits(monkeypatch):
 
 HOST, H200 = Speed(4e10, 3e8), Speed(3e13, 2.5e11, single=2.5e13, cholesky=1.3e13, single_cholesky=2e13)
 GPU = Machine(148 * 10**9, lambda: H200, gpu=True)
+CORES = Machine(2**35, lambda: Speed(5e10, 1.2e9))  # two of them
 
 
 def host(free: int | None = None) -> Machine:
@@ -138,6 +141,28 @@ def test_the_table_of_decisions(n, place, given, machine, chosen, reason):
     found = auto.choose(Auto(), (n, 5, 1), Workload(13, 11, 5), machine, place=place, given=given)
     assert type(found.approximation).__name__ == chosen
     assert reason in found.reason
+
+
+@pytest.mark.parametrize(
+    ("machine", "n", "d", "seconds", "expected"),
+    [
+        (CORES, 8_000, 13, 60.0, Exact()),
+        (CORES, 13_900, 13, 60.0, ConjugateGradients()),
+        (CORES, 200_000, 13, 60.0, None),
+        (CORES, 200_000, 13, None, ConjugateGradients()),  # as it was asked for
+        (GPU, 100_000, 54, 60.0, Exact()),
+        (GPU, 150_000, 54, 60.0, ConjugateGradients()),  # by a float32 factor,
+        (GPU, 400_000, 54, 60.0, ConjugateGradients()),  # or landmarks
+        (GPU, 1_000_000, 54, 60.0, None),
+        (replace(GPU, free=2**34), 100_000, 54, 60.0, ConjugateGradients()),
+    ],
+)
+def test_what_fits_the_true_kernel_depends_on_the_machine(machine, n, d, seconds, expected):
+    X = np.broadcast_to(np.zeros((1, d)), (n, d))
+    problem = Problem(X, X[:, :1], None, True)
+    vars(problem)["machine"] = machine
+    with use_threads(2):
+        assert with_true_kernel(problem, RBF(1.0), seconds) == expected
 
 
 def test_tensors_in_host_memory_are_the_hosts_and_a_device_is_measured(monkeypatch):

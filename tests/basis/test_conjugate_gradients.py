@@ -57,7 +57,7 @@ def test_either_preconditioner_in_any_library_leads_to_the_dense_fit(
     np.testing.assert_allclose(to_numpy(other.predict(X)), dense.predict(X), atol=1e-8)
     report = other.approximation_
     method = report["preconditioner"]["method"]
-    assert method == ("float32 factor" if factor else "uniform" if library == "torch" else "rpcholesky")
+    assert method == ("float32 factor" if factor else "rpcholesky")
     if factor:  # one for the neighbours 0.01 and 0.02, in which its own rounding hardly shows
         assert [solve["iterations"] < 12 for solve in report["solves"]][0::2] == [True, True]
 
@@ -89,7 +89,7 @@ def test_a_matrix_that_has_no_factor_at_all_has_landmarks(regression, monkeypatc
     X, Y = (pytest.importorskip("torch").asarray(array) for array in regression)
     with pytest.warns(ConvergenceWarning, match="more landmarks"):
         found = LSSVR(RBF(0.05), alpha=1e-9, approximation=FEW).fit(X, Y)
-    assert found.approximation_["preconditioner"]["method"] == "uniform"
+    assert found.approximation_["preconditioner"]["method"] == "rpcholesky"
 
 
 def test_whoever_listens_hears_of_every_iteration(regression):

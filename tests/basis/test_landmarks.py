@@ -9,6 +9,7 @@ from onefold.approximations import Nystroem
 from onefold.approximations.problem import Problem, Workload
 from onefold.basis import BASES
 from onefold.kernels import RBF, Laplacian, Linear, Matern
+from onefold.linalg import is_foreign
 
 METHODS = sorted(BASES)
 
@@ -101,6 +102,7 @@ def test_clusters_on_a_device_are_those_of_their_definition(X, monkeypatch, libr
     """Every centre is the mean of the rows nearest to it, but for the last of ten rounds."""
     xp = pytest.importorskip(library)
     monkeypatch.setattr("onefold.basis.landmarks.device_rows", lambda m: 250)
+    monkeypatch.setattr("onefold.linalg.on_accelerator", is_foreign)
     rows = xp.asarray(X, dtype=getattr(xp, dtype))
     found = choose("kmeans", rows).rows
     assert bool(xp.all(found == choose("kmeans", rows).rows))
@@ -149,8 +151,9 @@ def test_values_that_are_not_finite_are_refused(method, X):
     ],
     ids=repr,
 )
-def test_clusters_of_any_rows_are_those_of_the_metric(X, build, kernel):
+def test_clusters_of_any_rows_are_those_of_the_metric(X, monkeypatch, build, kernel):
     """They leave less of the kernel than clusters in no metric, also far from the origin."""
+    monkeypatch.setattr("onefold.linalg.on_accelerator", is_foreign)
     rows = (pytest.importorskip("torch").asarray if build == "torch" else build)(X)
     found = choose("kmeans", rows, kernel=kernel).rows
     assert type(found) is type(rows)

@@ -172,8 +172,8 @@ class ConjugateGradients(Approximation):
 
     def low_rank(self, kernel: Kernel, problem: Problem, root: Array) -> LowRankPreconditioner:
         """The preconditioner of landmarks; a GPU has many of them, but none that a host would draw."""
-        m = self._landmarks(problem.n, gpu=problem.machine.gpu)
-        method = "uniform" if queued(problem.X) else "rpcholesky"
+        gpu = problem.machine.gpu
+        m, method = self._landmarks(problem.n, gpu=gpu), "uniform" if gpu else "rpcholesky"
         basis = BASES[method](kernel, problem.X, m, np.random.default_rng(self.random_state))
         return LowRankPreconditioner(Design(kernel, basis.rows), problem.X, root, basis.report)
 

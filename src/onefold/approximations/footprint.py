@@ -24,6 +24,7 @@ _PREDICTION_COPIES = 3  # of the held-out predictions of every ridge
 _FREED = 1.1  # what the allocator holds back of arrays that are freed and made again
 _ITERATES = 10  # arrays of landmarks × ridges × targets in which the folds are solved
 _PANELS = 3 * 2048  # columns of what is at work on a factor of a GPU beside it
+_DEVICE_TILES = 4  # of float64 that a GPU has at once while it makes one
 _COPIED = 2**31  # bytes of a matrix that a GPU factorises in one call, which copies it
 _PRUNING = 8  # arrays of centres × centres besides the sums over groups of rows
 _SIDE_BY_SIDE = 3 * 2**30  # that models running side by side may take together
@@ -45,7 +46,8 @@ def exact_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
     workers = thread_budget() if at_once == 1 else 1
     square, tiles = 8.0 * n * n, (2 + workers) * 8.0 * min(n, 1024) ** 2
     if load.gpu is not None:  # strips of K, or panels of its factor; of few rows a copy of it
-        tiles = 8.0 * n * max(4 * min(n, device_rows(n)), _PANELS) + min(square, _COPIED)
+        strips = _DEVICE_TILES * min(n, device_rows(n))
+        tiles = 8.0 * n * max(strips, _PANELS) + min(square, _COPIED)
     route = choose_route(n, load.alphas, load.need, gpu=load.gpu is not None)
     making, stages = square + tiles, [route.matrices(load.folds) * square]
     if load.folds:
@@ -73,7 +75,10 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     groups = max(load.groups, load.folds)
     square, sample = 8.0 * m * m, min(n, SAMPLE)
     beside = 8.0 * n * (5 * targets + 6 if load.folds else 2 * targets + 1)
-    beside += workers * CACHE_TILE + _LIBRARIES
+    tiles = (
+        workers * CACHE_TILE if load.gpu is None else 8.0 * _DEVICE_TILES * m * min(n, device_rows(m))
+    )
+    beside += tiles + _LIBRARIES
     comparing = 16.0 * sample * sample + 16.0 * sample * m
     if uses_factors(n, m):
         # The features of all rows, and those of a fold thrice over with its factorisation; leave-one-out

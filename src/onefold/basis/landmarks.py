@@ -34,13 +34,12 @@ from onefold.linalg import (
     is_sparse,
     like_index,
     namespace,
-    queued,
     take_rows,
 )
 from onefold.machine.threads import check_stop, spans
 from onefold.rows import to_host
 
-_ROUNDS = 10  # of k-means on a device
+_ROUNDS = 10  # of k-means on a GPU
 _NOTHING_LEFT = 1e-10  # of the trace: below this, further landmarks add rounding errors only
 
 
@@ -98,14 +97,14 @@ def _clusters(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Bas
 
     By the Euclidean distance of rows, or of S x where the kernel has a metric S, in float32 whatever X
     is: faster, and the same rows have the same centres in either precision. In mini-batches on the host,
-    on a device by rounds of Lloyd's.
+    on a GPU by rounds of Lloyd's.
     """
     if m == X.shape[0]:
         return _basis_of(X, np.arange(m), {"method": "kmeans"})
     candidates = _drawn(X.shape[0], max(4096, 20 * m), rng)  # so that the choice costs m³, not n m²
     report = {"method": "kmeans", "candidates": int(candidates.size)}
     metric, rows = metric_of(kernel), take_rows(X, candidates)
-    if queued(X):
+    if linalg.on_accelerator(X):
         return Basis(alike(_lloyd(rows, metric, m, rng), X), None, report)
     points = rows = to_host(rows)
     if metric is not None:
