@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test readme explore lint bench peers build clean
+.PHONY: demo test readme explore lint bench peers choice build clean
 
 demo: $(VENV)/core
 	$(BIN)/onefold demo
@@ -31,6 +31,11 @@ bench: $(VENV)/dev
 peers: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --group peers
 	$(BIN)/python -m benchmarks.tables
+
+# Whether the default choice for tables is right, beside LightGBM and CatBoost; goes on where it was stopped.
+choice: $(VENV)/dev
+	$(BIN)/python -m pip install --quiet --group peers
+	$(BIN)/python -m benchmarks.choice run benchmarks/results/choice --workers 2
 
 build: $(VENV)/dev
 	$(BIN)/python -m build

@@ -131,11 +131,15 @@ def load(name: str, split: int, data: Path) -> Table:
         train, test = draw(len(X), split)
     if name in GIVEN_AWAY:
         X = X[:, ~np.isin(arrays["feature_names"], GIVEN_AWAY[name])]
-    X_train, X_test = standardise(X[train].astype(float), X[test].astype(float))
     y = y[:, 0] if y.ndim == 2 else y
-    task = TASKS[name]
-    y_train, y_test = (encode if task == "classification" else rescale)(y[train], y[test])
-    return Table(name, split, task, X_train, y_train, X_test, y_test)
+    return Table(name, split, TASKS[name], *prepared(X, y, train, test, TASKS[name] == "classification"))
+
+
+def prepared(X: Any, y: Any, train: Any, test: Any, labels: bool) -> tuple[Any, Any, Any, Any]:
+    """Rows and targets to train with, and to test on: standardised, labels as numbers from 0."""
+    y_train, y_test = (encode if labels else rescale)(y[train], y[test])
+    rows, rows_test = standardise(X[train].astype(float), X[test].astype(float))
+    return rows, y_train, rows_test, y_test
 
 
 def small_split(
@@ -154,9 +158,7 @@ def small_split(
         known, counts = np.unique(y[train], return_counts=True)
         train = train[np.isin(y[train], known[counts >= rarest])]
         test = test[np.isin(y[test], known[counts >= rarest])]
-    y_train, y_test = (encode if labels else rescale)(y[train], y[test])
-    rows, rows_test = standardise(X[train].astype(float), X[test].astype(float))
-    return rows, y_train, rows_test, y_test
+    return prepared(X, y, train, test, labels)
 
 
 def standardise(X: Any, X_test: Any) -> tuple[Any, Any]:

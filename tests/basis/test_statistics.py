@@ -64,7 +64,7 @@ def test_leading_directions_summed_apart_lose_nothing():
 
 
 def test_rank_update_without_the_blas_table(monkeypatch):
-    monkeypatch.setattr(dense, "_routine", lambda name: None)
+    monkeypatch.setattr(dense, "_routine", lambda *_: None)
     tile, total = np.random.default_rng(0).standard_normal((9, 5)), np.zeros((5, 5))
     dense.add_gram(total, tile)
     np.testing.assert_allclose(dense.mirror(total), tile.T @ tile, atol=1e-13)

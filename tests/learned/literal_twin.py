@@ -110,6 +110,7 @@ class Data:
     labels: bool = False
     whole: bool = True
     draws: dict[str, Any] = field(default_factory=dict)
+    teachers: Any = None  # rows that the metric of each part is learned from, then that of all rows
 
     def __post_init__(self) -> None:
         self.weights = np.ones(len(self.X)) if self.v is None else self.v
@@ -232,12 +233,14 @@ class Spaces:
         return cls(whole, [whole] * len(data.splits))
 
     def after(self, data: Data, leader: Cell, kind: str) -> Spaces:
-        """Each part's next one from the rows that it trains on."""
-        pairs = zip(self.parts, data.splits, strict=True)
-        parts = [next_space(data, leader, kind, space, train) for space, (train, _) in pairs]
+        """Each part's next one from the rows that it trains on, or some of them."""
+        teachers = data.teachers or [*(train for train, _ in data.splits), np.arange(len(data.X))]
+        *of_parts, of_all = teachers
+        pairs = zip(self.parts, of_parts, strict=True)
+        parts = [next_space(data, leader, kind, space, rows) for space, rows in pairs]
         if not data.whole:
             return Spaces(parts[0], parts)
-        return Spaces(next_space(data, leader, kind, self.whole, np.arange(len(data.X))), parts)
+        return Spaces(next_space(data, leader, kind, self.whole, of_all), parts)
 
     def cells(self, data: Data, kind: str, number: int, wanted: Any) -> list[Cell]:
         """A round tried at every (width, ridge) wanted."""
@@ -253,17 +256,43 @@ def cross(width: float, alpha: float, alphas: Any, factors: Any = CROSS) -> list
     return [(width * f, a) for f in factors for a in (near if f == 1 else [alpha])]
 
 
-def rounds(data: Data, family: str, kind: str, widths: Any, alphas: Any, max_rounds: int) -> list[Cell]:
+def climbed(data: Data, family: str, kind: str, widths: Any, alphas: Any, start: Any) -> list[Cell]:
+    """The cells of round 0 around a cell, and around the best one until that is a local optimum."""
+    spaces, tried = Spaces.first(data, family), dict[Any, Cell]()
+    while True:
+        w, a = (widths.index(start[0]), alphas.index(start[1]))
+        block = [(i, j) for i in (w - 1, w, w + 1) for j in (a - 1, a, a + 1)]
+        wanted = [
+            (widths[i], alphas[j])
+            for i, j in block
+            if i in range(len(widths)) and j in range(len(alphas))
+        ]
+        new = [cell for cell in wanted if cell not in tried]
+        if not new:
+            return list(tried.values())
+        tried |= dict(zip(new, spaces.cells(data, kind, 0, new)))
+        top = best(tried.values())
+        start = top.width, top.alpha
+
+
+def rounds(
+    data: Data, family: str, kind: str, widths: Any, alphas: Any, max_rounds: int, look: Any = None
+) -> list[Cell]:
     """Every cell of a track: each fold's metric from the rows that the fold trains on.
 
-    Where validation rows score the others, round 0 has every other ridge.
+    Where validation rows score the others, round 0 has every other ridge. With a `look` at fewer rows
+    it begins with the best cell of that.
     """
     spaces = Spaces.first(data, family)
     tried: list[Cell] = []
     losses: list[float] = []
     wanted = [(w, a) for w in widths for a in (alphas if data.whole else alphas[::2])]
     for number in range(max_rounds + 1):
-        cells = spaces.cells(data, kind, number, wanted)
+        if look is not None and number == 0:
+            top = best(rounds(look, family, kind, widths, alphas, 0))
+            cells = climbed(data, family, kind, widths, alphas, (top.width, top.alpha))
+        else:
+            cells = spaces.cells(data, kind, number, wanted)
         tried += cells
         leader = best(cells)
         losses.append(-leader.rank)
@@ -282,7 +311,7 @@ def path(cells: list[Cell], data: Data) -> list[Cell]:
     return found[: choice(list(rivals.values()), data).round + 1]
 
 
-def replay(data: Data, kind: str, went: list[Cell], alphas: Any) -> list[Cell]:
+def replay(data: Data, kind: str, went: list[Cell], alphas: Any, factors: Any = FINER) -> list[Cell]:
     """A second pass of a path on other rows: its last round, tried around its last cell.
 
     All rounds are repeated; or the last alone, from the metric that the path had come to.
@@ -293,7 +322,10 @@ def replay(data: Data, kind: str, went: list[Cell], alphas: Any) -> list[Cell]:
     for cell in steps:
         spaces = spaces.after(data, cell, kind)
     last = went[-1]
-    return spaces.cells(data, kind, last.round, cross(last.width, last.alpha, alphas, FINER))
+    wanted = [(last.width, last.alpha)]
+    if len(factors) > 1:
+        wanted = cross(last.width, last.alpha, alphas, factors)
+    return spaces.cells(data, kind, last.round, wanted)
 
 
 def leaders(cells: Any) -> list[Cell]:

@@ -19,9 +19,10 @@ from sklearn.model_selection import (
 )
 
 from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
+from onefold.estimators import setup
 from onefold.heldout import drawn
 from onefold.search import metric, metrics
-from onefold.search.metric import FINER
+from onefold.search.metric import FINER, ONE
 from tests.learned.literal_twin import (
     Cell,
     Data,
@@ -162,7 +163,6 @@ CASES = [
 @pytest.fixture
 def few_rows(monkeypatch):
     """Small numbers in place of thousands."""
-    monkeypatch.setattr(metric, "FIRST_ROWS", FEW)
     monkeypatch.setattr(metric, "RESERVED_ROWS", 20)
     monkeypatch.setattr(metric, "_VALIDATION", 12)
 
@@ -198,7 +198,7 @@ def check_division(found, splits, few, reserved):
 class Twin:
     """The rows that the library draws; everything after that by itself."""
 
-    def __init__(self, model, y, Y, weights):
+    def __init__(self, model, y, Y, weights, first=FEW, look=0, teachers=None):
         labels, intercept = isinstance(model, LSSVCCV), not isinstance(model, KernelRidgeCV)
         setup = model.set_up(X, y, weights, GROUPS)
         splits, seed = setup.scoring.splits, setup.seed or 0
@@ -206,27 +206,34 @@ class Twin:
             (np.setdiff1d(np.arange(N), left), test) for left, test in zip(splits.left_out, splits.tests)
         ]
         self.blend = model.blend
-        size, self.all = model.metric_rows or FEW, model.metric_rows is None
+        size, self.all = model.metric_rows or N, model.metric_rows is None
+        labelled = setup.task.labels
         found = metric.divide(splits, setup.task, size, seed, reserve=not self.all)
-        generator = np.random.default_rng([seed, 1])
-        few = drawn(found.training, FEW, generator, setup.task.labels)
+        few = drawn(found.training, first, np.random.default_rng([seed, 1]), labelled)
+        fewest = drawn(found.training, look, np.random.default_rng([seed, 5]), labelled)
         check_division(found, splits, few, [] if self.all else last_folds(splits))
         self.few, self.trained = few.size, found.training.size
+        self.second_pass = self.trained > 1.3 * first
         options = {"intercept": intercept, "whole": False}
-        self.first, self.again = (
+        self.look, self.first, self.again = (
             Data(X[rows], Y[rows], [part], None if weights is None else weights[rows], **options)
-            for some in (few, found.training)
+            for some in (fewest, few, found.training)
             for rows in [np.concatenate([some, found.validation])]
             for part in [(np.arange(some.size), np.arange(some.size, rows.size))]
         )
+        self.look = self.look if look else None
         scored = pairs if self.all else [pairs[i] for i in found.reserved]
         self.whole = Data(X, Y, scored, weights, intercept=intercept, labels=labels)
+        if teachers is not None:  # of each fold, and of the final metric
+            generator = np.random.default_rng([seed, 4])
+            sets = [*((train, teachers[0]) for train, _ in pairs), (np.arange(N), teachers[1])]
+            self.whole.teachers = [drawn(rows, size, generator, labelled) for rows, size in sets]
 
     def search(self, tracks):
         """The cells that are compared, and what led each group on the way."""
         paths, history, plain = {}, [], []
         for family, kind in tracks:
-            cells = rounds(self.first, family, kind, WIDTHS, ALPHAS, SHORT)
+            cells = rounds(self.first, family, kind, WIDTHS, ALPHAS, SHORT, self.look)
             history += [(one, self.few) for one in leaders(cells)]
             plain += [(one.rank, kind, one) for one in leaders(cells) if one.round == 0]
             went = path(cells, self.first)
@@ -235,15 +242,22 @@ class Twin:
         hopeful = {key: one for key, one in paths.items() if -one[1][-1].rank <= 1.5 * least}
         _, kind, top = max(plain, key=lambda one: one[0])  # stays to the end
         hopeful = list(({(top.family, "none"): (kind, [top])} | hopeful).values())
-        if self.all:
+        if self.all and not self.second_pass:
             return self.on_all_rows(hopeful, history)
         validated_on, members = self.first, [went[-1] for _, went in hopeful]
-        if self.trained > 1.3 * FEW:
+        if self.second_pass:
+            kept = {one.key for one in self.worth_fitting(members, validated_on)}
+            hopeful = [one for one in hopeful if one[1][-1].key in kept]
             validated_on = self.again
             members = [best(replay(validated_on, kind, went, ALPHAS)) for kind, went in hopeful]
             history += [(one, self.trained) for one in members]
+        steps = {id(one): (kind, went[:-1]) for one, (kind, went) in zip(members, hopeful)}
         members = self.worth_fitting(members, validated_on)
         self.fits = len(members)
+        if self.all:
+            again = [(kind, [*before, one]) for one in members for kind, before in [steps[id(one)]]]
+            cells = [one for kind, went in again for one in replay(self.whole, kind, went, ALPHAS, ONE)]
+            return cells, history + [(one, N) for one in leaders(cells)]
         return [cell for one in members for cell in self.with_its_metric(one)], history
 
     def worth_fitting(self, members, validated_on):
@@ -273,25 +287,62 @@ class Twin:
         return [Cell(*names, w, a, *self.whole.cell(spaces, w, a), top.whole) for w, a in wanted]
 
 
-# All rows; more than the paths were found on; hardly more, where going again does not pay. Of many rows
-# the best cells alone are fitted, of few a cross around each.
-WHERE = [(None, False), (None, True), (40, False), (40, True), (FEW + 2, False), (FEW + 2, True)]
-REGIMES = [(rows, blend, True) for rows, blend in WHERE] + [(40, False, False), (FEW + 2, False, False)]
+# All folds: of paths that were repeated on more rows first, or of hardly more than they were found on;
+# reserved folds: likewise. Of many rows the best cells alone are fitted, of few a cross around each.
+WHERE = [(None, FEW), (None, 56), (40, FEW), (FEW + 2, FEW)]
+REGIMES = [(*one, blend, True) for one in WHERE for blend in (False, True)]
+REGIMES += [(40, FEW, False, False), (FEW + 2, FEW, False, False)]
 
 
-@pytest.mark.parametrize(("rows", "blend", "cheap"), REGIMES)
+@pytest.mark.parametrize(("rows", "first", "blend", "cheap"), REGIMES)
 @pytest.mark.parametrize(("estimator", "cv", "what", "weights"), CASES)
-def test_paths(estimator, cv, what, weights, rows, blend, cheap, few_rows, monkeypatch) -> None:
+def test_paths(estimator, cv, what, weights, rows, first, blend, cheap, few_rows, monkeypatch) -> None:
+    monkeypatch.setattr(metric, "FIRST_ROWS", first)
     monkeypatch.setattr(metric, "_CHEAP_ROWS", N if cheap else N - 1)
     y, Y = targets(what)
     settings = GRID | {"cv": cv, "metric_rows": rows, "blend": blend, "max_rounds": SHORT}
     model = estimator("auto", metric="auto", random_state=5, **settings)
-    twin = Twin(model.fit(X, y, weights, groups=GROUPS), y, Y, weights)
+    twin = Twin(model.fit(X, y, weights, groups=GROUPS), y, Y, weights, first)
     cells, history = twin.search(AUTO)
     same_search(model, cells, twin.whole, NEW, history)
     if not cheap:
         assert len(cells) == twin.fits
     if cv is SPLITTERS[0]:  # of 80 rows two folds of 16 are reserved, a third validates: 32 are left
-        sizes = {None: {FEW, N}, 40: {FEW, 32}, FEW + 2: {FEW}}
+        sizes = {None: {FEW, 64, N} if first == FEW else {first, N}, 40: {FEW, 32}, FEW + 2: {FEW}}
         assert {one["rows"] for one in model.metric_history_} == sizes[rows]
         assert np.isfinite(model.heldout_prediction_).sum() == Y.shape[1] * (N if rows is None else 32)
+
+
+FINE = {"gammas": [0.1, 0.3, 1.0, 3.0, 10.0], "alphas": [1e-4, 1e-3, 0.01, 0.1, 1.0]}
+
+
+@pytest.mark.parametrize("rows", [None, 40])
+@pytest.mark.parametrize(("estimator", "cv", "what", "weights"), [CASES[0], CASES[1], CASES[-1]])
+def test_round_zero_goes_on_from_a_first_look(
+    estimator, cv, what, weights, rows, few_rows, monkeypatch
+) -> None:
+    """The whole grid on 15 rows; then from the best cell of each family to a local optimum."""
+    monkeypatch.setattr(metric, "FIRST_ROWS", FEW)
+    monkeypatch.setattr(metric, "LOOK_ROWS", 15)
+    monkeypatch.setitem(globals(), "WIDTHS", FINE["gammas"])
+    monkeypatch.setitem(globals(), "ALPHAS", FINE["alphas"])
+    y, Y = targets(what)
+    settings = FINE | {"cv": cv, "metric_rows": rows, "max_rounds": SHORT}
+    model = estimator("auto", metric="auto", random_state=5, **settings)
+    twin = Twin(model.fit(X, y, weights, groups=GROUPS), y, Y, weights, look=15)
+    cells, history = twin.search(AUTO)
+    same_search(model, cells, twin.whole, NEW, history)
+
+
+@pytest.mark.parametrize(("estimator", "cv", "what", "weights"), [CASES[0], CASES[-1]])
+def test_metrics_of_folds_from_some_of_their_rows(
+    estimator, cv, what, weights, few_rows, monkeypatch
+) -> None:
+    monkeypatch.setattr(metric, "FIRST_ROWS", FEW)
+    monkeypatch.setattr(metric, "METRIC_ROWS", 50)
+    monkeypatch.setattr(setup, "TEACHERS", 40)
+    y, Y = targets(what)
+    model = estimator("auto", metric="auto", random_state=5, cv=cv, max_rounds=SHORT, **GRID)
+    twin = Twin(model.fit(X, y, weights, groups=GROUPS), y, Y, weights, teachers=(40, 50))
+    cells, history = twin.search(AUTO)
+    same_search(model, cells, twin.whole, NEW, history)

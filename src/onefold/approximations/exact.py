@@ -109,8 +109,9 @@ class ExactModel(SmoothingModel):
             self.smoother = dense.SpectralSmoother(K, border, alone=alone, rounding=rounding)
         else:
             self.one_by_one, once = True, load.alphas == 1  # its one factor then takes the place of K
+            rough = load.rough and not uneven and linalg.uses_lapack(K)
             self.smoother = dense.CholeskySmoother(
-                K, border, overwrite=once, rounding=rounding, graded=uneven
+                K, border, overwrite=once, rounding=rounding, graded=uneven, rough=rough
             )
 
     def usable(self, parts: Parts | None, alphas: ArrayLike) -> Flags:

@@ -128,7 +128,7 @@ def _fitted(
 def _folds_of(leader: Leader, parts: Sequence[Any], model: Model | None = None) -> Folds:
     """Of the kind of the final `model`, or of the search's where that has no closed form for folds."""
     candidate, run, alpha = leader.candidate, leader.candidate.run, leader.alpha
-    if leader.expansion is not None:
+    if leader.expansion is not None or leader.folds is not None:
         return leader.folds and leader.folds.plus(run.problem.offset), True
     own = run.approximation.fold_models == "closed"  # fits of their own are other models
     if candidate.parts is not None:

@@ -29,7 +29,7 @@ from onefold.linalg import is_sparse
 from onefold.machine.threads import use_threads
 from onefold.rows import opened, to_host
 from onefold.search import FullGrid
-from onefold.search.metric import MetricSearch, fit_cost, learned_load
+from onefold.search.metric import METRIC_ROWS, TEACHERS, MetricSearch, fit_cost, learned_load
 from onefold.search.metrics import tracks_of
 from onefold.search.strategies import Family, Setup, family_kernels, resolve_strategy
 from onefold.trust_check import last_step
@@ -42,8 +42,7 @@ RELATIVE_GAMMAS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 # Matérn's kernel of ν = 1/2 and a small width is 1 − γ‖x − z‖: what counts is μ/γ, both may be small.
 RELATIVE_ALPHAS = 2.0 ** np.arange(-21, 6, 2)
 _FLATTEST = 1e-50  # the square of a width must not leave the range of float64
-_OWN_METRICS = 2000  # rows up to which every fold has a metric of its own, by default
-_METRIC_ROWS = 4000  # that a metric is learned from beyond
+_OWN_METRICS = 5000  # rows up to which every fold has a metric of its own, by default
 # Settings that an evaluation does not depend on: a larger grid goes on from a smaller one, and
 # approximation, seed, splits and weights are compared as they came out.
 _FREE = {
@@ -292,13 +291,15 @@ def metric_search(
         )
     n, rows = problem.n, estimator.metric_rows
     if rows is None:
-        rows = n if n <= _OWN_METRICS else min(_METRIC_ROWS, n - 1)
+        rows = n if n <= _OWN_METRICS else min(METRIC_ROWS, n - 1)
+    teachers = min(rows, TEACHERS) if estimator.metric_rows is None else rows
     validation.check_count("max_rounds", estimator.max_rounds)
     validation.check_count("metric_rows", rows)
     tracks = tracks_of(families, estimator.metric, problem.X)
     widths, rounds = _relative_widths(estimator.gammas), int(estimator.max_rounds)
     # One row to learn from and one to validate on are the least that a round can do with.
-    return MetricSearch(tracks, widths, rounds, max(2, int(rows)), bool(estimator.blend))
+    counts = rounds, max(2, int(rows)), max(2, int(teachers))
+    return MetricSearch(tracks, widths, *counts, bool(estimator.blend))
 
 
 # -- splits and work ----------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
 r"""Factorisations, solves, rank updates and transforms, with LAPACK's and BLAS's fast paths for NumPy.
 
-C ← C + AᵀA on one triangle is done in place and without the interpreter lock. NumPy's product releases
-the lock but writes a fresh matrix each time, and both of its triangles; SciPy's ``blas`` functions
-update in place but hold the lock. SciPy also publishes the addresses of its BLAS routines for Cython
-(``scipy.linalg.cython_blas``); called through ctypes, which gives the lock up, they update in place on
-every core. Where that table is missing or has another form, NumPy's product serves.
+C ← C + AᵀA on one triangle and Cholesky factors are made in place and without the interpreter lock.
+NumPy's functions release the lock but write fresh matrices; SciPy's ``blas`` and ``lapack`` functions
+work in place but hold the lock, so that Python threads wait for each other. SciPy also publishes the
+addresses of these routines for Cython (``scipy.linalg.cython_blas`` and ``cython_lapack``); called
+through ctypes, which gives the lock up, they work in place on every core. Where that table is missing or
+has another form, NumPy's product and SciPy's functions serve.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 import scipy.fft
 import scipy.linalg
 from array_api_compat import is_torch_array
-from scipy.linalg import cython_blas
+from scipy.linalg import cython_blas, cython_lapack
 
 from onefold.linalg import Array, all_finite, device_of, is_numpy, like, namespace, outer, zeros
 from onefold.machine.threads import check_stop, spans, thread_budget
@@ -62,8 +63,18 @@ def cholesky(matrix: Array, *, overwrite: bool) -> Array:
 
     With `overwrite` a large matrix gives its memory; where there is no L, its upper triangle stays.
     """
+    info: Any = ctypes.c_int(0)
     if is_numpy(matrix):
-        factor, info = scipy.linalg.lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=overwrite)
+        # A C-ordered symmetric matrix is its own Fortran-ordered transpose: no copy is made.
+        factor = matrix.T if overwrite and matrix.flags.c_contiguous else np.array(matrix.T, order="F")
+        routine, n = _routine("potrf", factor.dtype), ctypes.c_int(len(factor))
+        if routine is None:
+            potrf = scipy.linalg.get_lapack_funcs("potrf", (factor,))
+            factor, info = potrf(factor, lower=1, clean=0, overwrite_a=True)
+        else:
+            by = ctypes.byref
+            routine(b"L", by(n), factor.ctypes.data, by(n), by(info))
+            info = info.value
     elif is_torch_array(matrix) and overwrite and matrix.shape[0] > _LARGE:
         factor, info = matrix, _factorise_by_panels(matrix)
     elif is_torch_array(matrix):
@@ -76,10 +87,17 @@ def cholesky(matrix: Array, *, overwrite: bool) -> Array:
     return factor
 
 
-def cholesky_solve(factor: Array, rhs: Array) -> Array:
+def cholesky_solve(factor: Array, rhs: Any) -> Array:
     """Solve L Lᵀ x = rhs."""
     if is_numpy(factor):
-        return scipy.linalg.cho_solve((factor, True), rhs, check_finite=False)
+        routine = _routine("potrs", factor.dtype)
+        if routine is None or not factor.flags.f_contiguous or rhs.size == 0:
+            return scipy.linalg.cho_solve((factor, True), rhs, check_finite=False)
+        found, by, info = np.array(rhs, dtype=factor.dtype, order="F"), ctypes.byref, ctypes.c_int(0)
+        n, count = ctypes.c_int(len(factor)), ctypes.c_int(rhs.size // len(rhs))
+        sizes = by(n), found.ctypes.data, by(n), by(info)
+        routine(b"L", by(n), by(count), factor.ctypes.data, *sizes)
+        return found
     xp = namespace(factor)
     if is_torch_array(factor):
         large = factor.shape[0] > _LARGE  # of which torch's function makes a copy
@@ -231,13 +249,23 @@ def minus_outer(matrix: Array, left: Array, right: Array) -> Array:
     return out
 
 
-_SYRK = "void (char *, char *, int *, int *, {t} *, {t} *, int *, {t} *, {t} *, int *)"
+# What the routines take: {t} is a pointer's type of numbers.
+_TAKES = {
+    "syrk": "char *, char *, int *, int *, {t} *, {t} *, int *, {t} *, {t} *, int *",
+    "potrf": "char *, int *, {t} *, int *, int *",
+    "potrs": "char *, int *, int *, {t} *, int *, {t} *, int *, int *",
+}
+_TABLES = {
+    "syrk": (cython_blas, "11cython_blas"),
+    **dict.fromkeys(["potrf", "potrs"], (cython_lapack, "13cython_lapack")),
+}
 
 
 @cache
-def _routine(name: str) -> Callable[..., None] | None:
-    """BLAS's ssyrk or dsyrk as a function of pointers; None if not to be had."""
-    capsule = getattr(cython_blas, "__pyx_capi__", {}).get(name)
+def _routine(name: str, dtype: Any) -> Callable[..., None] | None:
+    """A routine of BLAS or LAPACK for numbers of this type as a function of pointers, or None."""
+    letter, (table, module) = {"f4": "s", "f8": "d"}.get(dtype.str[1:], ""), _TABLES[name]
+    capsule = getattr(table, "__pyx_capi__", {}).get(letter + name)
     if capsule is None:
         return None
     api = ctypes.pythonapi
@@ -246,7 +274,7 @@ def _routine(name: str) -> Callable[..., None] | None:
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     signature = api.PyCapsule_GetName(capsule)
-    expected = _SYRK.format(t=f"__pyx_t_5scipy_6linalg_11cython_blas_{name[0]}")
+    expected = f"void ({_TAKES[name]})".format(t=f"__pyx_t_5scipy_6linalg_{module}_{letter}")
     if signature is None or signature.decode() != expected:
         return None
     address = api.PyCapsule_GetPointer(capsule, signature)
@@ -260,10 +288,9 @@ def add_gram(total: Any, tile: Any, *, fresh: bool = False) -> None:
     count. The strict upper triangle is left in an undefined state; :func:`mirror` fills it at the end.
     """
     rows, m = tile.shape
-    name, routine = "", None
+    routine = None
     if is_numpy(tile) and tile.size and tile.flags.c_contiguous and total.flags.c_contiguous:
-        name = {"f4": "ssyrk", "f8": "dsyrk"}[tile.dtype.str[1:]]
-        routine = _routine(name)
+        routine = _routine("syrk", tile.dtype)
     if routine is None:
         if fresh:
             total[...] = 0
@@ -271,7 +298,7 @@ def add_gram(total: Any, tile: Any, *, fresh: bool = False) -> None:
         return
     if total.dtype != tile.dtype or total.shape != (m, m):
         raise TypeError(f"cannot add a {tile.dtype} tile of {m} columns to {total.dtype} {total.shape}.")
-    real = ctypes.c_float if name == "ssyrk" else ctypes.c_double
+    real = ctypes.c_float if tile.dtype.itemsize == 4 else ctypes.c_double
     # In Fortran's order the tile is m × rows and the lower triangle of `total` is its upper one.
     order, count = ctypes.c_int(m), ctypes.c_int(rows)
     one, before = real(1.0), real(0.0 if fresh else 1.0)

@@ -105,8 +105,9 @@ def solve(
         more["model"] = model if model.keep else None
         if finish and len(mu) == 1 and "" in asked:
             more["expansion"] = model.expansion(float(mu[0]))
-            if scoring.splits is not None and scoring.task.classes is None:
-                more["folds"] = model.fold_models(scoring.splits.left_out, float(mu[0]))
+        numbers = scoring.splits is not None and scoring.task.classes is None
+        if (finish or candidate.parts is not None) and numbers and len(mu) == 1 and "" in asked:
+            more["folds"] = model.fold_models(scoring.held_out.left_out, float(mu[0]))
     except UnsolvableError as error:
         why = str(error)
     seconds = time.perf_counter() - start

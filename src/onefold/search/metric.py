@@ -1,17 +1,20 @@
 r"""The strategy of a learned metric: a few cells around the last choice, round after round.
 
-Round 0 is every family as it is, over the whole grid, or every other ridge of it where each costs a
-factorisation. Then, for every track, the best cell of its last round gives the next metric
-(:mod:`onefold.search.metrics`), which is tried in a cross: at half and twice the width, and at the
-neighbouring ridges. A track ends with the first round that gains less than half a per cent. What it went
-through, a cell per round, is its *path*; a path that was found on few rows can be repeated on many, at a
-fraction of the cost.
+Round 0 is every family as it is. Of more than some hundred rows a first look at 500 of them goes over
+the whole grid, at every other ridge, and the search goes on from the best cell of each family, to its
+neighbours in width and ridge, until that is a local optimum. Then, for every track, the best cell of its
+last round gives the next metric (:mod:`onefold.search.metrics`), which is tried in a cross: at half and
+twice the width, and at the neighbouring ridges. A track ends with the first round that gains less than
+half a per cent. What it went through, a cell per round, is its *path*; a path that was found on few rows
+can be repeated on many, at a fraction of the cost.
 
-**What the scores may be counted on.** Rounds are first tried on some 1500 rows. Then
+**What the scores may be counted on.** Rounds are first tried on 1000 rows. Then
 
-*Some thousand rows.* The paths that were found are repeated on all rows, every fold with a metric of its
-own, learned without it: literal cross-validation of the metric, k fits per cell. With 1500 rows or fewer
-the rounds themselves are of this kind.
+*Up to 5000 rows.* The paths that were found are repeated on all rows, every fold with a metric of its
+own, learned without it: literal cross-validation of the metric, k fits per cell. Where four fifths of
+the rows are some more than 1000, paths are repeated there first, which chooses the last cell of each,
+and those that a blend would give weight are alone repeated for all folds, at that cell; the metric of a
+fold is learned from 2000 rows at most. With 1000 rows or fewer the rounds themselves are of this kind.
 
 *More.* The last folds are reserved. The paths are repeated on some thousand of the other rows; their
 metrics have seen no target of the reserved folds. So on all rows one kernel matrix per metric serves
@@ -19,18 +22,18 @@ these folds in closed form again, and the score is theirs.
 
 **What it will cost** before it runs, in multiply-adds, with k folds, f families, t tracks and r rounds:
 
-    rounds on few rows    f × widths × half of the ridges, then r t rounds of 1 fit for the metric and a
-                          cross of cells
+    rounds on few rows    f × 9 cells around those of the first look, then r t rounds of 1 fit for the
+                          metric and a cross of cells
     again, few rows       1 fit for the metric and a cross of each track
-    again, all rows       each in k + 1 or k fits of the rows outside a fold, and a cross of closed
-                          forms of each family
+    again, all folds      r (k + 1) fits for metrics and k fits of the rows outside a fold for each path;
+                          a cross of them where nothing was repeated before
 
 How many rounds are worth while, and how many tracks a blend gives weight, is not known before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any, ClassVar, NamedTuple
@@ -50,9 +53,13 @@ from onefold.search.metrics import GRADIENT_ROWS, Fitted, Round, Track, measured
 from onefold.search.strategies import Setup, next_ridges
 from onefold.smoothers.base import choose_route
 
-FIRST_ROWS = 1500  # that rounds are first tried on
+LOOK_ROWS = 500  # of a first look at the whole grid,
+_LOOK_SHARE = 0.65  # where they are no more than this share of the rows that rounds are tried on
+FIRST_ROWS = 1000  # that rounds are first tried on
+METRIC_ROWS = 4000  # that a metric of many rows is learned from
+TEACHERS = 2000  # rows that the metric of a fold is learned from, at most
 AGAIN = 1.3  # times as many rows are worth repeating a path
-CROSS = (0.5, 1.0, 2.0)  # widths of a round, times the last one
+ONE, CROSS = (1.0,), (0.5, 1.0, 2.0)  # widths of a round, times the last one
 FINER = (1.0, 1.5, 2.25)  # with more rows, narrower kernels are likelier to be best
 RESERVED_ROWS = 500  # are reserved where there are as many,
 RESERVED_SHARE = 0.5  # but no more than this share of all
@@ -60,7 +67,9 @@ _VALIDATION = 1000  # rows that rounds are compared on, at most
 _CHEAP_ROWS = 4000  # up to which a cross of cells is tried on all rows, not the best cell alone
 _HOPELESS = 1.5  # times the best loss: tracks that are not repeated
 _GAIN = 0.005  # of the loss, that a round must make
-_ROUNDS, _REPEATED, _ALL = "learning the metric", "second pass on more rows", "all rows"
+_LOOK, _ROUNDS = "first look", "learning the metric"
+_REPEATED, _FOLDS, _ALL = "second pass on more rows", "all folds", "all rows"
+_AROUND = 9  # cells around the best of a first look
 _USUAL_ROUNDS, _USUAL_MEMBERS = 4, 3  # of a track, and of a blend
 _SLOW_ROWS = 800  # of a fit are slow: kernel values, distances, copies, calls
 
@@ -76,6 +85,7 @@ class MetricSearch:
     widths: list[float]  # of round 0, relative to the mean distance
     max_rounds: int
     rows: int  # from how many: all of them, each fold with a metric of its own, or fewer
+    teachers: int  # rows that the metric of a fold is learned from at most
     blend: bool  # whether several tracks may be wanted in the end
 
     name: ClassVar[str] = "grid"
@@ -85,25 +95,49 @@ class MetricSearch:
 
     def run(self, search: Search) -> Found:
         """Learn the metrics, search and choose; if stopped, with the best that has been found."""
-        setup, reserve = search.setup, self.rows < search.setup.problem.n
-        if not reserve and setup.problem.n <= FIRST_ROWS:
-            rounds = _Rounds(search, _ROUNDS)
-            return rounds.found(rounds.learned(self))
-        splits, size = setup.scoring.held_out, self.rows if reserve else FIRST_ROWS
-        division = divide(splits, setup.task, size, setup.seed or 0, reserve=reserve)
-        paths, learned = self._find_paths(search, division)
+        setup, n = search.setup, search.setup.problem.n
+        splits, reserve = setup.scoring.held_out, self.rows < n
+        look = _LOOK_SHARE * min(n, FIRST_ROWS) >= LOOK_ROWS
+        if not reserve and n <= FIRST_ROWS and not look:
+            rounds = _Rounds(search, _ROUNDS, teachers=self.teachers)
+            return rounds.found(rounds.learned(self, {}))
+        division = divide(splits, setup.task, self.rows, setup.seed or 0, reserve=reserve)
+        start = self._look(search, division) if look and search.goes_on() else {}
+        if not reserve and n <= FIRST_ROWS:
+            rounds = _Rounds(search, _ROUNDS, teachers=self.teachers)
+            return rounds.found(rounds.learned(self, start))
+        paths, learned = self._find_paths(search, division, start)
         history, groups = learned.history, {path.group for path in paths}
-        if not reserve:
-            rounds = _Rounds(search, _REPEATED)
-            found = rounds.found(rounds.repeated(paths))
-            return replace(found, history=history + found.history)
         members = [one for one in learned.leaders if one.candidate.group in groups]
-        if division.training.size > AGAIN * FIRST_ROWS and search.goes_on():
+        again = division.training.size > AGAIN * FIRST_ROWS
+        if again and search.goes_on():
+            members = worth_fitting(members, learned.ledger, learned.scoring, blend=self.blend)
+            kept = {one.candidate.group for one in members}
+            paths = [path for path in paths if path.group in kept]
             rounds = _Rounds(search, _REPEATED, division.training, division.validation)
-            learned = rounds.found(rounds.repeated(paths))
+            learned = rounds.found(rounds.repeated(paths, FINER))
             members, history = learned.leaders, history + learned.history
-        members = worth_fitting(members, learned.ledger, learned.scoring, blend=self.blend)
-        return self._on_all_rows(search, members if search.goes_on() else members[:1], division, history)
+        if again or reserve:
+            members = worth_fitting(members, learned.ledger, learned.scoring, blend=self.blend)
+        members = members if search.goes_on() else members[:1]
+        if reserve:
+            return self._on_all_rows(search, members, division, history)
+        rounds = _Rounds(search, _FOLDS, teachers=self.teachers)
+        if again:
+            by_group = {path.group: path for path in paths}
+            paths = [by_group[one.candidate.group].up_to(one) for one in members]
+        found = rounds.found(rounds.repeated(paths, ONE if again else FINER))
+        return replace(found, history=history + found.history)
+
+    def _look(self, search: Search, division: Division) -> dict[str, Cell]:
+        """The best cell of each family, of the whole grid, on few rows."""
+        setup = search.setup
+        generator = np.random.default_rng([setup.seed or 0, 5])
+        few = drawn(division.training, LOOK_ROWS, generator, setup.task.labels)
+        look = _Rounds(search, _LOOK, few, division.validation)
+        found = look.found(look.learned(replace(self, max_rounds=0), {}))
+        params = ((one.candidate.params, one.ridge) for one in found.leaders)
+        return {names["kernel"]: (float(names["gamma"]), ridge) for names, ridge in params}
 
     def _on_all_rows(
         self, search: Search, members: list[Leader], division: Division, history: list[dict[str, Any]]
@@ -139,13 +173,15 @@ class MetricSearch:
             proposals.append(Proposal(stage.add(new), ridges))
         return stage.run([proposals]).found(history=history)
 
-    def _find_paths(self, search: Search, division: Division) -> tuple[list[Path], Found]:
+    def _find_paths(
+        self, search: Search, division: Division, start: Mapping[str, Cell]
+    ) -> tuple[list[Path], Found]:
         """Try the rounds on few of the rows; the paths of all tracks that are not hopeless."""
         setup = search.setup
         generator = np.random.default_rng([setup.seed or 0, 1])
         few = drawn(division.training, FIRST_ROWS, generator, setup.task.labels)
         rounds = _Rounds(search, _ROUNDS, few, division.validation)
-        found = rounds.found(rounds.learned(self))
+        found = rounds.found(rounds.learned(self, start))
         ranks, best = found.ledger.ranks, dict[Any, tuple[Path, float]]()
         for path in rounds.paths:
             groups = (path.track.name, "none"), (path.track.name, path.track.kind)
@@ -213,10 +249,19 @@ class Path:
 class _Rounds:
     """Rounds of every track, each from the best cell of the last, or paths repeated on other rows."""
 
-    # Of all rows, each fold with metrics of its own, by the search's criterion; or one chain of metrics
-    # from the `training` rows, by the squared error of the `validation` rows.
+    # Of all rows, each fold with metrics of its own, from as many `teachers` at most, by the search's
+    # criterion; or one chain of metrics from the `training` rows, by the squared error of the
+    # `validation` rows.
 
-    def __init__(self, search: Search, name: str, training: Any = None, validation: Any = None) -> None:
+    def __init__(
+        self,
+        search: Search,
+        name: str,
+        training: Any = None,
+        validation: Any = None,
+        *,
+        teachers: int = 0,
+    ) -> None:
         setup = search.setup
         self._search, self._seed, self._whole = search, setup.seed or 0, training is None
         self._run, scoring, self._rows = setup.run, setup.scoring, setup.problem.n
@@ -228,8 +273,15 @@ class _Rounds:
             # scored with small ones, the kernels that learn nothing of them would be the best.
             task = replace(setup.task.rows(order), sample_weight=problem.weight)
             scoring = SquaredError().start(problem, task, splits)
-            self._run = Exact().start(problem, [], Workload(1, 1, folds=1, parts=splits.left_out))
+            load = Workload(1, 1, folds=1, parts=splits.left_out, rough=True)
+            self._run = Exact().start(problem, [], load)
         self._stage, self._parts = search.stage(name, scoring=scoring), scoring.held_out.left_out
+        n, generator = self._run.problem.n, np.random.default_rng([self._seed, 4])
+        self._teachers = [np.delete(np.arange(n), part) for part in self._parts]
+        if training is None:
+            labels = setup.task.labels
+            self._teachers = [drawn(rest, teachers, generator, labels) for rest in self._teachers]
+            self._teachers.append(drawn(np.arange(n), max(teachers, METRIC_ROWS), generator, labels))
         self._alphas, self.paths = self._stage.ledger.alphas, list[Path]()
 
     def found(self, batches: Iterator[list[Proposal]]) -> Found:
@@ -241,34 +293,67 @@ class _Rounds:
             history.append(one.candidate.params | cell)
         return replace(found, history=history)
 
-    def learned(self, strategy: MetricSearch) -> Iterator[list[Proposal]]:
+    def learned(self, strategy: MetricSearch, start: Mapping[str, Cell]) -> Iterator[list[Proposal]]:
         """Round 0, which the tracks of one family share, then a cross of cells for each metric."""
-        proposals, begun = list[Proposal](), dict[str, list[int]]()
-        order = np.argsort(self._alphas, kind="stable")  # the user's may come in any
-        ridges = np.sort(order[:: 1 if self._whole else 2])
+        ledger, first = self._stage.ledger, dict[str, Round]()
         for track in strategy.tracks:
-            first = self._first(track)
-            if track.name not in begun:
-                begun[track.name] = self._add(first, strategy.widths)
-                proposals += [Proposal(number, ridges) for number in begun[track.name]]
-            self.paths.append(Path(track, [first], begun[track.name]))
+            first.setdefault(track.name, self._first(track))
+            self.paths.append(Path(track, [replace(first[track.name], track=track)], []))
+        grids = {name: dict[int, int]() for name in first}
+        yield from self._round_zero(first, grids, sorted(strategy.widths), start)
         going_on = self.paths
-        while proposals:
-            yield proposals
-            ledger, proposals = self._stage.ledger, []
-            going_on = [one for one in going_on if one.goes_on(ledger, strategy.max_rounds)]
-            steps = [(one.rounds[-1], one.cells[-1]) for one in going_on]
+        for path in going_on:
+            path.numbers = list(grids[path.track.name].values())
+        while going_on := [one for one in going_on if one.goes_on(ledger, strategy.max_rounds)]:
+            proposals, steps = list[Proposal](), [(one.rounds[-1], one.cells[-1]) for one in going_on]
             metrics = list(map_in_order(self._next, steps, self._run.at_once))
             for path, last in zip(going_on, metrics):
                 path.rounds.append(last)
                 cross = self._cross(last, path.cells[-1], CROSS)
                 path.numbers = [number for number, _ in cross]
                 proposals += cross
+            yield proposals
 
-    def repeated(self, paths: Sequence[Path]) -> Iterator[list[Proposal]]:
+    def _round_zero(
+        self,
+        first: Mapping[str, Round],
+        grids: Mapping[str, dict[int, int]],  # of each family, the candidates by place of their width
+        widths: Sequence[float],
+        start: Mapping[str, Cell],
+    ) -> Iterator[list[Proposal]]:
+        """Every family: its whole grid, or from a cell on until the best one is a local optimum."""
+        ledger, order = self._stage.ledger, np.argsort(self._alphas, kind="stable")
+        half = np.sort(order[:: 1 if self._whole else 2])
+
+        def cells(name: str, width: float | None = None, ridge: int = 0) -> list[Proposal]:
+            """Those not yet tried among the neighbours of a cell, or of the whole grid."""
+            own, found = widths if first[name].whole.kernel.has_width else [1.0], list[Proposal]()
+            middle = None if width is None else int(np.argmin(np.abs(np.log(own) - np.log(width))))
+            for place in range(len(own)):
+                if middle is not None and abs(place - middle) > 1:
+                    continue
+                if place not in grids[name]:
+                    (grids[name][place],) = self._add(first[name], [own[place]])
+                near = half if middle is None else next_ridges(self._alphas, ridge)
+                missing = np.intersect1d(ledger.untried(grids[name][place]), near)
+                found += [Proposal(grids[name][place], missing)] if missing.size else []
+            return found
+
+        proposals = [one for name in first for one in cells(name, *start.get(name, ()))]
+        while proposals:
+            yield proposals
+            proposals = []
+            for name, grid in grids.items() if start else ():
+                scored = [number for number in grid.values() if ledger.scored(number)]
+                if scored:
+                    number, ridge = ledger.best(scored)
+                    proposals += cells(name, float(ledger.params[number]["gamma"]), ridge)
+
+    def repeated(self, paths: Sequence[Path], factors: Sequence[float]) -> Iterator[list[Proposal]]:
         """Paths on other rows: metrics are learned anew, the last round is tried in a cross."""
-        # Where every part needs metrics of its own, all rounds are repeated, and families are tried as
-        # they are, too; a single chain goes on from the round before the last, of some of these rows.
+        # Where every part needs metrics of its own, all rounds are repeated, and with a cross families
+        # are tried as they are, too; a single chain goes on from the round before the last, of some of
+        # these rows.
 
         def last_round(path: Path) -> Round:
             last, steps = self._first(path.track), path.cells[:-1]
@@ -278,10 +363,11 @@ class _Rounds:
                 last = self._next((last, cell))
             return last
 
-        plain = [replace(path, cells=path.cells[:1]) for path in paths] if self._whole else []
+        several = self._whole and len(factors) > 1
+        plain = [replace(path, cells=path.cells[:1]) for path in paths] if several else []
         distinct = {path.group: path for path in [*paths, *plain]}.values()
         rounds = list(map_in_order(last_round, distinct, self._run.at_once))
-        crosses = [self._cross(one, path.cells[-1], FINER) for path, one in zip(distinct, rounds)]
+        crosses = [self._cross(one, path.cells[-1], factors) for path, one in zip(distinct, rounds)]
         yield [proposal for cross in crosses for proposal in cross]
 
     def _first(self, track: Track) -> Round:
@@ -305,7 +391,7 @@ class _Rounds:
         known = next(journal.find(key, read), None)
         if known is not None:
             return known
-        found = next_round(last, self._run, self._parts, cell, self._seed, whole=self._whole)
+        found = next_round(last, self._run, self._teachers, cell, self._seed, whole=self._whole)
         if journal:
             every: list[Any] = [found.whole, *(found.parts or [])]
             values = [(packed(one.kernel.metric.values), one.mean_exponent) for one in every]
@@ -313,12 +399,12 @@ class _Rounds:
         return found
 
     def _cross(self, last: Round, cell: Cell, factors: Sequence[float]) -> list[Proposal]:
-        """The width times each factor at the ridge, and itself at the neighbours in size too."""
+        """The width times each factor at the ridge; of several, itself at the neighbours in size too."""
         width, ridge = cell
         near, alone = next_ridges(self._alphas, ridge), np.array([ridge])
         numbers = self._add(last, [width * factor for factor in factors])
         middle = numbers[factors.index(1.0)] if len(numbers) > 1 else numbers[0]
-        return [Proposal(n, near if n == middle else alone) for n in numbers]
+        return [Proposal(n, near if n == middle and len(factors) > 1 else alone) for n in numbers]
 
     def _add(self, last: Round, widths: Sequence[float]) -> list[int]:
         """Candidates of a round, one for each width, and their numbers."""
@@ -389,6 +475,7 @@ def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, 
     folds, rounds = max(2, load.folds), min(learning.max_rounds, _USUAL_ROUNDS)
     tracks, families = len(learning.tracks), len({track.name for track in learning.tracks})
     few, cross, finer = learning.rows < n, len(CROSS) + 2, len(FINER) + 2  # widths, two more ridges
+    members = min(tracks, _USUAL_MEMBERS if learning.blend else 2)
 
     def learn(rows: float) -> float:
         """A model of so many rows and its gradients."""
@@ -398,25 +485,31 @@ def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, 
         """Rows outside the fold that scores rounds, and outside one that no metric sees."""
         return max(1, min(wanted, int(max(1 - (1 + few) / folds, 0.4) * n)))
 
-    before = 0.0
+    before, rows = 0.0, outside(FIRST_ROWS) if n > FIRST_ROWS else n
+    looks = _LOOK_SHARE * min(n, FIRST_ROWS) >= LOOK_ROWS
+    if looks:
+        widths = families * len(learning.widths)
+        before += widths * fit_cost(LOOK_ROWS, d, ceil(load.alphas / 2))
     if n > FIRST_ROWS:
-        rows = outside(FIRST_ROWS)
-        before += families * len(learning.widths) * fit_cost(rows, d, ceil(load.alphas / 2))
-        before += rounds * tracks * (cross * fit_cost(rows, d) + learn(rows))
-        rows = outside(learning.rows)
-        if few and rows > AGAIN * FIRST_ROWS:
-            before += tracks * (learn(rows) + finer * fit_cost(rows, d))
+        cells = families * (_AROUND if looks else len(learning.widths) * ceil(load.alphas / 2))
+        before += cells * fit_cost(rows, d) + rounds * tracks * (cross * fit_cost(rows, d) + learn(rows))
+    rows = outside(learning.rows)
+    again = n > FIRST_ROWS and rows > AGAIN * FIRST_ROWS
+    if again:
+        before += tracks * (learn(rows) + finer * fit_cost(rows, d))
     if few:
-        kernels = min(tracks, _USUAL_MEMBERS if learning.blend else 2)
-        return replace(load, kernels=kernels, alphas=1, before=before)
+        return replace(load, kernels=members, alphas=1, before=before)
     training = n * (1 - 1 / folds)
-    if n > FIRST_ROWS:
+    teaching = rounds * (folds * learn(min(training, learning.teachers)) + learn(min(n, METRIC_ROWS)))
+    if again:
+        total = members * (teaching + folds * fit_cost(training, d))
+    elif n > FIRST_ROWS:
         closed = families * finer * fit_cost(n, d, heldout=True)
-        cells = finer * folds * fit_cost(training, d)
+        total = closed + tracks * (finer * folds * fit_cost(training, d) + teaching)
     else:
-        closed = families * len(learning.widths) * fit_cost(n, d, load.alphas, heldout=True)
-        cells = rounds * cross * folds * fit_cost(training, d)
-    total = closed + tracks * (cells + rounds * (folds + 1) * learn(training))
+        closed = families * (_AROUND if looks else len(learning.widths) * load.alphas)
+        total = closed * fit_cost(n, d, heldout=True)
+        total += tracks * (rounds * cross * folds * fit_cost(training, d) + teaching)
     total += (_USUAL_MEMBERS if learning.blend else 1) * fit_cost(n, d)
     kernels = max(1, ceil(total / fit_cost(n, d, heldout=True, slow=0)))
     return replace(load, kernels=kernels, alphas=1, before=before)

@@ -120,23 +120,32 @@ class Round:
 
 
 def next_round(
-    last: Round, run: Run, parts: Sequence[Any], cell: tuple[float, Any], seed: int, *, whole: bool
+    last: Round,
+    run: Run,
+    teachers: Sequence[Any],
+    cell: tuple[float, Any],
+    seed: int,
+    *,
+    whole: bool,
 ) -> Round:
-    """Learn the metrics of the next round from models of this one at a cell (width, ridge)."""
-    (width, ridge), problem = cell, run.problem
-    sets: list[Any] = [*parts, np.empty(0, dtype=np.intp)] if whole else list(parts)
-    kernels = [*last.part_kernels(width, len(parts)), last.whole.at(width)]
+    """Learn the metrics of the next round from models of this one at a cell (width, ridge).
+
+    `teachers` are the rows that each part's is learned from, then, with `whole`, those of the final one.
+    """
+    (width, ridge), problem, count = cell, run.problem, len(teachers) - whole
+    kernels = [*last.part_kernels(width, count), last.whole.at(width)]
 
     def learned(number: int) -> Fitted:
-        own = problem.without(sets[number]) if len(sets[number]) else problem
-        expansion = model_of(run, own, kernels[number], 1).expansion(ridge)
+        rows = teachers[number]
+        own = problem if rows.size == problem.n else problem.rows(rows, fetch=False).alone()
+        expansion = model_of(run, own, kernels[number], 1, rough=True).expansion(ridge)
         generator = np.random.default_rng([seed, len(last.lineage)])
         values = gradient_metric(expansion, own.X, own.weight, kind=last.track.kind, generator=generator)
         return measured(last.track.kernel.with_metric(values), own, seed)
 
-    found = list(map_in_order(learned, range(len(sets)), min(len(sets), run.at_once)))
+    found = list(map_in_order(learned, range(len(teachers)), min(len(teachers), run.at_once)))
     of_all = found[-1] if whole else found[0]  # the first part's takes its place
-    return Round(last.track, of_all, found[: len(parts)], (*last.lineage, cell))
+    return Round(last.track, of_all, found[:count], (*last.lineage, cell))
 
 
 def measured(kernel: Kernel, problem: Problem, seed: int) -> Fitted:
@@ -146,9 +155,10 @@ def measured(kernel: Kernel, problem: Problem, seed: int) -> Fitted:
     return Fitted(kernel, kernel.mean_exponent(take_rows(problem.X, rows), weight))
 
 
-def model_of(run: Run, part: Problem, kernel: Kernel, n_alphas: int) -> Model:
+def model_of(run: Run, part: Problem, kernel: Kernel, n_alphas: int, *, rough: bool = False) -> Model:
     """The model of some of a run's rows, with landmarks of its own where it has any."""
-    return replace(run, shared=None).on(part, Workload(alphas=n_alphas)).model(kernel)
+    load = Workload(alphas=n_alphas, rough=rough or run.load.rough)
+    return replace(run, shared=None).on(part, load).model(kernel)
 
 
 class CrossFitted(Model):
@@ -158,6 +168,7 @@ class CrossFitted(Model):
 
     def __init__(self, run: Run, parts: Sequence[Any], kernels: Sequence[Kernel]) -> None:
         self._run, self._parts, self._kernels = run, parts, kernels
+        self._fitted: dict[tuple[int, float], Expansion] = {}  # by part and μ, where there is one μ
         self.report: dict[str, Any] = {
             "name": run.approximation.name,
             "route": "refitted",
@@ -186,6 +197,8 @@ class CrossFitted(Model):
         part, model = self._without(number, alphas.size)
         usable = model.usable(None, alphas)
         found = [part.restore(model.expansion(mu)) for mu in alphas[usable]]
+        if alphas.size == 1 and found:
+            self._fitted[number, float(alphas[0])] = found[0]
         xp, targets = namespace(problem.Y), problem.Y.shape[1]
         values = like(np.full((alphas.size, len(rows), targets), np.nan), problem.Y)
         if found:  # all ridges share their centres, and so one product with the kernel
@@ -198,9 +211,11 @@ class CrossFitted(Model):
         return values
 
     def fold_models(self, parts: Sequence[Any], alpha: Any) -> FoldModels:
-        """One more fit without each part, at one μ."""
+        """The fits without each part, or one more of each, at one μ."""
 
         def fitted(number: int) -> Any:
+            if np.size(alpha) == 1 and (number, float(np.ravel(alpha)[0])) in self._fitted:
+                return self._fitted[number, float(np.ravel(alpha)[0])]
             part, model = self._without(number, np.unique(alpha).size)
             return part.restore(model.expansion(alpha))
 
