@@ -1,9 +1,11 @@
 """What is decided once, when a run starts, and who looks at it; rows that are streamed to a device."""
 
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from onefold import LSSVC, LSSVR, LSSVRCV
 from onefold.approximations import (
@@ -18,7 +20,11 @@ from onefold.approximations import (
     Workload,
     auto,
 )
+from onefold.approximations.base import with_true_kernel
+from onefold.approximations.problem import Machine
 from onefold.kernels import RBF, Precomputed
+from onefold.machine.speed import Speed
+from onefold.machine.threads import use_threads
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((80, 2))
@@ -38,12 +44,33 @@ def test_refits_of_an_approximation(monkeypatch):
         assert (run.approximation, run.refits_exactly, run.refit) == (Exact(), True, None)
     assert not started(Nystroem(9), refit="auto").refits_exactly
     assert started(Nystroem(9), refit="exact").refit.approximation == Exact()
-    monkeypatch.setattr("onefold.approximations.base.LARGEST_DENSE", 50)
-    assert started(Nystroem(9), refit="exact").refit.approximation == ConjugateGradients()
     for structured in (Circulant(negative="clip"), Toeplitz()):
         assert started(structured, refit="auto").refits_exactly
-    monkeypatch.setattr("onefold.approximations.base.LARGEST_UNASKED", 50)
+    monkeypatch.setattr("onefold.approximations.base._DIRECT", 0.0)
+    monkeypatch.setattr(Exact, "duration", lambda *_: 100.0)  # others are quicker
+    assert started(Nystroem(9), refit="exact").refit.approximation == ConjugateGradients()
+    monkeypatch.setattr(ConjugateGradients, "duration", lambda *_: 100.0)
     assert not started(Circulant(), refit="auto").refits_exactly
+
+
+@pytest.mark.parametrize(
+    ("seconds", "free", "expected"),
+    [
+        (300.0, 10**10, Exact()),  # quick
+        (300.0, 2 * 10**6, ConjugateGradients()),  # its matrix takes too much
+        (1.0, 10**10, None),
+    ],
+)
+def test_landmarks_of_auto_are_refitted_where_that_is_quick(monkeypatch, seconds, free, expected):
+    monkeypatch.setattr(Exact, "duration", lambda self, n, d, t, load, speed: 1e4 if load.folds else 5.0)
+    monkeypatch.setattr("onefold.approximations.auto._ALWAYS_EXACT", 10)
+    monkeypatch.setattr("onefold.approximations.exact.exact_bytes", lambda *_: 10**7)
+    monkeypatch.setattr(Nystroem, "peak_bytes", lambda *_: 1000)
+    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: free)
+    run = started(Auto(seconds=seconds), refit="auto")
+    assert isinstance(run.approximation, Nystroem)
+    assert (None if run.refit is None else run.refit.approximation) == expected
+    assert started(Auto(seconds=seconds), refit="same").refit is None
 
 
 def test_memory_is_asked_for_before_anything_else(monkeypatch):
@@ -61,9 +88,10 @@ def test_what_cannot_be_refitted_is_refused_at_the_start(monkeypatch):
     small = Nystroem(2).memory(80, 2, 1, Workload(2, 3, 4), 10**9)
     monkeypatch.setattr("onefold.approximations.exact.exact_bytes", lambda *_: 10 * small)
     monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 2 * small)
-    started(Nystroem(2))
-    with pytest.raises(MemoryError, match=r"a fit with Exact\(\)"):
-        started(Nystroem(2), refit="exact")
+    problem, load = Problem(csr_array(X), Y[:, None], None, True), Workload(2, 3, 4, refit="exact")
+    Nystroem(2).start(problem, [RBF(0.5)], replace(load, refit="same"))
+    with pytest.raises(MemoryError, match=r"a fit with Exact\(\)"):  # no other takes sparse rows
+        Nystroem(2).start(problem, [RBF(0.5)], load)
 
 
 def test_criteria_that_hold_nothing_out_build_no_splits(monkeypatch):
@@ -83,24 +111,73 @@ def test_criteria_that_hold_nothing_out_build_no_splits(monkeypatch):
                 LSSVRCV(**settings, cv=cv).fit(X, Y)
 
 
+HOST, H200 = Speed(4e10, 3e8), Speed(3e13, 2.5e11, single=2.5e13, cholesky=1.3e13, single_cholesky=2e13)
+GPU = Machine(148 * 10**9, lambda: H200, gpu=True)
+CORES = Machine(2**35, lambda: Speed(5e10, 1.2e9))  # two of them
+
+
+def host(free: int | None = None) -> Machine:
+    return Machine(free, lambda: HOST)
+
+
 @pytest.mark.parametrize(
-    ("n", "place", "given", "free", "chosen", "reason"),
+    ("n", "place", "given", "machine", "chosen", "reason"),
     [
-        (10**6, "memory", True, None, "Exact", "a kernel matrix is given"),
-        (100, "dask", False, None, "Nystroem", "on Dask's workers"),
-        (100, "streamed", False, None, "Nystroem", "streamed to the device"),
-        (2000, "memory", False, None, "Exact", "at most 2000 rows"),
-        (2000, "memory", False, 10**8, "Nystroem", "would need"),
-        (3000, "memory", False, 10**11, "Exact", "within"),
-        (10**6, "memory", False, 10**12, "Nystroem", "would need"),
-        (50_000, "memory", False, None, "Nystroem", "would take"),
+        (10**6, "memory", True, host(), "Exact", "a kernel matrix is given"),
+        (100, "dask", False, host(), "Nystroem", "on Dask's workers"),
+        (100, "streamed", False, GPU, "Nystroem", "streamed to the device"),
+        (2000, "memory", False, host(), "Exact", "at most 2000 rows"),
+        (2000, "memory", False, host(10**8), "Nystroem", "would need"),
+        (3000, "memory", False, host(10**11), "Exact", "within 5 min and memory"),
+        (10**6, "memory", False, host(10**12), "Nystroem", "would need"),
+        (50_000, "memory", False, host(), "Nystroem", "would take"),
+        (30_000, "memory", False, host(10**12), "Nystroem", "would take"),
+        (30_000, "memory", False, GPU, "Exact", "within 5 min and memory on the GPU"),
+        (30_000, "memory", False, replace(GPU, free=2**33), "Nystroem", "8.0 GiB free on the GPU"),
+        (60_000, "memory", False, GPU, "Nystroem", "on the GPU; 4000 landmarks fit the budget"),
     ],
 )
-def test_the_table_of_decisions(monkeypatch, n, place, given, free, chosen, reason):
-    monkeypatch.setattr("onefold.approximations.problem.machine_speed", lambda: auto.NOMINAL)
-    found = auto.choose(Auto(), (n, 5, 1), Workload(13, 11, 5), free, place=place, given=given)
+def test_the_table_of_decisions(n, place, given, machine, chosen, reason):
+    found = auto.choose(Auto(), (n, 5, 1), Workload(13, 11, 5), machine, place=place, given=given)
     assert type(found.approximation).__name__ == chosen
     assert reason in found.reason
+
+
+@pytest.mark.parametrize(
+    ("machine", "n", "d", "seconds", "expected"),
+    [
+        (CORES, 8_000, 13, 60.0, Exact()),
+        (CORES, 13_900, 13, 60.0, ConjugateGradients()),
+        (CORES, 200_000, 13, 60.0, None),
+        (CORES, 200_000, 13, None, ConjugateGradients()),  # as it was asked for
+        (GPU, 100_000, 54, 60.0, Exact()),
+        (GPU, 150_000, 54, 60.0, ConjugateGradients()),  # by a float32 factor,
+        (GPU, 400_000, 54, 60.0, ConjugateGradients()),  # or landmarks
+        (GPU, 1_000_000, 54, 60.0, None),
+        (replace(GPU, free=2**34), 100_000, 54, 60.0, ConjugateGradients()),
+    ],
+)
+def test_what_fits_the_true_kernel_depends_on_the_machine(machine, n, d, seconds, expected):
+    X = np.broadcast_to(np.zeros((1, d)), (n, d))
+    problem = Problem(X, X[:, :1], None, True)
+    vars(problem)["machine"] = machine
+    with use_threads(2):
+        assert with_true_kernel(problem, RBF(1.0), seconds) == expected
+
+
+def test_tensors_in_host_memory_are_the_hosts_and_a_device_is_measured(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 12345)
+    rows = Problem(torch.asarray(X), torch.asarray(Y)[:, None], None, True)
+    assert rows.machine == Problem(X, Y[:, None], None, True).machine == Machine(12345)
+    assert auto.make_plan(Auto(), 100, 5, 1, Workload(), "cpu").free_bytes == 12345
+    monkeypatch.setattr("onefold.linalg.on_accelerator", lambda x: True)
+    machine = Problem(torch.asarray(X), torch.asarray(Y)[:, None], None, True).machine
+    assert machine.gpu
+    monkeypatch.setattr("onefold.linalg.speed._SIZE", 64)
+    monkeypatch.setattr("onefold.linalg.speed._FACTOR", 64)
+    monkeypatch.setattr("onefold.linalg.speed._KNOWN", {})
+    assert min(asdict(machine.measure()).values()) > 0
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,16 @@
 """Conjugate gradients on the true kernel, against dense solutions."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from onefold import LSSVR, KernelRidge
 from onefold.approximations import ConjugateGradients, cg
-from onefold.kernels import RBF, Laplacian, Polynomial
+from onefold.kernels import RBF, Laplacian, Polynomial, PowerExponential
+from onefold.linalg import to_numpy
+from onefold.machine.progress import listening
 
 SHARP = ConjugateGradients(n_components=60, tolerance=1e-10, max_iterations=2000)
 
@@ -28,6 +32,71 @@ def test_fit_is_the_dense_one(regression, monkeypatch, estimator, kernel, weight
     np.testing.assert_allclose(other.expansion_.coef, dense.expansion_.coef, atol=1e-6)
     np.testing.assert_allclose(other.predict(X), dense.predict(X), atol=1e-8)
     assert all(s["residual"] <= 1e-10 for s in other.approximation_["solves"])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("factor", [True, False])
+@pytest.mark.parametrize("kernel", [RBF(0.3), PowerExponential(0.3), Laplacian(0.2)])
+def test_either_preconditioner_in_any_library_leads_to_the_dense_fit(
+    regression, monkeypatch, kernel, factor, library, weighted
+):
+    """Tiles, strips and panels of few rows; targets with ridges of their own, far and near."""
+    xp, (X, Y) = pytest.importorskip(library), regression
+    Y = np.column_stack([Y, Y[:, 0] ** 2])
+    for name in ("cg._SIDE", "linalg.dense._PANEL", "linalg.dense._LARGE"):
+        place = "onefold." + name.replace("cg.", "approximations.cg.")
+        monkeypatch.setattr(place, 0 if name.endswith("_LARGE") else 50)
+    monkeypatch.setattr(cg, "holds_factor", lambda n, free: factor)
+    monkeypatch.setattr(cg, "device_rows", lambda m: 64)
+    weight = np.random.default_rng(0).uniform(0.3, 3, len(X)) if weighted else None
+    settings = {"kernel": kernel, "alpha": [0.01, 1.0, 0.02]}
+    dense = LSSVR(**settings).fit(X, Y, weight)
+    other = LSSVR(**settings, approximation=SHARP).fit(xp.asarray(X), xp.asarray(Y), weight)
+    np.testing.assert_allclose(to_numpy(other.expansion_.coef), dense.expansion_.coef, atol=1e-6)
+    np.testing.assert_allclose(to_numpy(other.predict(X)), dense.predict(X), atol=1e-8)
+    report = other.approximation_
+    method = report["preconditioner"]["method"]
+    assert method == ("float32 factor" if factor else "rpcholesky")
+    if factor:  # one for the neighbours 0.01 and 0.02, in which its own rounding hardly shows
+        assert [solve["iterations"] < 12 for solve in report["solves"]][0::2] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "alpha", "jitter"),
+    [(RBF(0.05), 1e-9, True), (PowerExponential(0.3), 1e-9, False), (Laplacian(0.2), 1e-9, False)],
+)
+def test_tiny_ridges_converge_with_a_factor_or_say_so(regression, monkeypatch, kernel, alpha, jitter):
+    """Of a smooth kernel float32 leaves no factor without a little more on the diagonal."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(cg, "holds_factor", lambda n, free: True)
+    X, Y = (torch.asarray(array) for array in regression)
+    machine = LSSVR(kernel, alpha=alpha, approximation=ConjugateGradients(max_iterations=40))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        report = machine.fit(X, Y).approximation_
+    (solve,) = report["solves"]
+    assert (report["preconditioner"]["jitter"] > 0) == jitter
+    assert solve["converged"] == (not caught)
+    assert solve["converged"] or jitter
+    assert solve["residual"] <= (1.0 if jitter else 1e-5)
+    assert not caught or "use a larger alpha" in str(caught[0].message)
+
+
+def test_a_matrix_that_has_no_factor_at_all_has_landmarks(regression, monkeypatch):
+    monkeypatch.setattr(cg, "holds_factor", lambda n, free: True)
+    monkeypatch.setattr(cg, "_LARGEST_JITTER", 0.0)
+    X, Y = (pytest.importorskip("torch").asarray(array) for array in regression)
+    with pytest.warns(ConvergenceWarning, match="more landmarks"):
+        found = LSSVR(RBF(0.05), alpha=1e-9, approximation=FEW).fit(X, Y)
+    assert found.approximation_["preconditioner"]["method"] == "rpcholesky"
+
+
+def test_whoever_listens_hears_of_every_iteration(regression):
+    heard, (X, Y) = [], regression
+    with listening(lambda done, total: heard.append((done, total))):
+        report = LSSVR(gamma=0.3, approximation=SHARP).fit(X, Y).approximation_
+    assert heard == [(i + 1, 2000) for i in range(report["solves"][0]["iterations"])]
 
 
 def _true_residual(fitted, X, Y, gamma, alpha, weight=None):

@@ -9,6 +9,7 @@ from onefold.approximations import Nystroem
 from onefold.approximations.problem import Problem, Workload
 from onefold.basis import BASES
 from onefold.kernels import RBF, Laplacian, Linear, Matern
+from onefold.linalg import is_foreign
 
 METHODS = sorted(BASES)
 
@@ -95,6 +96,30 @@ def test_clusters_of_any_precision_and_size(X):
         assert len(np.unique(centres.round(3), axis=0)) == 40
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("library", ["torch", "array_api_strict"])
+def test_clusters_on_a_device_are_those_of_their_definition(X, monkeypatch, library, dtype):
+    """Every centre is the mean of the rows nearest to it, but for the last of ten rounds."""
+    xp = pytest.importorskip(library)
+    monkeypatch.setattr("onefold.basis.landmarks.device_rows", lambda m: 250)
+    monkeypatch.setattr("onefold.linalg.on_accelerator", is_foreign)
+    rows = xp.asarray(X, dtype=getattr(xp, dtype))
+    found = choose("kmeans", rows).rows
+    assert bool(xp.all(found == choose("kmeans", rows).rows))
+    centres = np.asarray(found, dtype=float)
+
+    def nearest(some):
+        return ((X[:, None, :] - some[None, :, :]) ** 2).sum(axis=2)
+
+    distances = nearest(centres)
+    means = [X[distances.argmin(axis=1) == j].mean(axis=0) for j in range(len(centres))]
+    inertia, theirs = distances.min(axis=1).sum(), nearest(choose("kmeans", X).rows).min(axis=1).sum()
+    moved = ((np.array(means) - centres) ** 2).sum()
+    assert moved < 0.02 * inertia
+    assert inertia < 1.1 * theirs
+    assert inertia < 0.8 * nearest(choose("uniform", X).rows).min(axis=1).sum()
+
+
 @pytest.mark.parametrize("method", ["uniform", "kmeans", "rpcholesky"])
 @pytest.mark.parametrize("training", ["factors", "whitened sums", "sums"])
 def test_a_kernel_of_zeros_leaves_the_mean(force_training, method, training):
@@ -126,14 +151,15 @@ def test_values_that_are_not_finite_are_refused(method, X):
     ],
     ids=repr,
 )
-def test_clusters_of_any_rows_are_those_of_the_metric(X, build, kernel):
+def test_clusters_of_any_rows_are_those_of_the_metric(X, monkeypatch, build, kernel):
     """They leave less of the kernel than clusters in no metric, also far from the origin."""
+    monkeypatch.setattr("onefold.linalg.on_accelerator", is_foreign)
     rows = (pytest.importorskip("torch").asarray if build == "torch" else build)(X)
     found = choose("kmeans", rows, kernel=kernel).rows
     assert type(found) is type(rows)
     assert found.dtype == rows.dtype
     dense = np.asarray(found.toarray() if scipy.sparse.issparse(found) else found, dtype=float)
-    plain = unexplained(kernel, X, choose("kmeans", X).rows)
+    plain = unexplained(kernel, X, np.asarray(choose("kmeans", rows if build == "torch" else X).rows))
     for some in (dense, choose("kmeans", X + 1e6, kernel=kernel).rows - 1e6):
         assert unexplained(kernel, X, some) < 0.85 * plain
 

@@ -8,7 +8,15 @@ from numpy.testing import assert_allclose
 
 from onefold import LSSVR, linalg
 from onefold.linalg import free_memory_of, to_numpy
-from onefold.linalg.dense import add_gram, invert_lower, mirror, solve_positive
+from onefold.linalg.dense import (
+    add_gram,
+    cholesky,
+    cholesky_solve,
+    invert_lower,
+    mirror,
+    solve_by_blocks,
+    solve_positive,
+)
 
 LIBRARIES = ["numpy", "torch", "array_api_strict"]
 
@@ -45,12 +53,36 @@ def test_a_triangle_is_inverted_by_halves_and_one_with_a_zero_refused(monkeypatc
     monkeypatch.setattr("onefold.linalg.dense._LEAF", 8)
     for n in (1, 9, 20):
         L = np.linalg.cholesky(matrices(1, n)[0])
-        for found in (invert_lower(np.array(L, order="F")), invert_lower(torch.asarray(L)).numpy()):
+        for found in (invert_lower(np.array(L, order="F")), invert_lower(torch.tensor(L)).numpy()):
             assert_allclose(found, np.linalg.inv(L), atol=1e-12)
             assert np.array_equal(found, np.tril(found))
     L[7, 7] = 0.0
     with pytest.raises(np.linalg.LinAlgError, match="number 8 on the diagonal"):
         invert_lower(np.array(L, order="F"))
+
+
+@pytest.mark.parametrize("n", [1, 8, 21])
+def test_a_large_matrix_is_factorised_in_its_place_by_panels(monkeypatch, n) -> None:
+    torch = pytest.importorskip("torch")
+    for name, value in {"_LARGE": 0, "_PANEL": 8, "_STACK": 20, "_LEAF": 4}.items():
+        monkeypatch.setattr(f"onefold.linalg.dense.{name}", value)
+    A, B = matrices(1, n)[0], np.random.default_rng(1).standard_normal((n, 2))
+    L, given = np.linalg.cholesky(A), torch.tensor(A)
+    factor = cholesky(given, overwrite=True)
+    assert factor is given
+    assert_allclose(factor.numpy(), L, atol=1e-13)
+    assert_allclose(cholesky_solve(factor, torch.asarray(B)).numpy(), np.linalg.solve(A, B), atol=1e-12)
+    # In the digits of the right-hand side, whatever those of the factor are.
+    single = factor.float()
+    expected = np.linalg.solve(single.double().numpy() @ single.double().numpy().T, B)
+    for rounded, right in ((single, torch.asarray(B)), (single.numpy(), B)):
+        assert_allclose(to_numpy(solve_by_blocks(rounded, right)), expected, atol=1e-12)
+    assert_allclose(invert_lower(factor).numpy(), np.linalg.inv(L), atol=1e-12)
+    A[n - 1, n - 1] = -1.0
+    given = torch.tensor(A)
+    with pytest.raises(np.linalg.LinAlgError, match=f"order {n} is not positive"):
+        cholesky(given, overwrite=True)
+    assert np.array_equal(np.triu(given.numpy(), 1), np.triu(A, 1))
 
 
 @pytest.mark.parametrize("library", ["torch", "array_api_strict"])

@@ -1,4 +1,4 @@
-"""Nothing goes between host and device in loops over held-out parts, and next to nothing over ridges."""
+"""On a device: nothing goes to the host in loops, and nothing large is copied."""
 
 from itertools import product
 from typing import Any
@@ -7,11 +7,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from onefold.kernels import RBF
+from onefold.approximations import Exact, Problem, Workload
+from onefold.kernels import RBF, Laplacian, Matern, PowerExponential
 from onefold.smoothers import CholeskySmoother, SpectralSmoother
+from onefold.smoothers.base import Rounding
+from onefold.smoothers.dense import LeftOut
 
 torch = pytest.importorskip("torch")
 overrides = pytest.importorskip("torch.overrides")
+_python_dispatch = pytest.importorskip("torch.utils._python_dispatch")
 TO_HOST = {"cpu", "numpy", "item", "tolist", "__array__"}
 TO_HOST |= {"__float__", "__int__", "__bool__", "__index__"}
 N = 60
@@ -66,3 +70,69 @@ def test_stacks_of_parts_are_the_parts_one_by_one(smoother_class, method) -> Non
     wanted = getattr(theirs, method)(Y, parts, alphas)
     for f, w in zip(found, wanted, strict=True):
         assert_allclose(f.numpy(), w, atol=1e-9)
+
+
+def test_large_sets_are_solved_one_after_the_other(monkeypatch) -> None:
+    """A stack of few numbers only, and rows at the end with a corner of the inverse alone."""
+    together = LeftOut(parts := np.array_split(np.arange(30, N), 3), torch.asarray(Y))
+    assert [len(numbers) for numbers, *_ in together.groups] == [3]
+    expected = CholeskySmoother(K.copy(), np.ones(N)).heldout(Y, parts, [0.1])
+    monkeypatch.setattr("onefold.smoothers.dense._STACK", 2 * 10 * N)
+    assert [len(numbers) for numbers, *_ in LeftOut(parts, torch.asarray(Y)).groups] == [2, 1]
+    smoother = CholeskySmoother(torch.asarray(K.copy()), torch.ones(N, dtype=torch.float64))
+    for found, wanted in zip(smoother.heldout(torch.asarray(Y), parts, [0.1]), expected, strict=True):
+        assert_allclose(found.numpy(), wanted, atol=1e-9)
+
+
+class Arrays(_python_dispatch.TorchDispatchMode):
+    """Counts new arrays of so many numbers or more."""
+
+    def __init__(self, numbers: int) -> None:
+        super().__init__()
+        self.count, self._numbers = 0, numbers
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found, given = function(*args, **(kwargs or {})), [*args, *(kwargs or {}).values()]
+        known = {one.untyped_storage().data_ptr() for one in given if isinstance(one, torch.Tensor)}
+        for one in found if isinstance(found, tuple) else (found,):
+            large = isinstance(one, torch.Tensor) and one.numel() >= self._numbers
+            self.count += large and one.untyped_storage().data_ptr() not in known
+        return found
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.5), Matern(0.2), Laplacian(0.5) + PowerExponential(0.3)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_one_array_of_the_matrix_serves_a_fit_and_rows_held_out_at_the_end(
+    monkeypatch, kernel, weighted
+) -> None:
+    n = 300
+    for name, value in {"_LARGE": 0, "_PANEL": 32, "_STACK": n, "_LEAF": 32}.items():
+        monkeypatch.setattr(f"onefold.linalg.dense.{name}", value)
+    monkeypatch.setattr("onefold.kernels.tiles.device_rows", lambda m: 40)
+    monkeypatch.setattr("onefold.approximations.exact._STRIP", 40)
+    X, Y = RNG.normal(size=(n, 3)), RNG.normal(size=(n, 2))
+    root = np.linspace(0.5, 2.0, n) if weighted else None
+    parts, found = [np.arange(270, n)], []
+    for place in (np.asarray, torch.asarray):
+        problem = Problem(place(X), place(Y), None if root is None else place(root), True)
+        with Arrays(n * n // 2) as seen:
+            run = Exact().start(problem, [kernel], Workload(folds=1, parts=parts))
+            model = run.model(kernel)
+            found.append([*model.heldout(parts, [0.1]), model.expansion(0.1).coef])
+    assert seen.count == 1
+    for host, ours in zip(*found, strict=True):
+        assert_allclose(ours.numpy(), host, atol=1e-9)
+
+
+def test_a_matrix_that_has_no_factor_is_decomposed_instead(monkeypatch) -> None:
+    monkeypatch.setattr("onefold.linalg.dense._LARGE", 0)
+    monkeypatch.setattr("onefold.linalg.dense._PANEL", 16)
+    bad = K - 0.05 * np.eye(N)
+    rounding = Rounding(0.01)
+    found = [
+        CholeskySmoother(place(bad.copy()), None, overwrite=True, rounding=rounding).residuals(
+            place(Y), [0.0501]
+        )
+        for place in (np.asarray, torch.asarray)
+    ]
+    assert_allclose(found[1].numpy(), found[0], rtol=1e-6)

@@ -1,8 +1,9 @@
 r"""What would run, how long it would take and how much memory: before it runs.
 
 `choose` has the decisions of "auto" as a table. Times come from operation counts and the speed of the
-machine (:mod:`onefold.machine.speed`); they are meant to be right within a factor of two or three. Peaks
-of memory come from :mod:`onefold.approximations.footprint`.
+machine where the rows are (:mod:`onefold.machine.speed`, :mod:`onefold.linalg.speed`); they are meant to
+be right within a factor of two or three. Peaks of memory come from
+:mod:`onefold.approximations.footprint`.
 """
 
 from __future__ import annotations
@@ -12,20 +13,17 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal, NoReturn
 
-from onefold.approximations.base import Approximation, Model, Run, register
+from onefold.approximations.base import Approximation, Model, Run, register, with_true_kernel
 from onefold.approximations.exact import Exact
 from onefold.approximations.nystroem import Nystroem
-from onefold.approximations.problem import Problem, Workload, host_speed
+from onefold.approximations.problem import NOMINAL as NOMINAL
+from onefold.approximations.problem import Machine, Problem, Workload
 from onefold.kernels import Kernel, Precomputed
-from onefold.machine import memory
 from onefold.machine.speed import Speed, duration_words
 
 _ALWAYS_EXACT = 2000  # rows for which nothing else is worth a thought
 _SIZES = (4000, 2000, 1000, 500)
-_MEMORY_SHARE = 0.5
-NOMINAL = Speed(multiply_adds=4e10, exponentials=3e8)  # of a small machine
-_CLEARLY = 30.0  # times faster or slower than that, no machine is expected to be
-_SHORT = 1.0  # seconds: a shorter time is given without measuring the machine for half a second
+_REFIT_SHARE = 0.2  # of the seconds, that the final model may take
 
 
 @dataclass(frozen=True)
@@ -76,45 +74,51 @@ def choose(
     asked: Approximation,
     shape: tuple[int, int, int],
     load: Workload,
-    free: int | None,
+    machine: Machine,
     *,
     place: Place = "memory",
     given: bool = False,
     timed: bool = False,
 ) -> Plan:
-    """What runs, why, and its price, by rows, features and targets and the bytes free; "auto" chooses:
+    """What runs, why, and its price, by rows, features and targets and the machine; "auto" chooses:
 
-    ==================================================  ===============================================
-    the first that holds                                what runs
-    ==================================================  ===============================================
-    the kernel matrix is given                          exact
-    rows stay on Dask's workers                         landmarks, as many as `Nystroem` has by default
-    rows are streamed to a device                       landmarks, as many as `Nystroem` has by default
-    at most 2000 rows, and memory holds their matrix    exact
-    exact within the seconds and half of what is free   exact
-    otherwise                                           the most of 4000, 2000, 1000, 500 landmarks
-                                                        within both, up to a quarter of the rows;
-                                                        the fewest of them where none is
-    ==================================================  ===============================================
+    ===================================================  ===============================================
+    the first that holds                                 what runs
+    ===================================================  ===============================================
+    the kernel matrix is given                           exact
+    rows stay on Dask's workers                          landmarks, as many as `Nystroem` has by default
+    rows are streamed to a device                        landmarks, as many as `Nystroem` has by default
+    at most 2000 rows, and memory holds their matrix     exact
+    exact within the seconds, and the machine's memory:  exact
+    half of what is free on a host, 9/10 on a GPU
+    otherwise                                            the most of 4000, 2000, 1000, 500 landmarks
+                                                         within both, up to a quarter of the rows;
+                                                         the fewest of them where none is
+    ===================================================  ===============================================
 
-    The machine is measured only where the choice depends on its speed, or where the time is wanted and
-    worth it (`timed`).
+    The machine is the GPU where rows lie on one, and the host otherwise, also for tensors in its memory.
+    It is measured only where the choice depends on its speed, or where the time is wanted and worth it
+    (`timed`).
     """
     n, d, _ = shape
+    load, there = machine.load(load), " on the GPU" if machine.gpu else ""
 
     def priced(what: Approximation, reason: str, seconds: float | None = None) -> Plan:
-        """On a nominal machine unless a choice within `seconds` depends on it, or its time is wanted."""
-
         def duration(speed: Speed) -> float | None:
             time = what.duration(*shape, load, speed)
             return None if time is None else time + load.before / speed.multiply_adds
 
-        time = duration(NOMINAL)
-        rough = time or 0.0
-        decisive = seconds is not None and seconds / _CLEARLY < rough < _CLEARLY * seconds
-        if decisive or (timed and rough > _SHORT):
-            time = duration(host_speed())
-        return Plan(what, n, d, time, what.memory(*shape, load, free), free, reason)
+        time = machine.seconds(duration, seconds, timed=timed)
+        return Plan(what, n, d, time, what.memory(*shape, load, machine.free), machine.free, reason)
+
+    def objection(found: Plan, seconds: float) -> str | None:
+        """Why not, if so."""
+        if found.bytes is not None and machine.usable is not None and found.bytes > machine.usable:
+            needed, free = found.bytes / 2**30, (found.free_bytes or 0) / 2**30
+            return f"would need {needed:.1f} GiB of {free:.1f} GiB free{there}"
+        if found.seconds is not None and found.seconds > seconds:
+            return f"would take about {duration_words(found.seconds)}{there}"
+        return None
 
     if not isinstance(asked, Auto):
         return priced(asked, "as asked for")
@@ -122,20 +126,21 @@ def choose(
     if given:
         return priced(Exact(), "a kernel matrix is given: exact")
     if place != "memory":
-        there = "stay on Dask's workers" if place == "dask" else "are streamed to the device"
-        return priced(landmarks, f"rows {there}: landmarks")
+        where = "stay on Dask's workers" if place == "dask" else "are streamed to the device"
+        return priced(landmarks, f"rows {where}: landmarks")
     if n <= _ALWAYS_EXACT:
         found = priced(Exact(), f"at most {_ALWAYS_EXACT} rows: exact")
         if found.fits:
             return found
-    found = priced(Exact(), f"exact within {duration_words(asked.seconds)} and memory", asked.seconds)
-    why_not = _objection(found, asked.seconds)
+    reason = f"exact within {duration_words(asked.seconds)} and memory{there}"
+    found = priced(Exact(), reason, asked.seconds)
+    why_not = objection(found, asked.seconds)
     if why_not is None:
         return found
     sizes = [m for m in _SIZES if 4 * m <= n] or [max(1, n // 4)]
     for m in sizes:
         found = priced(replace(landmarks, n_components=m), "", asked.seconds)
-        short = _objection(found, asked.seconds)
+        short = objection(found, asked.seconds)
         if short is None or m == sizes[-1]:
             break
     reason = f"the exact machine {why_not}; {m} landmarks"
@@ -143,20 +148,11 @@ def choose(
     return replace(found, reason=reason)
 
 
-def make_plan(approximation: Approximation, n: int, d: int, targets: int, load: Workload) -> Plan:
-    """The price of an approximation on this machine; for `Auto`, the choice first."""
-    return choose(approximation, (n, d, targets), load, memory.available_memory(), timed=True)
-
-
-def _objection(found: Plan, seconds: float) -> str | None:
-    """Why not, if so."""
-    if found.bytes is not None and found.free_bytes is not None:
-        needed, free = found.bytes / 2**30, found.free_bytes / 2**30
-        if needed > _MEMORY_SHARE * free:
-            return f"would need {needed:.1f} GiB of {free:.1f} GiB free"
-    if found.seconds is not None and found.seconds > seconds:
-        return f"would take about {duration_words(found.seconds)}"
-    return None
+def make_plan(
+    approximation: Approximation, n: int, d: int, targets: int, load: Workload, device: Any = None
+) -> Plan:
+    """The price of an approximation on this host, or on a torch device; for `Auto`, the choice first."""
+    return choose(approximation, (n, d, targets), load, Machine.of(device), timed=True)
 
 
 class _Undecided:
@@ -169,12 +165,13 @@ class _Undecided:
 @register
 @dataclass(frozen=True)
 class Auto(Approximation):
-    """The exact machine where time and memory allow, a basis model beyond.
+    """The exact machine where time and memory allow, a basis model beyond, refitted exactly if quick.
 
     Parameters
     ----------
     seconds : float, default=300
-        Time that the whole search may take by estimate.
+        Time that the whole search may take by estimate. A search with landmarks refits its final model
+        with the true kernel where that takes less than a fifth of it.
     random_state : int, default=0
         Of the landmarks.
 
@@ -197,11 +194,12 @@ class Auto(Approximation):
 
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
         """The run of what is chosen; the reports of its models say why."""
-        # A device has no measured speed of its own yet: the host's memory and speed decide for it.
-        free = memory.available_memory() if problem.on_device else problem.free
         given = any(isinstance(kernel, Precomputed) for kernel in kernels)
         place: Place = "dask" if problem.remote else "streamed" if problem.streamed else "memory"
-        found = choose(self, problem.shape, load, free, place=place, given=given)
+        found = choose(self, problem.shape, load, problem.machine, place=place, given=given)
+        if load.refit == "auto" and not found.approximation.exact:
+            final = with_true_kernel(problem, kernels[0], _REFIT_SHARE * self.seconds)
+            load = replace(load, refit="same" if final is None else "exact")
         return replace(found.approximation.start(problem, kernels, load), reason=found.reason)
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:

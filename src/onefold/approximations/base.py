@@ -10,13 +10,11 @@ estimators know nothing more.
     model = run.final_model(kernel, alpha)              # of the true kernel, or the same approximation
     expansion, report = run.finished(model, alpha)
 
-A final fit with the true kernel is made according to its number of rows:
-
-    up to 10,000 rows   the dense matrix: O(n³/3) time, 8 n² bytes
-    beyond              conjugate gradients, a fraction of that time and no such array
-    beyond 20,000 rows  as before, but only where it is asked for: it takes minutes
-
-Conjugate gradients need dense NumPy rows; sparse ones, a given matrix and other libraries stay dense.
+A final fit with the true kernel is made by the dense matrix where that fits into memory and takes
+seconds, or hardly more than conjugate gradients, and by these beyond. Where nobody asked for it, it is
+made if it takes no longer than a minute (for "auto", a fifth of its seconds) on the machine where the
+rows are:
+`with_true_kernel`. Sparse rows and a given matrix have the dense one alone.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -42,8 +41,8 @@ from onefold.rows import Rows
 from onefold.smoothers import Smoother
 from onefold.smoothers.base import UnsolvableError
 
-LARGEST_DENSE = 10_000  # rows, see above
-LARGEST_UNASKED = 20_000
+_UNASKED = 60.0  # seconds that a final fit with the true kernel may take where nobody asked for it
+_DIRECT = 10.0  # seconds: no iteration is worth while to be faster than that
 
 
 class Model(ABC):
@@ -151,14 +150,14 @@ class Approximation(ABC):
             )
         for kernel in kernels:
             self.check(kernel, problem, load)
+        load = problem.machine.load(load)
         self.require_memory(problem, load)
-        quick = load.refit == "auto" and problem.n <= LARGEST_UNASKED
-        auto = quick and self.prefers_exact_refit(problem)
-        refit = None
-        if (auto or load.refit == "exact") and not self.exact:
-            given = isinstance(kernels[0], Precomputed)
-            dense_rows = not (given or is_sparse(problem.X) or problem.on_device)
-            final = registered()["cg" if dense_rows and problem.n > LARGEST_DENSE else "exact"]()
+        final, refit = None, None
+        if load.refit == "exact" and not self.exact:
+            final = with_true_kernel(problem, kernels[0])
+        elif load.refit == "auto" and not self.exact and self.prefers_exact_refit(problem):
+            final = with_true_kernel(problem, kernels[0], _UNASKED)
+        if final is not None:
             refit = final.start(problem, kernels[:1], Workload())
         return Run(self, problem, load, problem.free, shared=self.share(problem, kernels), refit=refit)
 
@@ -215,7 +214,9 @@ class Approximation(ABC):
         return None
 
     def at_once(self, n: int, d: int, targets: int, load: Workload, free: int | None) -> int:
-        """How many models run side by side in what is free."""
+        """How many models run side by side in what is free: one on a GPU, which has its own threads."""
+        if load.gpu is not None:
+            return 1
         return models_at_once(self.peak_bytes(n, d, targets, replace(load, kernels=1), 1), free)
 
     def memory(self, n: int, d: int, targets: int, load: Workload, free: int | None) -> int | None:
@@ -232,6 +233,31 @@ class Approximation(ABC):
         else:
             needed = self.memory(*problem.shape, load, problem.free)
         require_of(problem.free, needed or 0, what, self.remedy)
+
+
+def with_true_kernel(
+    problem: Problem, kernel: Kernel, seconds: float | None = None
+) -> Approximation | None:
+    """What fits a final model with the true kernel; None if it would take more than `seconds`.
+
+    The dense matrix where memory holds it and it is quick, or at most twice as long at work as conjugate
+    gradients, which have no closed form for folds.
+    """
+    machine, load = problem.machine, problem.machine.load()
+    dense, iterative = (registered()[name]() for name in ("exact", "cg"))
+    if seconds is not None and (problem.remote or problem.streamed):
+        return None
+    time: dict[Approximation, float] = {}
+    for one in (dense, iterative):
+        duration = partial(one.duration, *problem.shape, load)
+        time[one] = machine.seconds(duration, seconds or _DIRECT) or 0.0
+    needed = dense.memory(*problem.shape, load, machine.free)
+    fits = needed is None or machine.usable is None or needed <= machine.usable
+    alone = isinstance(kernel, Precomputed) or is_sparse(problem.X)
+    found = dense if alone or (fits and time[dense] <= max(2 * time[iterative], _DIRECT)) else iterative
+    if seconds is not None and (time[found] > seconds or (found is dense and not fits)):
+        return None
+    return found
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,17 @@
 r"""The true kernel where its matrix does not fit: preconditioned conjugate gradients.
 
-(K + μV⁻¹) α = y − b is solved for all targets at once, preconditioned by the low-rank matrix of a few
-landmarks. Products with K use float32 tiles, kept where memory allows and computed again otherwise; the
-residual that decides is computed with float64 tiles from the coefficients themselves.
+(K + μV⁻¹) α = y − b is solved for all targets at once, in any array library, where the rows are.
+Products with K use float32 tiles; the residual that decides is computed with float64 tiles from the
+coefficients themselves. What preconditions is the best that memory holds:
 
-*The preconditioner.* With the whitened features Ψ (n, r) of a landmark model, weights folded in, and
+*A float32 factor* L Lᵀ = K + μI, 4 n² bytes, on a GPU. Its rounding is a small part of K: a few
+iterations do at any ridge for rough kernels, for smooth ones while μ is above some 1e-8 of K's largest
+eigenvalue.
+Where rounding leaves no factor, the diagonal is raised by 1e-7 of that eigenvalue, by ten times as much,
+and so on. The factor at one μ serves its neighbours too: the condition of what it preconditions is the
+ratio of the two. It is applied in float64, so that rounding does not spoil its symmetry.
+
+*Landmarks.* With the whitened features Ψ (n, r) of a landmark model, weights folded in, and
 M = ΨᵀΨ = Q D Qᵀ,
 
     (ΨΨᵀ + μI)⁻¹ z = (z − Ψ Q (D + μ)⁻¹ Qᵀ Ψᵀ z) / μ
@@ -18,35 +25,73 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from onefold import linalg
 from onefold.approximations.base import Approximation, Model, register
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
-from onefold.basis import BASES, Basis, Design, Whitening, predict_groups
+from onefold.basis import BASES, Design, Whitening, predict_groups
 from onefold.basis.statistics import finite_kernel
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Precomputed
-from onefold.kernels.tiles import common_origin
-from onefold.linalg import Array, HostArray, Index, is_sparse
-from onefold.linalg.dense import add_gram, mirror
+from onefold.kernels.tiles import common_origin, device_rows
+from onefold.linalg import (
+    Array,
+    HostArray,
+    Index,
+    device_of,
+    double,
+    host_array,
+    is_sparse,
+    like,
+    namespace,
+    queued,
+    take_rows,
+    zeros,
+)
+from onefold.linalg.dense import add_gram, cholesky, mirror, solve_by_blocks, symmetric_eigh
 from onefold.linalg.iterate import Correct, Map, Solution, conjugate_gradients, refined
 from onefold.machine.memory import available_memory
-from onefold.machine.threads import check_stop, limit_blas, map_in_order, spans
+from onefold.machine.progress import report_progress
+from onefold.machine.speed import Speed
+from onefold.machine.threads import (
+    check_stop,
+    count_workers,
+    limit_blas,
+    map_in_order,
+    spans,
+    thread_budget,
+)
 from onefold.machine.warning import warn_user
 from onefold.rows import rows_of
 
 _KEEP_SHARE = 0.5  # of the free memory may go to kept tiles
+_FACTOR_SHARE = 0.9  # of a GPU's may go to a factor
+_PANELS = 3 * 2048  # columns of what is at work on a factor beside it
 _SINGLE_LARGEST = 1e15  # features above leave float32's range when squared, kernel values in products
 _SINGLE_NOISE = 30.0  # a ridge this many times the rounding of float32 tiles is safe with them
-_SIDE = 1024  # of a tile
+_SIDE = 1024  # of a tile on a host,
+_GPU_SIDE = 8192  # and on a GPU
 _STRIP = 128  # rows of a tile that are summed in float64 at once: they stay in cache
 _BLOCK = 256  # rows of Ψ that one thread takes at a time: they stay in cache
 _LARGE = 2**29  # bytes
+_SKINNY = 8  # columns that a product has time for while it reads its tile
+_REACH = 30.0  # a factor serves ridges up to so many times its own, or so small a part of it
+_JITTER, _LARGEST_JITTER = 1e-7, 1e-3  # of the largest eigenvalue, where rounding leaves no factor
 _DIGITS = 1e-3  # by which the recurrence may lower the residual before it is computed anew
+
+
+def holds_factor(n: int, free: int | None) -> bool:
+    """Whether a GPU of so many free bytes holds a float32 factor of n rows; None is a host.
+
+    There a factorisation takes longer than the iterations that it saves, from some ten thousand rows on.
+    """
+    return free is not None and 4.0 * n * (n + _PANELS) <= _FACTOR_SHARE * free
 
 
 @register
@@ -59,8 +104,9 @@ class ConjugateGradients(Approximation):
 
     Parameters
     ----------
-    n_components : int, default=1000
-        Landmarks of the preconditioner.
+    n_components : int or None, default=None
+        Landmarks of the preconditioner; None is 1000, on a GPU 4000. A GPU whose memory holds a float32
+        factor of the matrix has that in their place.
     tolerance : float, default=1e-5
         Stop when ‖y − b − (K + μV⁻¹)α‖ ≤ tolerance · ‖y‖, computed in float64; y about its mean where
         there is an intercept. ``approximation_`` has what was reached, and a warning says if it is more.
@@ -68,7 +114,7 @@ class ConjugateGradients(Approximation):
     random_state : int, default=0
     """
 
-    n_components: int = 1000
+    n_components: int | None = None
     tolerance: float = 1e-5
     max_iterations: int = 500
     random_state: int = 0
@@ -80,16 +126,21 @@ class ConjugateGradients(Approximation):
     def __post_init__(self) -> None:
         for name in ("n_components", "max_iterations"):
             value = getattr(self, name)
-            if not isinstance(value, numbers.Integral) or value < 1:
+            none = value is None and name == "n_components"
+            if not none and (not isinstance(value, numbers.Integral) or value < 1):
                 raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
         if not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
 
+    def _landmarks(self, n: int, *, gpu: bool) -> int:
+        most = self.n_components or (4000 if gpu else 1000)
+        return min(most, max(1, n // 4))
+
     def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
-        if isinstance(kernel, Precomputed) or is_sparse(problem.X) or problem.on_device:
+        if isinstance(kernel, Precomputed) or is_sparse(problem.X):
             raise ValueError(
-                "conjugate gradients compute the kernel from dense NumPy rows; use "
-                'approximation="exact" for a precomputed matrix, sparse rows or another library.'
+                "conjugate gradients compute the kernel from dense rows; use "
+                'approximation="exact" for a precomputed matrix or sparse rows.'
             )
         if load.folds:
             raise ValueError(
@@ -97,12 +148,52 @@ class ConjugateGradients(Approximation):
                 'refit="exact".'
             )
 
+    def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
+        """Per kernel and ridge: the preconditioner, and tiles and products of the iterations.
+
+        30 of them with landmarks, few with a factor. A host makes half of the tiles and keeps one core
+        busy with each; a GPU makes them all, in float32.
+        """
+        gpu, pairs, iterations = load.gpu is not None, float(n) ** 2, 30
+        m = self._landmarks(n, gpu=gpu)
+        if gpu:
+            each = pairs * ((d + targets + _SKINNY) / speed.single + 1.5 / speed.exponentials)
+        else:
+            workers = min(thread_budget(), count_workers(None))
+            each = pairs * (d / 2 + targets + _SKINNY) / speed.multiply_adds
+            each += pairs * 1.5 / (workers * speed.exponentials)
+        precondition = (n * m**2 + 40 * m**3) / speed.multiply_adds
+        if holds_factor(n, load.gpu):
+            precondition, iterations = float(n) ** 3 / (6 * speed.single_cholesky), 10
+        return load.kernels * load.alphas * (precondition + iterations * each)
+
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> IterativeModel:
-        m = min(self.n_components, max(1, problem.n // 4))
-        rng = np.random.default_rng(self.random_state)
-        with limit_blas(1):  # the same digits whatever the number of threads
-            basis = BASES["rpcholesky"](kernel, problem.X, m, rng)
-            return IterativeModel(self, kernel, problem, basis)
+        return IterativeModel(self, kernel, problem)
+
+    def low_rank(self, kernel: Kernel, problem: Problem, root: Array) -> LowRankPreconditioner:
+        """The preconditioner of landmarks; a GPU has many of them, but none that a host would draw."""
+        gpu = problem.machine.gpu
+        m, method = self._landmarks(problem.n, gpu=gpu), "uniform" if gpu else "rpcholesky"
+        basis = BASES[method](kernel, problem.X, m, np.random.default_rng(self.random_state))
+        return LowRankPreconditioner(Design(kernel, basis.rows), problem.X, root, basis.report)
+
+
+class Preconditioner(Protocol):
+    """(K + μI)⁻¹, nearly."""
+
+    report: dict[str, Any]
+
+    def solver(self, mu: float) -> Map:
+        """The function z ↦ (K + μI)⁻¹ z, nearly, for z of shape (n, columns)."""
+
+
+class Operator(Protocol):
+    """K as a linear operator, from tiles of one dtype."""
+
+    keep: bool  # whether tiles are kept
+
+    def product(self, V: Any, *, rough: bool) -> Any:
+        """K V (n, columns), float64; `rough` multiplies in the dtype of the tiles: some five digits."""
 
 
 class IterativeModel(Model):
@@ -110,88 +201,126 @@ class IterativeModel(Model):
 
     no_leave_one_out = "conjugate gradients fit one model and make no held-out predictions."
 
-    def __init__(
-        self, settings: ConjugateGradients, kernel: Kernel, problem: Problem, basis: Basis
-    ) -> None:
+    def __init__(self, settings: ConjugateGradients, kernel: Kernel, problem: Problem) -> None:
         self._settings, self._kernel, self.problem = settings, kernel, problem
-        self._root = np.ones(problem.n) if problem.root_weight is None else problem.root_weight
-        self._low_rank = LowRankPreconditioner(Design(kernel, basis.rows), problem.X, self._root)
-        self._operators: dict[Any, KernelOperator] = {}  # by the dtype of their tiles
+        weighted = problem.root_weight is not None
+        self._root = problem.root_weight if weighted else linalg.ones(problem.n, problem.Y)
+        self._operators: dict[str, Operator] = {}  # by the dtype of their tiles
+        self._factor: FactorPreconditioner | None = None
+        free = linalg.free_memory_of(problem.X) if problem.machine.gpu else None
+        if self._small and holds_factor(problem.n, free):
+            self._factor = FactorPreconditioner(kernel, problem.X, self._root)
         self.report = {
             "name": "cg",
             "reason": f"{problem.n} rows: the true kernel without a dense factorisation",
-            "preconditioner": {**basis.report, "rank": self._low_rank.rank},
         }
+
+    @cached_property
+    def _small(self) -> bool:
+        """Whether rows and kernel values have a place in float32."""
+        X, xp = self.problem.X, namespace(self.problem.X)
+        values = float(xp.max(self._kernel.diagonal(X)))
+        return max(float(xp.max(X)), -float(xp.min(X)), values) < _SINGLE_LARGEST
+
+    @cached_property
+    def _low_rank(self) -> LowRankPreconditioner:
+        return self._settings.low_rank(self._kernel, self.problem, self._root)
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         raise ValueError(self.no_leave_one_out)
 
     def expansion(self, alpha: ArrayLike) -> Expansion:
-        problem, (_, t), solves = self.problem, self.problem.Y.shape, []
-        ridges = TargetRidges(alpha, t)
-        dual, intercept = np.empty(problem.Y.shape), np.zeros(t)
-        with limit_blas(1):
-            for i, value in enumerate(ridges.distinct):
-                own = np.flatnonzero(ridges.which == i)
-                dual[:, own], intercept[own], outcome = self._solve(float(value), own)
-                solves.append(outcome)
-        self.report["solves"] = solves
-        worst = max(solves, key=lambda outcome: outcome["residual"])
+        Y, solves = self.problem.Y, []
+        xp, ridges = namespace(Y), TargetRidges(alpha, Y.shape[1])
+        groups = [np.flatnonzero(ridges.which == i) for i in range(ridges.distinct.size)]
+        with limit_blas(1):  # the same digits whatever the number of threads
+            for value, own in zip(ridges.distinct, groups):
+                solves.append(self._solve(float(value), own))
+        self.report["solves"] = [outcome for *_, outcome in solves]
+        worst = max(self.report["solves"], key=lambda outcome: outcome["residual"])
         if not worst["converged"]:
+            more = "use " if self._factor is not None else "use more landmarks (n_components), "
             warn_user(
                 f"conjugate gradients stopped after {worst['iterations']} iterations at a relative "
                 f"residual of {worst['residual']:.1e}, above the tolerance "
-                f"{self._settings.tolerance:.1e}; use more landmarks (n_components), a larger alpha, or "
-                "more iterations (max_iterations).",
+                f"{self._settings.tolerance:.1e}; {more}a larger alpha, or more iterations "
+                "(max_iterations).",
                 ConvergenceWarning,
             )
-        return Expansion(self._kernel, problem.X, dual, intercept)
+        back = np.argsort(np.concatenate(groups))  # from the order of the ridges to that of the targets
+        dual = take_rows(xp.concat([dual.T for dual, *_ in solves]), back).T
+        intercept = take_rows(xp.concat([b for _, b, _ in solves]), back)
+        return Expansion(self._kernel, self.problem.X, dual, intercept)
 
-    def _operators_for(self, mu: float) -> list[KernelOperator]:
+    def _operators_for(self, mu: float) -> list[Operator]:
         """What carries the iteration along, and last what the residual is computed with."""
         X, noise = self.problem.X, float(np.finfo(np.float32).eps) / 2 * np.sqrt(self.problem.n)
-        largest = max(float(X.max()), -float(X.min()), float(self._kernel.diagonal(X).max()))
-        single = largest < _SINGLE_LARGEST and mu > _SINGLE_NOISE * noise
-        dtypes = [np.dtype(kind) for kind in (["float32", "float64"] if single else ["float64"])]
-        for dtype in dtypes:
-            if dtype not in self._operators:
-                bytes_kept, free = self.problem.n**2 * dtype.itemsize // 2, available_memory()
-                keep = dtype is dtypes[0] and free is not None and bytes_kept < _KEEP_SHARE * free
-                self._operators[dtype] = KernelOperator(self._kernel, X, dtype=dtype, keep=keep)
-        kept = "kept" if self._operators[dtypes[0]].keep else "computed at each product"
-        self.report["tiles"] = f"{dtypes[0]}, {kept}"
-        return [self._operators[dtype] for dtype in dtypes]
+        single = self._small and mu > _SINGLE_NOISE * noise
+        names = ["float32", "float64"] if single else ["float64"]
+        for name in names:
+            if name in self._operators:
+                continue
+            if queued(X):
+                self._operators[name] = DeviceOperator(self._kernel, X, name)
+            else:
+                size, free = self.problem.n**2 * np.dtype(name).itemsize // 2, available_memory()
+                keep = name == names[0] and free is not None and size < _KEEP_SHARE * free
+                self._operators[name] = HostOperator(self._kernel, X, dtype=np.dtype(name), keep=keep)
+        kept = "kept" if self._operators[names[0]].keep else "computed at each product"
+        self.report["tiles"] = f"{names[0]}, {kept}"
+        return [self._operators[name] for name in names]
 
-    def _solve(self, mu: float, targets: Index) -> tuple[HostArray, HostArray, dict[str, Any]]:
+    def _preconditioner(self, mu: float) -> Map:
+        if self._factor is not None:
+            try:
+                solver = self._factor.solver(mu)
+                self.report["preconditioner"] = self._factor.report
+                return solver
+            except np.linalg.LinAlgError:  # not even nearly positive semi-definite
+                self._factor = None
+        self.report["preconditioner"] = self._low_rank.report
+        return self._low_rank.solver(mu)
+
+    def _solve(self, mu: float, targets: Index) -> tuple[Array, Array, dict[str, Any]]:
         """α, b and how it went, for the given target columns."""
-        problem, root = self.problem, self._root
-        Y, offset = problem.Y[:, targets], np.zeros(len(targets))
+        problem, root, xp = self.problem, self._root, namespace(self.problem.Y)
+        Y = take_rows(problem.Y.T, targets).T
+        offset = zeros(len(targets), Y)
         if problem.fit_intercept:  # the intercept takes a shift of the targets, their digits stay
-            offset = np.average(Y, axis=0, weights=root**2)
+            offset = (root**2 @ Y) / float(root @ root)
         Y = Y - offset[None, :]
         # In units of their own, by a power of 2: squares neither underflow nor overflow.
-        unit = np.exp2(np.frexp(np.abs(Y).max(axis=0, initial=0.0))[1])
-        operators = self._operators_for(mu)
+        unit = like(np.exp2(np.frexp(host_array(xp.max(xp.abs(Y), axis=0)))[1]), Y)
+        operators, most = self._operators_for(mu), self._settings.max_iterations
+        done = 0
 
-        def times(operator: KernelOperator, *, fast: bool) -> Map:
-            return lambda V: root[:, None] * operator.product(root[:, None] * V, rough=fast) + mu * V
+        def times(operator: Operator, *, fast: bool) -> Map:
+            def product(V: Array) -> Array:
+                nonlocal done
+                found = root[:, None] * operator.product(root[:, None] * V, rough=fast) + mu * V
+                if fast:
+                    done += 1
+                    report_progress(done, most)
+                return found
+
+            return product
 
         a, b, outcome = solve_refined(
             times(operators[-1], fast=False),
             [times(operator, fast=True) for operator in operators],
-            self._low_rank.solver(mu),
+            self._preconditioner(mu),
             root[:, None] * (Y / unit[None, :]),
             root,
             fit_intercept=problem.fit_intercept,
             tolerance=self._settings.tolerance,
-            max_iterations=self._settings.max_iterations,
+            max_iterations=most,
         )
         outcome = {"alpha": mu * problem.alpha_unit, **outcome}
         return root[:, None] * a * unit[None, :], b * unit + offset, outcome
 
 
-class KernelOperator:
-    """K as a linear operator, from tiles of the lower triangle in `dtype`, kept or made each time."""
+class HostOperator:
+    """K from tiles of its lower triangle on threads, kept or made each time."""
 
     def __init__(self, kernel: Kernel, X: Any, *, dtype: Any, keep: bool) -> None:
         self.dtype, self.keep = dtype, keep
@@ -210,8 +339,7 @@ class KernelOperator:
             numbers = range(len(self._parts))
             self._kept = list(map_in_order(strip, numbers, self._threads))
 
-    def product(self, V: HostArray, *, rough: bool = False) -> HostArray:
-        """K V (n, columns), float64; `rough` multiplies in the dtype of the tiles: some five digits."""
+    def product(self, V: HostArray, *, rough: bool) -> HostArray:
         dtype, height = (self.dtype, _SIDE) if rough else (np.dtype(np.float64), _STRIP)
         narrow = V.astype(dtype, copy=False)
 
@@ -245,39 +373,124 @@ class KernelOperator:
             yield j, self._bound[j](left, buffer[:, : part.stop - part.start])
 
 
+class DeviceOperator:
+    """K from square tiles, one after the other, each large enough to keep a device busy."""
+
+    keep = False
+
+    def __init__(self, kernel: Kernel, X: Array, dtype: str) -> None:
+        xp, origin = namespace(X), common_origin(kernel, X)
+        rows = double(X) if origin is None else double(X) - origin[None, :]
+        rows = xp.astype(rows, getattr(xp, dtype))
+        side = _GPU_SIDE if linalg.on_accelerator(X) else _SIDE
+        self._kernel, self._parts = kernel, list(spans(X.shape[0], side))
+        self._rows = [rows[part, :] for part in self._parts]
+        self._bound = [kernel.bind(some) for some in self._rows]
+
+    def product(self, V: Array, *, rough: bool) -> Array:
+        xp, out = namespace(V), zeros(V.shape, V)
+        narrow = xp.astype(V, self._rows[0].dtype, copy=False) if rough else V
+        for i, (part, left) in enumerate(zip(self._parts, self._rows)):
+            for j, (there, bound) in enumerate(zip(self._parts, self._bound)):
+                check_stop()
+                tile = self._kernel(left, left) if i == j else bound(left)  # at no distance from itself
+                tile = tile if rough else double(tile)
+                out[part, :] += tile @ narrow[there, :]
+                del tile  # before the next one needs its memory
+        return out
+
+
+class FactorPreconditioner:
+    """L Lᵀ = K + μI in float32 for one μ and its neighbours; 4 n² bytes, O(n³) time."""
+
+    def __init__(self, kernel: Kernel, X: Array, root: Array) -> None:
+        xp, origin = namespace(X), common_origin(kernel, X)
+        rows = double(X) if origin is None else double(X) - origin[None, :]
+        self._kernel, self._rows, self._root = kernel, xp.astype(rows, xp.float32), root
+        self._matrix: Any = None
+        self._factor: Any = None
+        self._mu = 0.0
+        self.report: dict[str, Any] = {"method": "float32 factor"}
+
+    def solver(self, mu: float) -> Map:
+        """As in `Preconditioner`; LinAlgError where K is too far from positive semi-definite."""
+        if self._factor is None or not 1 / _REACH <= mu / self._mu <= _REACH:
+            jitter = 0.0
+            while not self._factorised(mu, jitter):
+                jitter = 10 * jitter or _JITTER
+                if jitter > _LARGEST_JITTER:
+                    self._factor = self._matrix = None
+                    raise np.linalg.LinAlgError("the kernel matrix is not positive semi-definite")
+            self._mu, self.report = mu, self.report | {"alpha": mu, "jitter": jitter}
+        return lambda Z: solve_by_blocks(self._factor, Z)
+
+    def _factorised(self, mu: float, jitter: float) -> bool:
+        """Whether there is a factor at μ with so much of the largest eigenvalue on the diagonal."""
+        rows, n, xp = self._rows, self._rows.shape[0], namespace(self._rows)
+        if self._matrix is None:
+            self._matrix = xp.empty((n, n), dtype=rows.dtype, device=device_of(rows))
+        K, bound, largest = self._matrix, self._kernel.bind(rows), 0.0
+        root = xp.astype(self._root, rows.dtype)
+        for part in spans(n, device_rows(n)):
+            check_stop()
+            out = K[part, :]
+            tile = bound(rows[part, :], out)
+            tile *= root[part, None]
+            tile *= root[None, :]
+            if tile is not out:
+                K[part, :] = tile
+            # No eigenvalue is larger than the largest sum of a row's sizes.
+            largest = max(largest, float(xp.max(xp.sum(xp.abs(tile), axis=1, dtype=xp.float64))))
+        diagonal = double(self._kernel.diagonal(rows)) * self._root**2 + (mu + jitter * largest)
+        xp.reshape(K, (-1,))[:: n + 1] = xp.astype(diagonal, rows.dtype)
+        try:
+            self._factor = cholesky(K, overwrite=True)
+        except np.linalg.LinAlgError:
+            return False
+        return True
+
+
 class LowRankPreconditioner:
     """(K̃ + μI)⁻¹ for any μ; O(n m²) to set up, O(n r) to apply."""
 
-    def __init__(self, design: Design, X: Any, root: Any) -> None:
-        T = Whitening.of(design.inner(), rows=X.shape[0]).T
-        self.rank = T.shape[1]
-        large = 8 * X.shape[0] * self.rank > _LARGE
-        self._features = np.empty((X.shape[0], self.rank), dtype=np.float32 if large else np.float64)
+    def __init__(self, design: Design, X: Any, root: Any, report: dict[str, Any]) -> None:
+        T, n, xp = Whitening.of(design.inner(), rows=X.shape[0]).T, X.shape[0], namespace(root)
+        rank = T.shape[1]
+        self.report = {**report, "rank": rank}
+        dtype = xp.float32 if 8 * n * rank > _LARGE else xp.float64
+        self._features = xp.empty((n, rank), dtype=dtype, device=device_of(root))
         for _, rows, values in predict_groups(design, rows_of(X), [T]):
-            self._features[rows] = values * root[rows, None]
-        self._parts = list(spans(X.shape[0], _BLOCK))
+            self._features[rows, :] = values * root[rows, None]
+        large = queued(root)
+        self._threads = 1 if large else None
+        self._parts = list(spans(n, device_rows(rank) if large else _BLOCK))
 
         def gram(part: slice) -> Array:
-            total = np.zeros((self.rank, self.rank))
+            total = zeros((rank, rank), root)
             add_gram(total, self._some(part))
             return mirror(total)
 
-        total = sum(map_in_order(gram, spans(X.shape[0], 8 * _BLOCK)))
-        values, self._vectors = np.linalg.eigh(finite_kernel(total))
-        self._values = np.maximum(values, 0.0)
+        blocks = spans(n, device_rows(rank) if large else 8 * _BLOCK)
+        total = sum(map_in_order(gram, blocks, self._threads))
+        values, self._vectors = symmetric_eigh(finite_kernel(total), release_lock=True)
+        self._values = linalg.clip_in_place(values, 0.0, None)
 
-    def _some(self, part: slice) -> HostArray:
-        return self._features[part].astype(np.float64, copy=False)
+    def _some(self, part: slice) -> Any:
+        return double(self._features[part, :])
 
     def solver(self, mu: float) -> Map:
-        """The function z ↦ (K̃ + μI)⁻¹ z for z of shape (n, columns)."""
         inner = (self._vectors / (self._values + mu)[None, :]) @ self._vectors.T
 
-        def solve(Z: HostArray) -> HostArray:
-            projected = map_in_order(lambda part: self._some(part).T @ Z[part], self._parts)
-            small = inner @ sum(projected)
-            corrected = map_in_order(lambda p: (Z[p] - self._some(p) @ small) / mu, self._parts)
-            return np.concatenate(list(corrected))
+        def solve(Z: Any) -> Array:
+            def project(part: slice) -> Array:
+                return self._some(part).T @ Z[part, :]
+
+            small = inner @ sum(map_in_order(project, self._parts, self._threads))
+
+            def correct(part: slice) -> Array:
+                return (Z[part, :] - self._some(part) @ small) / mu
+
+            return namespace(Z).concat(list(map_in_order(correct, self._parts, self._threads)))
 
         return solve
 
@@ -286,13 +499,13 @@ def solve_refined(
     apply: Map,
     roughs: Sequence[Map],
     precondition: Map,
-    Y: HostArray,
-    root: HostArray,
+    Y: Array,
+    root: Array,
     *,
     fit_intercept: bool,
     tolerance: float,
     max_iterations: int,
-) -> tuple[HostArray, HostArray, dict[str, Any]]:
+) -> tuple[Array, Array, dict[str, Any]]:
     r"""A a + s b = Y, sᵀa = 0, until ‖S⁻¹ (Y − s b − A a)‖ ≤ `tolerance` · ‖S⁻¹ Y‖ in each column.
 
     s holds √weights, S = diag s; without an intercept b = 0. The residual is computed from a and b by
@@ -300,24 +513,27 @@ def solve_refined(
     and less exact products. Where that no longer halves the residual, the next one takes over.
     Returns a, b and a report: iterations, the largest relative residual, and whether it converged.
     """
+    xp = namespace(Y)
 
-    def norm(R: HostArray) -> HostArray:
-        return np.linalg.norm(R / root[:, None], axis=0)
+    def norm(R: Array) -> Array:
+        return xp.linalg.vector_norm(R / root[:, None], axis=0)
 
-    scale, rho = np.maximum(norm(Y), np.finfo(float).tiny), None
+    scale, rho = linalg.clip_in_place(norm(Y), float(np.finfo(float).tiny), None), None
 
     def correction(product: Map) -> Correct:
-        def correct(left: HostArray, some: Index, relative: HostArray, limit: int) -> Solution | None:
+        def correct(left: Array, some: Index, relative: HostArray, limit: int) -> Solution | None:
             nonlocal rho
             # A rough product is relative to what it multiplies: a correction needs fewer digits than a.
-            goal = np.maximum(0.3 * tolerance, _DIGITS * relative) * scale[some]
+            goal = like(np.maximum(0.3 * tolerance, _DIGITS * relative), Y) * take_rows(scale, some)
             if fit_intercept and rho is None:
                 # Whatever is wrong with ρ = A⁻¹s shows in the next residual, and is put right with it.
-                left = np.hstack([root[:, None], left])
-                goal = np.append(_DIGITS * norm(root[:, None]), goal)
-            found = conjugate_gradients(product, precondition, left.copy(), norm, goal, limit=limit)
-            step, shift = found.X, np.zeros(some.size)
-            if not (np.all(np.isfinite(step)) and step.any()):  # beyond the range of the rough product
+                left = xp.concat([root[:, None], left], axis=1)
+                goal = xp.concat([_DIGITS * norm(root[:, None]), goal])
+            left = xp.asarray(left, copy=True)
+            found = conjugate_gradients(product, precondition, left, norm, goal, limit=limit)
+            step, shift = found.X, zeros(some.size, Y)
+            # Beyond the range of the rough product:
+            if not (linalg.all_finite(step) and bool(xp.any(step != 0))):
                 return None
             if fit_intercept:
                 if rho is None:
@@ -327,19 +543,22 @@ def solve_refined(
                         return None
                 shift = (root @ step) / float(root @ rho[:, 0])
                 step = step - rho * shift[None, :]
-            return replace(found, X=np.vstack([step, shift]), state="slow")
+            return replace(found, X=xp.concat([step, shift[None, :]]), state="slow")
 
         return correct
 
+    def residual_of(ab: Array, some: Index) -> Array:
+        return take_rows(Y.T, some).T - root[:, None] * ab[-1:, :] - apply(ab[:-1, :])
+
     found = refined(
-        lambda ab, some: Y[:, some] - root[:, None] * ab[-1:] - apply(ab[:-1]),
+        residual_of,
         [correction(rough) for rough in roughs],
-        np.zeros((Y.shape[0] + 1, Y.shape[1])),  # b in the last row
+        zeros((Y.shape[0] + 1, Y.shape[1]), Y),  # b in the last row
         Y,
-        size=lambda R, some: norm(R) / scale[some],
+        size=lambda R, some: norm(R) / take_rows(scale, some),
         enough=tolerance,
         limit=max_iterations,
     )
     residual, converged = float(found.residual.max(initial=0.0)), found.state == "converged"
     report = {"iterations": found.iterations, "residual": residual, "converged": converged}
-    return found.X[:-1], found.X[-1], report
+    return found.X[:-1, :], found.X[-1, :], report

@@ -1,7 +1,8 @@
 r"""The exact machine: the kernel matrix itself, dense, n × n, no approximation.
 
 O(n³) time. One array of n × n for a single fit, two where Cholesky serves, five for an
-eigendecomposition (two to three above some thousand rows).
+eigendecomposition (two to three above some thousand rows). On a device a fit or a search at one ridge
+has one, in which K, its factor and the inverse of that follow each other.
 
 With an intercept the border s is folded in first: K and HKH + c·ssᵀ/sᵀs, H = I − ssᵀ/sᵀs, have the
 same R_b for every c, and the second has no large eigenvalue along s to lose digits to.
@@ -34,6 +35,7 @@ from onefold.smoothers import dense
 from onefold.smoothers.base import GIVEN, PSD, Flags, Rounding, UnsolvableError, choose_route
 
 _STRIP = 256
+_STACK = 2**28  # numbers of K that one product takes
 _LARGEST = 1e290  # of a sum of kernel values: products with it are still numbers
 _PROBE = 256  # rows of a kernel that the user brought, looked at before the rest
 _SINGLE = 1e-6  # of the largest eigenvalue: the rounding of a matrix computed in single precision
@@ -60,9 +62,11 @@ class Exact(Approximation):
 
     def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
         """Per kernel: the factorisation that `choose_route` would take, and the matrix itself."""
-        work = choose_route(n, load.alphas, load.need).cost * float(n) ** 3 + float(n) ** 2 * d / 2
-        matrix = float(n) ** 2 / (2 * speed.exponentials)
-        return load.kernels * (work / speed.multiply_adds + matrix)
+        cost = choose_route(n, load.alphas, load.need, gpu=load.gpu is not None).cost
+        matrix = float(n) ** 2 * (d / speed.multiply_adds + 1 / speed.exponentials)
+        if load.gpu is not None:  # costs are in Cholesky factorisations, of a matrix made in full
+            return load.kernels * (cost * float(n) ** 3 / (6 * speed.cholesky) + 3 * matrix)
+        return load.kernels * (cost * float(n) ** 3 / speed.multiply_adds + matrix / 2)
 
 
 class ExactModel(SmoothingModel):
@@ -89,7 +93,8 @@ class ExactModel(SmoothingModel):
             alone = dense.isolated_rows(K)
         if problem.fit_intercept:
             border = linalg.ones(problem.n, K) if root is None else root
-            self._mean_row = (K @ border) / float(border @ border)
+            strips = [K[part, :] @ border for part in spans(problem.n, max(_STRIP, _STACK // problem.n))]
+            self._mean_row = namespace(K).concat(strips) / float(border @ border)
             rounding = replace(rounding, scale=abs(float(self._mean_row @ border)))
             if alone is None:
                 K = _recentred(K, border, self._mean_row)

@@ -12,7 +12,7 @@ from onefold.approximations.problem import Workload
 from onefold.basis.error import SAMPLE
 from onefold.basis.ridge import uses_factors
 from onefold.basis.statistics import holds_groups
-from onefold.kernels.tiles import CACHE_TILE
+from onefold.kernels.tiles import CACHE_TILE, device_rows
 from onefold.machine.threads import thread_budget
 from onefold.rows.base import TASK_ROWS
 from onefold.smoothers.base import choose_route
@@ -23,6 +23,9 @@ HELD_PREDICTIONS = 2**25  # bytes that a search holds for the chosen μ rather t
 _PREDICTION_COPIES = 3  # of the held-out predictions of every ridge
 _FREED = 1.1  # what the allocator holds back of arrays that are freed and made again
 _ITERATES = 10  # arrays of landmarks × ridges × targets in which the folds are solved
+_PANELS = 3 * 2048  # columns of what is at work on a factor of a GPU beside it
+_DEVICE_TILES = 4  # of float64 that a GPU has at once while it makes one
+_COPIED = 2**31  # bytes of a matrix that a GPU factorises in one call, which copies it
 _PRUNING = 8  # arrays of centres × centres besides the sums over groups of rows
 _SIDE_BY_SIDE = 3 * 2**30  # that models running side by side may take together
 # WᵀVW has up to 7^d entries of 12 bytes at each point of the grid: at most 77 MB with two features, for
@@ -41,9 +44,12 @@ def exact_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
     """Of a fit or a search with the dense kernel matrix, `at_once` kernels side by side."""
     at_once = min(at_once, load.kernels)
     workers = thread_budget() if at_once == 1 else 1
-    square, tile = 8.0 * n * n, 8.0 * min(n, 1024) ** 2
-    route = choose_route(n, load.alphas, load.need)
-    making, stages = square + (2 + workers) * tile, [route.matrices(load.folds) * square]
+    square, tiles = 8.0 * n * n, (2 + workers) * 8.0 * min(n, 1024) ** 2
+    if load.gpu is not None:  # strips of K, or panels of its factor; of few rows a copy of it
+        strips = _DEVICE_TILES * min(n, device_rows(n))
+        tiles = 8.0 * n * max(strips, _PANELS) + min(square, _COPIED)
+    route = choose_route(n, load.alphas, load.need, gpu=load.gpu is not None)
+    making, stages = square + tiles, [route.matrices(load.folds) * square]
     if load.folds:
         columns = 8.0 * load.alphas * load.folds * n * targets
         if load.alphas * load.folds * targets <= n and load.folds > 1:
@@ -51,7 +57,7 @@ def exact_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
         else:
             blocks = 2 / load.folds + 2 / load.folds**2 if load.folds > 1 else 0.0
             stages.append((1 + blocks) * square + (_PREDICTION_COPIES + 1) * columns / load.folds)
-    freed = (2 + workers) * tile if n > 1024 else 0.0  # tiles, which the process keeps
+    freed = tiles if n > 1024 else 0.0  # which the process keeps
     return int(max(at_once * making, at_once * max(stages) + freed) + _LIBRARIES)
 
 
@@ -69,7 +75,10 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     groups = max(load.groups, load.folds)
     square, sample = 8.0 * m * m, min(n, SAMPLE)
     beside = 8.0 * n * (5 * targets + 6 if load.folds else 2 * targets + 1)
-    beside += workers * CACHE_TILE + _LIBRARIES
+    tiles = (
+        workers * CACHE_TILE if load.gpu is None else 8.0 * _DEVICE_TILES * m * min(n, device_rows(m))
+    )
+    beside += tiles + _LIBRARIES
     comparing = 16.0 * sample * sample + 16.0 * sample * m
     if uses_factors(n, m):
         # The features of all rows, and those of a fold thrice over with its factorisation; leave-one-out

@@ -203,16 +203,21 @@ class Nystroem(Approximation):
     def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
         r"""Per kernel: choosing 11 m³, tiles n m (d + some exponentials), Gram n m²/2 at the speed of
         a product, 8 m³ on one core per fold, and predictions n m t for every ridge. Factors of few
-        rows instead of a Gram matrix take more of either.
+        rows instead of a Gram matrix take more of either. On a GPU, which is one core, a Cholesky
+        factorisation per fold and ridge.
         """
-        m, workers = self._size(n), min(thread_budget(), count_workers(None))
+        m, gpu = self._size(n), load.gpu is not None
+        workers = 1 if gpu else min(thread_budget(), count_workers(None))
         one_core = speed.multiply_adds / workers
         passes = 2 if load.folds else 1
         tiles = passes * n * m * (d / speed.multiply_adds + 3 / (workers * speed.exponentials))
         # Factors of rows instead of their Gram matrix: whitening, and a QR factorisation.
         exact = uses_factors(n, m)
         gram = (4.0 if exact else 0.6) * n * m**2 / speed.multiply_adds
-        small = (11 + (20 if exact else 8) * np.ceil((load.folds + 1) / workers)) * m**3 / one_core
+        if gpu:
+            small = (11 + (load.folds + 1) * load.alphas / 6) * m**3 / speed.cholesky
+        else:
+            small = (11 + (20 if exact else 8) * np.ceil((load.folds + 1) / workers)) * m**3 / one_core
         predict = n * m * targets * load.alphas * bool(load.folds) / one_core
         if self.predict == "rows":
             predict += n**2 * (d + load.alphas * targets) / speed.multiply_adds

@@ -2,9 +2,9 @@ r"""What an approximation is started on: the least-squares problem, what is aske
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -13,11 +13,17 @@ from numpy.typing import ArrayLike
 from onefold import linalg
 from onefold.expansions import Expansion
 from onefold.linalg import Array, HostArray, Index, host_array, like, namespace, take_rows, vector
+from onefold.linalg.speed import device_speed
 from onefold.machine import memory
 from onefold.machine.speed import Speed, machine_speed
 from onefold.machine.threads import count_workers, thread_budget
 from onefold.rows import Rows, StreamedRows, is_remote, rows_of, to_device
 from onefold.smoothers.base import Need
+
+NOMINAL = Speed(multiply_adds=4e10, exponentials=3e8)  # of a small machine
+NOMINAL_GPU = Speed(1e13, 1e11, single=2e13, cholesky=4e12, single_cholesky=8e12)
+_CLEARLY = 30.0  # times faster or slower than that, no machine is expected to be
+_SHORT = 1.0  # seconds: a shorter time is given without measuring the machine for half a second
 
 Refit = Literal["auto", "exact", "same"]
 Parts: TypeAlias = Sequence[Index]  # sets of rows, by their numbers
@@ -43,6 +49,8 @@ class Workload:
     refit: Refit = "same"  # the final model: of the true kernel, the same, or as suits the approximation
     # Multiply-adds on a few of the rows that come first, whatever the approximation.
     before: float = field(default=0.0, kw_only=True)
+    # Bytes free on the GPU that does it, which has costs of its own; None for a host.
+    gpu: int | None = field(default=None, kw_only=True)
 
     @property
     def need(self) -> Need:
@@ -54,6 +62,57 @@ def host_speed() -> Speed:
     """As far as the thread budget goes; it takes half a second if never measured."""
     speed, cores = machine_speed(), count_workers(None)
     return replace(speed, multiply_adds=speed.multiply_adds * min(1.0, thread_budget() / cores))
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where rows are worked on: the host, also for tensors in its memory, or a GPU."""
+
+    free: int | None  # bytes; None where nothing says
+    measure: Callable[[], Speed] = host_speed  # takes half a second the first time
+    gpu: bool = False
+
+    @classmethod
+    def of(cls, device: Any) -> Machine:
+        """The host for None, or a torch device by its name."""
+        if device is None:
+            return cls(memory.available_memory())
+        return cls.behind(linalg.on_device(np.empty(0), device))
+
+    @classmethod
+    def behind(cls, reference: Array) -> Machine:
+        """The one that an array lies on."""
+        free = linalg.free_memory_of(reference)
+        if not linalg.on_accelerator(reference):
+            return cls(free)
+        return cls(free, partial(device_speed, reference), gpu=True)
+
+    @property
+    def usable(self) -> float | None:
+        """Bytes that one fit may take unasked: half of a host's, which others use too."""
+        return None if self.free is None else (0.9 if self.gpu else 0.5) * self.free
+
+    def load(self, load: Workload | None = None) -> Workload:
+        """The same work here; by default a fit at one ridge."""
+        return replace(load or Workload(), gpu=(self.free or 0) if self.gpu else None)
+
+    def seconds(
+        self,
+        duration: Callable[[Speed], float | None],
+        within: float | None = None,
+        *,
+        timed: bool = False,
+    ) -> float | None:
+        """The duration at this machine's speed; None for unknown.
+
+        That of a nominal machine, unless a choice within some seconds depends on it, or the time is
+        wanted (`timed`) and worth the measurement.
+        """
+        rough = duration(NOMINAL_GPU if self.gpu else NOMINAL)
+        if rough is None:
+            return None
+        decisive = within is not None and within / _CLEARLY < rough < _CLEARLY * within
+        return duration(self.measure()) if decisive or (timed and rough > _SHORT) else rough
 
 
 @dataclass(frozen=True)
@@ -88,10 +147,14 @@ class Problem:
         return rows_of(self.X, self.Y, self.root_weight, self.device)
 
     @cached_property
+    def machine(self) -> Machine:
+        """The machine where the rows are, or are streamed to; its memory is looked at once."""
+        return Machine.behind(self.source.reference) if self.on_device else Machine.of(None)
+
+    @property
     def free(self) -> int | None:
-        """Bytes free where the rows are, or are streamed to; looked at once, None where nothing says."""
-        source = self.source
-        return linalg.free_memory_of(source.reference) if source.on_device else memory.available_memory()
+        """Bytes free there; None where nothing says."""
+        return self.machine.free
 
     @property
     def n(self) -> int:

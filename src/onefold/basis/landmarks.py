@@ -10,6 +10,7 @@ one-by-one sampling, in matrix products.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,11 +23,23 @@ from onefold import linalg
 from onefold.basis.statistics import finite_kernel
 from onefold.kernels import Kernel, Metric
 from onefold.kernels.metric import Transform, WidthKernel
-from onefold.kernels.tiles import common_origin
-from onefold.linalg import Array, HostArray, Index, alike, double, host_array, is_sparse, take_rows
+from onefold.kernels.tiles import common_origin, device_rows
+from onefold.linalg import (
+    Array,
+    HostArray,
+    Index,
+    alike,
+    double,
+    host_array,
+    is_sparse,
+    like_index,
+    namespace,
+    take_rows,
+)
 from onefold.machine.threads import check_stop, spans
 from onefold.rows import to_host
 
+_ROUNDS = 10  # of k-means on a GPU
 _NOTHING_LEFT = 1e-10  # of the trace: below this, further landmarks add rounding errors only
 
 
@@ -80,16 +93,20 @@ def _uniform(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basi
 
 
 def _clusters(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis:
-    """`m` centres of mini-batch k-means over all rows, or over a uniform sample of 20 m of them.
+    """`m` centres of k-means over all rows, or over a uniform sample of 20 m of them.
 
     By the Euclidean distance of rows, or of S x where the kernel has a metric S, in float32 whatever X
-    is: faster, and the same rows have the same centres in either precision.
+    is: faster, and the same rows have the same centres in either precision. In mini-batches on the host,
+    on a GPU by rounds of Lloyd's.
     """
     if m == X.shape[0]:
         return _basis_of(X, np.arange(m), {"method": "kmeans"})
     candidates = _drawn(X.shape[0], max(4096, 20 * m), rng)  # so that the choice costs m³, not n m²
-    rows = to_host(take_rows(X, candidates))
-    metric, points = metric_of(kernel), rows
+    report = {"method": "kmeans", "candidates": int(candidates.size)}
+    metric, rows = metric_of(kernel), take_rows(X, candidates)
+    if linalg.on_accelerator(X):
+        return Basis(alike(_lloyd(rows, metric, m, rng), X), None, report)
+    points = rows = to_host(rows)
     if metric is not None:
         # S x, dense rows about their mean: a product would lose the digits of far ones.
         points = double(rows) if is_sparse(rows) else double(rows) - double(rows).mean(axis=0)
@@ -106,8 +123,59 @@ def _clusters(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Bas
         shares = scipy.sparse.csr_array((1.0 / sizes[labels], labels, places), shape=(len(labels), m))
         centres = shares.T @ double(rows)
         centres = (centres.toarray() if is_sparse(centres) else centres)[sizes > 0]
-    report = {"method": "kmeans", "candidates": int(candidates.size)}
     return Basis(alike(centres, X), None, report)
+
+
+def _lloyd(rows: Array, metric: Metric | None, m: int, rng: np.random.Generator) -> Array:
+    """The mean row of each of at most `m` clusters, where the rows are.
+
+    They start from rows drawn by their squared distances to the ones drawn before, twice as many each
+    time: as in k-means++, in few steps.
+    """
+    xp, rows = namespace(rows), double(rows)
+    origin = xp.mean(rows, axis=0)
+    rows = rows - origin[None, :]
+    points = rows if metric is None else Transform(1.0, metric, rows)(rows)
+    unit = float(xp.max(xp.abs(points))) or 1.0
+    points = xp.astype(points / unit, xp.float32)
+
+    def tiles(centres: Array) -> Iterator[tuple[slice, Array]]:
+        """Squared distances to the centres, but for the norm of each point."""
+        norms = xp.sum(centres * centres, axis=1)[None, :]
+        for part in spans(points.shape[0], device_rows(m)):
+            check_stop()
+            yield part, norms - 2.0 * (points[part, :] @ centres.T)
+
+    norms = host_array(xp.sum(points * points, axis=1))
+    left = np.full(norms.size, np.inf)
+    chosen = fresh = rng.integers(points.shape[0], size=1)
+    while len(chosen) < m:
+        least = [xp.min(tile, axis=1) for _, tile in tiles(take_rows(points, fresh))]
+        left = np.minimum(left, np.maximum(host_array(xp.concat(least)) + norms, 0.0))
+        left[chosen] = 0.0
+        size = min(len(chosen), m - len(chosen), int(np.count_nonzero(left)))
+        if size == 0:  # no more rows than these
+            break
+        fresh = rng.choice(left.size, size, replace=False, p=left / left.sum())
+        chosen = np.concatenate([chosen, fresh])
+    centres, numbers = take_rows(points, chosen), like_index(np.arange(chosen.size), rows)[None, :]
+
+    def means(centres: Array, values: Array) -> tuple[Array, Array]:
+        """The mean of the values of each centre's points, which are nearest to it, and their number."""
+        sums, sizes = xp.zeros_like(values[: chosen.size, :]), xp.zeros_like(values[: chosen.size, 0])
+        for part, tile in tiles(centres):
+            nearest = xp.argmin(tile, axis=1)
+            # As a product: sums by index would have other digits each time.
+            member = xp.astype(nearest[:, None] == numbers, values.dtype)
+            sums += member.T @ values[part, :]
+            sizes += xp.sum(member, axis=0)
+        return sums / xp.where(sizes > 0, sizes, xp.ones_like(sizes))[:, None], sizes
+
+    for _ in range(_ROUNDS):
+        found, sizes = means(centres, points)
+        centres = xp.where(sizes[:, None] > 0, found, centres)
+    found, sizes = means(centres, rows)
+    return take_rows(found, np.flatnonzero(host_array(sizes))) + origin[None, :]
 
 
 def metric_of(kernel: Kernel) -> Metric | None:

@@ -71,8 +71,7 @@ def gram(kernel: Kernel, X: Array) -> Array:
         return K
     n, origin = X.shape[0], common_origin(kernel, X)
     if queued(X):
-        rows = _rows(X, slice(0, n), origin)
-        return kernel(rows, rows)
+        return _queued_gram(kernel, _rows(X, slice(0, n), origin))
     parts = [(part, _rows(X, part, origin)) for part in spans(n, tile_side())]
     bind = _QUIET(kernel.bind)
     bound = [bind(rows) for _, rows in parts] if len(parts) > 1 else []
@@ -92,6 +91,23 @@ def gram(kernel: Kernel, X: Array) -> Array:
             K[j, i][:, some] = tile[some].T
 
     _each(fill, [(i, j) for i in range(len(parts)) for j in range(i + 1)], kernel)
+    return K
+
+
+def _queued_gram(kernel: Kernel, rows: Array) -> Array:
+    """The same on a device, in strips of rows that are made in their place."""
+    n = rows.shape[0]
+    step = device_rows(n)
+    if n <= step:
+        return kernel(rows, rows)
+    tile, K = kernel.bind(rows), zeros((n, n), rows)
+    for part in spans(n, step):
+        check_stop()
+        left, out = rows[part, :], K[part, :]
+        values = tile(left, out)
+        if values is not out:
+            K[part, :] = values
+        K[part, part] = kernel(left, left)  # a row is at no distance from itself
     return K
 
 

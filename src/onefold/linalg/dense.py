@@ -28,6 +28,9 @@ from onefold.machine.threads import check_stop, spans, thread_budget
 _LEAF = 1024  # rows up to which a triangle is inverted by one solve
 _BLOCK, _COLUMNS = 512, 256  # of a triangle and of what is solved with it, at once
 _STRIP = 128  # rows of a triangle that is added or mirrored
+_LARGE = 2**14  # rows of a matrix of torch, of which there should be no copies
+_PANEL = 2048  # of whose columns are factorised, or rows solved with, at a time
+_STACK = 2**28  # numbers that one call works on
 
 
 def add_to_diagonal(matrix: Array, value: float) -> Array:
@@ -57,7 +60,10 @@ def symmetric_eigh(matrix: Array, *, release_lock: bool) -> tuple[Any, Any]:
 
 
 def cholesky(matrix: Array, *, overwrite: bool) -> Array:
-    """Lower L with L Lᵀ = matrix, with leftovers above in NumPy; LinAlgError if there is none."""
+    """Lower L with L Lᵀ = matrix, with leftovers above in NumPy; LinAlgError if there is none.
+
+    With `overwrite` a large matrix gives its memory; where there is no L, its upper triangle stays.
+    """
     info: Any = ctypes.c_int(0)
     if is_numpy(matrix):
         # A C-ordered symmetric matrix is its own Fortran-ordered transpose: no copy is made.
@@ -70,6 +76,8 @@ def cholesky(matrix: Array, *, overwrite: bool) -> Array:
             by = ctypes.byref
             routine(b"L", by(n), factor.ctypes.data, by(n), by(info))
             info = info.value
+    elif is_torch_array(matrix) and overwrite and matrix.shape[0] > _LARGE:
+        factor, info = matrix, _factorise_by_panels(matrix)
     elif is_torch_array(matrix):
         factor, info = namespace(matrix).linalg.cholesky_ex(matrix)
     else:
@@ -80,7 +88,7 @@ def cholesky(matrix: Array, *, overwrite: bool) -> Array:
     return factor
 
 
-def cholesky_solve(factor: Array, rhs: Array) -> Array:
+def cholesky_solve(factor: Array, rhs: Any) -> Array:
     """Solve L Lᵀ x = rhs."""
     if is_numpy(factor):
         routine = _routine("potrs", factor.dtype)
@@ -93,12 +101,57 @@ def cholesky_solve(factor: Array, rhs: Array) -> Array:
         return found
     xp = namespace(factor)
     if is_torch_array(factor):
-        return xp.cholesky_solve(rhs, factor)
+        large = factor.shape[0] > _LARGE  # of which torch's function makes a copy
+        return solve_by_blocks(factor, rhs) if large else xp.cholesky_solve(rhs, factor)
     return xp.linalg.solve(factor @ xp.matrix_transpose(factor), rhs)
 
 
+def _factorise_by_panels(matrix: Any) -> int:
+    """L over a matrix of torch, panel after panel of columns; the order of a bad minor, or 0.
+
+    No second matrix, and no single call on more than 2³¹ numbers, which some of CUDA's do not take.
+    """
+    xp, n = namespace(matrix), matrix.shape[0]
+    for part in spans(n, _PANEL):
+        check_stop()
+        before, corner, rest = matrix[part, : part.start], matrix[part, part], matrix[part.stop :, part]
+        factor, info = xp.linalg.cholesky_ex(corner - before @ before.T)
+        if int(info):
+            return part.start + int(info)
+        corner.copy_(factor + corner.triu(1))
+        if part.start:
+            rest.addmm_(matrix[part.stop :, : part.start], before.T, alpha=-1.0)
+        rest.copy_(xp.linalg.solve_triangular(factor.T, rest, upper=True, left=False))
+    for part in spans(n, _PANEL):
+        matrix[part, part].tril_()
+        matrix[part, part.stop :] = 0.0
+    return 0
+
+
+def solve_by_blocks(factor: Array, rhs: Array) -> Array:
+    """Solve L Lᵀ x = rhs in the dtype of rhs, which may be wider than L's, without a copy of L."""
+    xp, parts = namespace(factor), list(spans(factor.shape[0], _PANEL))
+    found = xp.asarray(rhs, copy=True)
+
+    def solved(part: slice, right: Array, *, transposed: bool) -> Array:
+        corner = xp.astype(factor[part, part], rhs.dtype)
+        if is_numpy(corner):
+            return scipy.linalg.solve_triangular(corner, right, transposed, lower=True)
+        return xp.linalg.solve_triangular(corner.T if transposed else corner, right, upper=transposed)
+
+    for part in parts:
+        check_stop()
+        above = xp.astype(factor[part, : part.start], rhs.dtype) @ found[: part.start, :]
+        found[part, :] = solved(part, found[part, :] - above, transposed=False)
+    for part in reversed(parts):
+        check_stop()
+        below = xp.astype(factor[part.stop :, part], rhs.dtype).T @ found[part.stop :, :]
+        found[part, :] = solved(part, found[part, :] - below, transposed=True)
+    return found
+
+
 def invert_lower(factor: Array) -> Array:
-    """L⁻¹ of a lower triangular matrix, over it in NumPy; LinAlgError for a zero on the diagonal."""
+    """L⁻¹ over a lower triangular L in NumPy and torch; LinAlgError for a zero on the diagonal."""
     if is_numpy(factor):
         inverse, info = scipy.linalg.lapack.dtrtri(factor, lower=1, overwrite_c=True)
         if info:
@@ -108,24 +161,28 @@ def invert_lower(factor: Array) -> Array:
             inverse[strip, strip] = np.tril(inverse[strip, strip])
         return inverse
     if is_torch_array(factor):
-        inverse = namespace(factor).zeros_like(factor)
-        _invert_by_halves(factor, inverse)
-        return inverse
+        _invert_by_halves(factor)
+        return factor
     return namespace(factor).linalg.inv(factor)
 
 
-def _invert_by_halves(factor: Any, inverse: Any) -> None:
-    """[[A, 0], [B, C]]⁻¹ = [[A⁻¹, 0], [−C⁻¹ B A⁻¹, C⁻¹]] into `inverse`: n³/3, mostly products."""
+def _invert_by_halves(factor: Any) -> None:
+    """[[A, 0], [B, C]]⁻¹ = [[A⁻¹, 0], [−C⁻¹ B A⁻¹, C⁻¹]] over `factor`: n³/3, mostly products."""
     xp, n = namespace(factor), factor.shape[0]
     if n <= _LEAF:
         identity = xp.eye(n, dtype=factor.dtype, device=factor.device)
-        inverse.copy_(xp.linalg.solve_triangular(factor, identity, upper=False))
+        factor.copy_(xp.linalg.solve_triangular(factor, identity, upper=False))
         return
     top, bottom = slice(0, n // 2), slice(n // 2, n)
-    _invert_by_halves(factor[top, top], inverse[top, top])
-    _invert_by_halves(factor[bottom, bottom], inverse[bottom, bottom])
-    corner = inverse[bottom, bottom] @ (factor[bottom, top] @ inverse[top, top])
-    inverse[bottom, top] = -corner
+    _invert_by_halves(factor[top, top])
+    _invert_by_halves(factor[bottom, bottom])
+    corner, step = factor[bottom, top], max(_PANEL, _STACK // n)
+    for part in spans(corner.shape[0], step):
+        check_stop()
+        corner[part, :] = corner[part, :] @ factor[top, top]
+    for part in spans(corner.shape[1], step):
+        check_stop()
+        corner[:, part] = -(factor[bottom, bottom] @ corner[:, part])
 
 
 def solve_positive(matrix: Array, rhs: Array) -> Array:
@@ -156,7 +213,10 @@ def solve_lower(factor: Array, rhs: Array) -> Array:
     """Solve L x = rhs for a lower triangular L."""
     if is_numpy(factor):
         return scipy.linalg.solve_triangular(factor, rhs, lower=True, check_finite=False)
-    return invert_lower(factor) @ rhs
+    xp = namespace(factor)
+    if is_torch_array(factor):
+        return xp.linalg.solve_triangular(factor, rhs, upper=False)
+    return xp.linalg.inv(factor) @ rhs
 
 
 def inverse_column_squares(factor: Array, columns: Any) -> Array:

@@ -1,8 +1,8 @@
 """How fast this machine is, measured once: the yardstick of every time estimate.
 
-Two numbers: multiply-adds per second of a matrix product on all cores, and exponentials per second on
-one. They take half a second to measure, on one core and as the best of many short runs so that other
-work on the machine hardly shows, and are kept in the user's cache folder.
+Of the host two numbers: multiply-adds per second of a matrix product on all cores, and exponentials per
+second on one. They take half a second to measure, on one core and as the best of many short runs so that
+other work on the machine hardly shows, and are kept in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ from onefold.machine.threads import count_workers, limit_blas
 
 @dataclass(frozen=True)
 class Speed:
-    """Rates per second."""
+    """Rates per second, of a host or of a GPU as a whole (:mod:`onefold.linalg.speed`)."""
 
     multiply_adds: float  # of a float64 matrix product on all cores
-    exponentials: float  # of float64 numbers on one core
+    exponentials: float  # of float64 numbers, on a host on one core
+    single: float = 0.0  # multiply-adds of a float32 matrix product; of a GPU alone
+    cholesky: float = 0.0  # multiply-adds of a Cholesky factorisation, n³/6 of them; of a GPU alone
+    single_cholesky: float = 0.0  # the same in float32
 
 
 @cache

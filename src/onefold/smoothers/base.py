@@ -167,9 +167,13 @@ class Route:
     reason: str
     n: int
     ridges: int
+    gpu: bool
 
     def matrices(self, folds: int) -> float:
         """Arrays of n × n at the peak of the factorisation, with so many folds (0: a fit alone)."""
+        if self.gpu:  # K gives way to its factor, or keeps a copy of itself for the next ridge
+            held = 5 if self.name == "eigen" else 1 if self.ridges == 1 else 2
+            return held + (1 / folds + 3 / folds**2 if folds > 1 else 0.0)
         if self.name == "eigen":  # NumPy's routine, which threads share, copies; SciPy's overwrites
             return 5 if self.n <= LARGE else 2.7
         if not folds:
@@ -230,4 +234,4 @@ def choose_route(
             f"{ridges} ridge value{'s' if ridges != 1 else ''}: Cholesky {triangles:.1f} {unit} "
             f"against {eigen:.1f} {unit} for one eigendecomposition"
         )
-    return Route(name, cost, reason, n, ridges)
+    return Route(name, cost, reason, n, ridges, gpu)

@@ -74,6 +74,7 @@ from onefold.smoothers.base import GIVEN, LARGE, Flags, Rounding, Smoother, not_
 
 _BELOW = 100.0  # times the noise: a smaller ridge would be decided by it
 _SATURATED = 1e-8  # of (R_b)_ii: a row that decides its own fitted value
+_STACK = 2**28  # numbers in a stack on a device
 _SINGLE_ROWS = 600  # from which a factor of float32 saves time
 _ROUGH, _REFINED = 0.003, 4  # of the residuals that a rough solution may be wrong by; steps to get there
 _STRIP = 256  # rows of n treated at a time, where all at once would be a second array of n × n
@@ -93,8 +94,8 @@ class Operator(ABC):
     def apply(self, Y: Array) -> Array:
         """R Y of shape (μ, n, t), for Y (n, t), or (μ, n, t) of its own at each μ."""
 
-    def expect_blocks(self) -> None:
-        """Make ready, before `apply`, what serves blocks and the diagonal and could serve it too."""
+    def expect_blocks(self, first: int = 0) -> None:
+        """Make ready, before `apply`, what serves blocks of rows from the first on, and the diagonal."""
 
     @abstractmethod
     def block(self, rows: Array, index: int) -> Array:
@@ -257,7 +258,7 @@ class DenseSmoother(Smoother):
         self, operator: Operator, blanked: Array, sets: LeftOut
     ) -> tuple[list[list[Array]], BorderCorrection]:
         """f_J = −(R_b)_JJ⁻¹ (R_b Y⁰)_J for every μ and set, and the border's correction."""
-        operator.expect_blocks()
+        operator.expect_blocks(sets.first)
         RY, border = self._first(operator, blanked)
         xp, found = namespace(blanked), []
         for index in range(RY.shape[0]):
@@ -303,6 +304,7 @@ class LeftOut:
     def __init__(self, parts: Sequence[Index], Y: Array) -> None:
         self.parts = [np.asarray(rows) for rows in parts]
         self.count = len(self.parts)
+        self.first = min((int(rows.min()) for rows in self.parts if rows.size), default=0)
         starts = np.cumsum([0, *(rows.size for rows in self.parts)])
         keep = np.ones((Y.shape[0], self.count))
         source = np.full(keep.shape, starts[-1])
@@ -312,14 +314,16 @@ class LeftOut:
         self.keep = like(keep, Y)  # (n, k): 1 where a row takes part in training, else 0
         # Where each row of each set is found among all f_J, one after the other; else the end.
         self._source = like_index(source.reshape(-1), Y)
-        # Sets that are solved in one call, on a device those of one size, within n rows in all: their
+        # Sets that are solved in one call, on a device those of one size, within n rows in all and not
+        # too many numbers in the columns of their rows, which some of CUDA's functions fail with: their
         # numbers, their rows (|J|,) or (sets, |J|), and the places of these in their own columns.
         self.groups: list[tuple[list[int], Array, Array]] = []
         by_size: dict[int, list[int]] = {}
         for k, rows in enumerate(self.parts):
             by_size.setdefault(k if linalg.uses_lapack(Y) else rows.size, []).append(k)
         for numbers in by_size.values():
-            step = max(1, Y.shape[0] // max(1, self.parts[numbers[0]].size))
+            size = max(1, self.parts[numbers[0]].size)
+            step = max(1, min(Y.shape[0] // size, _STACK // (size * Y.shape[0])))
             for some in (numbers[span] for span in spans(len(numbers), step)):
                 rows = np.stack([self.parts[k] for k in some])
                 places = rows * self.count + np.array(some)[:, None]
@@ -636,11 +640,11 @@ class _Factorised(Operator):
         self._inverted = False
         self._corner: tuple[int, Array] | None = None
 
-    def expect_blocks(self) -> None:
+    def expect_blocks(self, first: int = 0) -> None:
         # A device multiplies by L⁻¹ far faster than it solves with L for a few columns; on a host
         # solving is as fast, and has the better digits.
         if not linalg.uses_lapack(self._factor):
-            self._inverse()
+            self._inverse(first)
 
     def _inverse(self, row: int = 0) -> tuple[int, Array]:
         """The first row of a last corner of L⁻¹ that begins no later than `row`, and that corner."""
@@ -651,7 +655,9 @@ class _Factorised(Operator):
             self._corner = 0, self._factor
         elif self._corner is None or self._corner[0] > row:
             check_stop()
-            self._corner = row, dense.invert_lower(np.array(self._factor[row:, row:], order="F"))
+            corner, host = self._factor[row:, row:], linalg.uses_lapack(self._factor)
+            copy = np.array(corner, order="F") if host else namespace(corner).asarray(corner, copy=True)
+            self._corner = row, dense.invert_lower(copy)
         return self._corner
 
     def apply(self, Y: Array) -> Array:
@@ -704,8 +710,14 @@ class _Factorised(Operator):
 
 def _unfactorised(G: Array, diagonal: Array, alpha: float) -> Array:
     """K from what a failed factorisation in place left of K + μI: one triangle, and K's diagonal."""
-    if not linalg.uses_lapack(G):  # other libraries factorise into an array of their own
-        return dense.add_to_diagonal(G, -alpha)
+    if not linalg.uses_lapack(G):  # what is above the diagonal is as it was
+        xp = namespace(G)
+        for part in spans(G.shape[0], _STRIP):
+            G[part.stop :, part] = G[part, part.stop :].T
+            corner = xp.triu(G[part, part], k=1)
+            G[part, part] = corner + corner.T
+        xp.reshape(G, (-1,))[:: G.shape[0] + 1] = diagonal
+        return G
     K = np.tril(G, -1)
     K += K.T
     K.flat[:: K.shape[0] + 1] = diagonal
