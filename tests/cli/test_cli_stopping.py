@@ -24,7 +24,18 @@ from onefold.cli.output import _STAGE, journal_of, staged_results
 from onefold.machine.journal import Journal
 
 TABLE = ["t.parquet", "--target", "y"]
-SLOW = [*TABLE, "--simple", "--approximation", "exact", "--gammas", "2^-9:2^3:500", "--jobs", "1", "--search", "grid"]
+SLOW = [
+    *TABLE,
+    "--simple",
+    "--approximation",
+    "exact",
+    "--gammas",
+    "2^-9:2^3:500",
+    "--jobs",
+    "1",
+    "--search",
+    "grid",
+]
 KEPT = "onefold: stopping: the best so far will be kept (Ctrl-C again to stop at once) …\n"
 STOPPED = "onefold: stopping …\nonefold: interrupted; no file is left half-written\n"
 JOURNAL = Path("t-onefold.journal")

@@ -311,10 +311,13 @@ def path(cells: list[Cell], data: Data) -> list[Cell]:
     return found[: choice(list(rivals.values()), data).round + 1]
 
 
-def replay(data: Data, kind: str, went: list[Cell], alphas: Any, factors: Any = FINER) -> list[Cell]:
+def replay(
+    data: Data, kind: str, went: list[Cell], alphas: Any, factors: Any = FINER, most: int = 0
+) -> list[Cell]:
     """A second pass of a path on other rows: its last round, tried around its last cell.
 
-    All rounds are repeated; or the last alone, from the metric that the path had come to.
+    All rounds are repeated; or the last alone, from the metric that the path had come to. A path with a
+    metric goes on with rounds while they gain, up to `most`.
     """
     spaces, steps = Spaces.first(data, went[0].family), went[:-1]
     if steps and not data.whole:
@@ -325,7 +328,17 @@ def replay(data: Data, kind: str, went: list[Cell], alphas: Any, factors: Any = 
     wanted = [(last.width, last.alpha)]
     if len(factors) > 1:
         wanted = cross(last.width, last.alpha, alphas, factors)
-    return spaces.cells(data, kind, last.round, wanted)
+    tried = cells = spaces.cells(data, kind, last.round, wanted)
+    losses = [-best(cells).rank]
+    for number in range(last.round + 1, most + 1 if last.round else 0):
+        leader = best(cells)
+        spaces = spaces.after(data, leader, kind)
+        cells = spaces.cells(data, kind, number, cross(leader.width, leader.alpha, alphas))
+        tried = tried + cells
+        losses.append(-best(cells).rank)
+        if losses[-1] > (1 - GAIN) * min(losses[:-1]):
+            break
+    return tried
 
 
 def leaders(cells: Any) -> list[Cell]:

@@ -26,7 +26,6 @@ from onefold.search.metric import FINER, ONE
 from tests.learned.literal_twin import (
     Cell,
     Data,
-    best,
     blend_weights,
     cross,
     leaders,
@@ -195,6 +194,11 @@ def check_division(found, splits, few, reserved):
             break
 
 
+def repeated(path, data, alphas, factors, most=0):
+    kind, went = path
+    return replay(data, kind, went, alphas, factors, most)
+
+
 class Twin:
     """The rows that the library draws; everything after that by itself."""
 
@@ -249,9 +253,11 @@ class Twin:
             kept = {one.key for one in self.worth_fitting(members, validated_on)}
             hopeful = [one for one in hopeful if one[1][-1].key in kept]
             validated_on = self.again
-            members = [best(replay(validated_on, kind, went, ALPHAS)) for kind, went in hopeful]
+            again = (self.again, ALPHAS, FINER, 0 if self.all else 2 * SHORT)
+            found = [(path, leaders(repeated(path, *again))) for path in hopeful]
+            steps = {id(one): (kind, went[:-1]) for (kind, went), own in found for one in own}
+            members = [one for _, own in found for one in own]
             history += [(one, self.trained) for one in members]
-        steps = {id(one): (kind, went[:-1]) for one, (kind, went) in zip(members, hopeful)}
         members = self.worth_fitting(members, validated_on)
         self.fits = len(members)
         if self.all:

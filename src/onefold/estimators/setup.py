@@ -20,6 +20,7 @@ from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Approximation, Auto, Plan, Problem, Workload, resolve_approximation
 from onefold.approximations.auto import make_plan
+from onefold.approximations.problem import Machine
 from onefold.criteria import Criterion, resolve_criteria
 from onefold.estimators import validation
 from onefold.estimators.final import check_intervals
@@ -29,7 +30,7 @@ from onefold.linalg import is_sparse
 from onefold.machine.threads import use_threads
 from onefold.rows import opened, to_host
 from onefold.search import FullGrid
-from onefold.search.metric import METRIC_ROWS, TEACHERS, MetricSearch, fit_cost, learned_load
+from onefold.search.metric import TEACHERS, MetricSearch, fit_cost, learned_load, teaching_rows
 from onefold.search.metrics import tracks_of
 from onefold.search.strategies import Family, Setup, family_kernels, resolve_strategy
 from onefold.trust_check import last_step
@@ -291,7 +292,7 @@ def metric_search(
         )
     n, rows = problem.n, estimator.metric_rows
     if rows is None:
-        rows = n if n <= _OWN_METRICS else min(METRIC_ROWS, n - 1)
+        rows = n if n <= _OWN_METRICS else min(teaching_rows(problem), n - 1)
     teachers = min(rows, TEACHERS) if estimator.metric_rows is None else rows
     validation.check_count("max_rounds", estimator.max_rounds)
     validation.check_count("metric_rows", rows)
@@ -372,14 +373,15 @@ def plan(estimator: Any, X: ArrayLike, y: MaybeArray = None) -> Plan:
         if not hasattr(final, "alphas"):  # they are given, not chosen
             ridges = np.unique(validation.check_alphas(final.alpha, "alpha")).size
             load = Workload(1, ridges, 0, predictions=labels, whole=False)
-            return make_plan(approximation, *shape, load)
+            return make_plan(approximation, *shape, load, final.device)
         folds, ridges = _count_folds(final.cv, X, y), ridge_grid(final).size
         load = Workload(1, ridges, folds, predictions=labels or folds == 1, whole=False)
         families = [one for one in families_of(final) if one[1].accepts_sparse or not is_sparse(X)]
         if final.metric is not None:
             if folds < 2:
                 raise ValueError("a metric needs held-out predictions of whole folds; use cv=5, say.")
-            rows: Any = SimpleNamespace(X=X, n=n, streamed=False)
+            machine = Machine.of(final.device)
+            rows: Any = SimpleNamespace(X=X, n=n, shape=shape, streamed=False, machine=machine)
             load = learned_load(load, metric_search(final, families, rows, approximation), shape)
         else:
             default = RELATIVE_GAMMAS if names_families(final.kernel) else DEFAULT_GAMMAS
@@ -389,7 +391,7 @@ def plan(estimator: Any, X: ArrayLike, y: MaybeArray = None) -> Plan:
             # A blend fits one of each family once more.
             again = (len(families) - 1) * fit_cost(n, d) if final.blend else 0.0
             load = replace(load, kernels=kernels, before=again)
-        return make_plan(approximation, *shape, load)
+        return make_plan(approximation, *shape, load, final.device)
 
 
 def _count_folds(cv: Any, X: Any, y: Any) -> int:

@@ -35,12 +35,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import ceil
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from onefold.approximations import Exact, Workload
+from onefold.approximations import Exact, Problem, Workload
 from onefold.criteria import SquaredError, Task
 from onefold.heldout import Splits, drawn
 from onefold.machine.threads import map_in_order
@@ -67,6 +68,8 @@ _VALIDATION = 1000  # rows that rounds are compared on, at most
 _CHEAP_ROWS = 4000  # up to which a cross of cells is tried on all rows, not the best cell alone
 _HOPELESS = 1.5  # times the best loss: tracks that are not repeated
 _GAIN = 0.005  # of the loss, that a round must make
+_TEACHING, _CHOOSING = 10.0, 20.0  # seconds for a second pass, and for the choice where n are too many
+_TAUGHT = 54  # fits of a second pass: three paths, three rounds each, six cells
 _LOOK, _ROUNDS = "first look", "learning the metric"
 _REPEATED, _FOLDS, _ALL = "second pass on more rows", "all folds", "all rows"
 _AROUND = 9  # cells around the best of a first look
@@ -115,7 +118,8 @@ class MetricSearch:
             kept = {one.candidate.group for one in members}
             paths = [path for path in paths if path.group in kept]
             rounds = _Rounds(search, _REPEATED, division.training, division.validation)
-            learned = rounds.found(rounds.repeated(paths, FINER))
+            most = 2 * self.max_rounds if reserve else 0
+            learned = rounds.found(rounds.repeated(paths, FINER, most))
             members, history = learned.leaders, history + learned.history
         if again or reserve:
             members = worth_fitting(members, learned.ledger, learned.scoring, blend=self.blend)
@@ -147,14 +151,25 @@ class MetricSearch:
         problem, task = setup.problem, setup.task
         tests, left = ([one[i] for i in division.reserved] for one in (splits.tests, splits.left_out))
         inside = Splits(splits.n, tests, left)
-        if not setup.run.approximation.streams:  # the exact machine: rows held out cost least at the end
-            reserved = np.unique(np.concatenate(inside.left_out))
-            order = np.concatenate([np.setdiff1d(np.arange(splits.n), reserved), reserved])
+        run, reserved = setup.run, np.unique(np.concatenate(inside.left_out))
+        rest = np.setdiff1d(np.arange(splits.n), reserved)
+        if run.refit is not None and run.reason and not run.approximation.exact:
+            # Landmarks say little about the true kernel, which the final model will have: some of the
+            # rows with that kernel say more.
+            size = rows_within(_CHOOSING, problem, Workload(len(members), 1, folds=1))
+            generator = np.random.default_rng([setup.seed or 0, 6])
+            of_reserved = int(size * reserved.size / splits.n)
+            reserved = drawn(reserved, max(of_reserved, RESERVED_ROWS), generator, task.labels)
+            rest = drawn(rest, size - reserved.size, generator, task.labels)
+            words = f"{rest.size + reserved.size} of {splits.n} rows chose, exactly; {run.reason}"
+            run = replace(run, approximation=Exact(), reason=words, shared=None)
+        if not run.approximation.streams:  # the exact machine: rows held out cost least at the end
+            order = np.concatenate([rest, reserved])
             problem, task, inside = problem.rows(order), task.rows(order), inside.within(order)
         outside = setup.scoring.criterion.start(problem, task, inside)
-        closed = setup.run.approximation.selects
-        load = replace(setup.run.load, parts=outside.parts if closed else None)
-        run = replace(setup.run, problem=problem, load=load)
+        closed = run.approximation.selects
+        load = replace(run.load, parts=outside.parts if closed else None)
+        run = replace(run, problem=problem, load=load)
         factors = FINER if problem.n <= _CHEAP_ROWS and search.goes_on() else (1.0,)
         stage, proposals = search.stage(_ALL, scoring=outside, finish=closed), list[Proposal]()
         for one, factor in ((one, factor) for one in members for factor in factors):
@@ -295,16 +310,20 @@ class _Rounds:
 
     def learned(self, strategy: MetricSearch, start: Mapping[str, Cell]) -> Iterator[list[Proposal]]:
         """Round 0, which the tracks of one family share, then a cross of cells for each metric."""
-        ledger, first = self._stage.ledger, dict[str, Round]()
+        first = dict[str, Round]()
         for track in strategy.tracks:
             first.setdefault(track.name, self._first(track))
             self.paths.append(Path(track, [replace(first[track.name], track=track)], []))
         grids = {name: dict[int, int]() for name in first}
         yield from self._round_zero(first, grids, sorted(strategy.widths), start)
-        going_on = self.paths
-        for path in going_on:
+        for path in self.paths:
             path.numbers = list(grids[path.track.name].values())
-        while going_on := [one for one in going_on if one.goes_on(ledger, strategy.max_rounds)]:
+        yield from self._further_rounds(self.paths, strategy.max_rounds)
+
+    def _further_rounds(self, going_on: list[Path], most: int) -> Iterator[list[Proposal]]:
+        """A cross of cells for the next metric of every path, while the last one has gained."""
+        ledger = self._stage.ledger
+        while going_on := [one for one in going_on if one.goes_on(ledger, most)]:
             proposals, steps = list[Proposal](), [(one.rounds[-1], one.cells[-1]) for one in going_on]
             metrics = list(map_in_order(self._next, steps, self._run.at_once))
             for path, last in zip(going_on, metrics):
@@ -349,8 +368,13 @@ class _Rounds:
                     number, ridge = ledger.best(scored)
                     proposals += cells(name, float(ledger.params[number]["gamma"]), ridge)
 
-    def repeated(self, paths: Sequence[Path], factors: Sequence[float]) -> Iterator[list[Proposal]]:
-        """Paths on other rows: metrics are learned anew, the last round is tried in a cross."""
+    def repeated(
+        self, paths: Sequence[Path], factors: Sequence[float], most: int = 0
+    ) -> Iterator[list[Proposal]]:
+        """Paths on other rows: metrics are learned anew, the last round is tried in a cross.
+
+        Those with a metric go on with further rounds while these gain, up to `most` in all.
+        """
         # Where every part needs metrics of its own, all rounds are repeated, and with a cross families
         # are tried as they are, too; a single chain goes on from the round before the last, of some of
         # these rows.
@@ -369,6 +393,18 @@ class _Rounds:
         rounds = list(map_in_order(last_round, distinct, self._run.at_once))
         crosses = [self._cross(one, path.cells[-1], factors) for path, one in zip(distinct, rounds)]
         yield [proposal for cross in crosses for proposal in cross]
+        self.paths = [
+            replace(
+                path,
+                rounds=[last],
+                numbers=[number for number, _ in cross],
+                cells=path.cells[:-1],
+                ranks=[],
+            )
+            for path, last, cross in zip(distinct, rounds, crosses)
+            if last.lineage and most
+        ]
+        yield from self._further_rounds(self.paths, most)
 
     def _first(self, track: Track) -> Round:
         """Round 0: the family as it is."""
@@ -459,6 +495,25 @@ def divide(splits: Splits, task: Task, size: int, seed: int, *, reserve: bool) -
         )
     validation = drawn(validation, _VALIDATION, generator, task.labels)
     return Division(reserved, drawn(np.flatnonzero(pool), size, generator, task.labels), validation)
+
+
+def rows_within(seconds: float, problem: Problem, load: Workload) -> int:
+    """How many rows can be worked on exactly in some seconds where they are; METRIC_ROWS at least."""
+    machine, (n, d, targets) = problem.machine, problem.shape
+    load, found, exact = machine.load(load), METRIC_ROWS, Exact()
+    while found < n:
+        rows = min(n, int(1.2 * found))
+        time = machine.seconds(partial(exact.duration, rows, d, targets, load), seconds)
+        needed = exact.peak_bytes(rows, d, targets, load, 1)
+        if (time or 0.0) > seconds or (machine.usable is not None and needed > machine.usable):
+            break
+        found = rows
+    return min(found, n)
+
+
+def teaching_rows(problem: Problem) -> int:
+    """From how many rows a metric of many rows is learned, where nobody says."""
+    return rows_within(_TEACHING, problem, Workload(_TAUGHT, 1))
 
 
 def fit_cost(
