@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test readme explore lint bench peers choice build clean
+.PHONY: demo test readme explore lint bench peers choice large build clean
 
 demo: $(VENV)/core
 	$(BIN)/onefold demo
@@ -36,6 +36,12 @@ peers: $(VENV)/dev
 choice: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --group peers
 	$(BIN)/python -m benchmarks.choice run benchmarks/results/choice --workers 2
+
+# Large tables on the machine of DEVICE ("cuda", or "none" for the host), beside LightGBM and xrfm; goes on where it was stopped.
+DEVICE ?= cuda
+large: $(VENV)/dev
+	$(BIN)/python -m pip install --quiet --group peers
+	$(BIN)/python -m benchmarks.large run benchmarks/results/large --device $(DEVICE)
 
 build: $(VENV)/dev
 	$(BIN)/python -m build

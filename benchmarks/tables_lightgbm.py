@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -42,14 +43,23 @@ def objective(table: Table) -> dict[str, Any]:
 
 
 def tuned(
-    table: Table, settings: int, seed: int, threads: int, *, order: Any = None, weight: Any = None
+    table: Table,
+    settings: int,
+    seed: int,
+    threads: int,
+    *,
+    order: Any = None,
+    weight: Any = None,
+    seconds: float = np.inf,
 ) -> tuple[Any, dict[str, Any]]:
     """The best of random settings, refitted on all rows, and what it is.
 
     The first 20 % of the rows in `order`, else of them shuffled, stop early and judge the settings.
+    After `seconds` no further setting is tried.
     """
     import lightgbm as library
 
+    began, tried = time.monotonic(), 0
     generator = np.random.default_rng(seed)
     fixed = objective(table) | {"verbosity": -1, "num_threads": threads, "seed": seed}
     order = generator.permutation(len(table.X)) if order is None else order
@@ -71,12 +81,15 @@ def tuned(
             valid_sets=[data(order[:held], reference=train)],
             callbacks=[library.early_stopping(PATIENCE, verbose=False)],
         )
+        tried += 1
         loss = model.best_score["valid_0"][fixed["metric"]]
         if loss < best[0]:
             best = (loss, model.best_iteration, setting)
+        if time.monotonic() - began >= seconds:
+            break
     loss, rounds, setting = best
     model = library.train(fixed | setting, data(slice(None)), rounds)
-    return model, setting | {"rounds": rounds, "validation loss": loss, "settings": settings}
+    return model, setting | {"rounds": rounds, "validation loss": loss, "settings": tried}
 
 
 def lightgbm(run: Run) -> Outcome:

@@ -2,11 +2,13 @@
 
 The package needs a validation part, which chooses the round. The default keeps that model, since it is
 what a user gets. Of the random settings, the default among them, the best is fitted once more on all
-rows with the round it chose, as LightGBM is.
+rows with the round it chose, as LightGBM is. Where the rows are more than a leaf of its tree takes, each
+leaf has a round of its own: then that model stays as it is.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -84,13 +86,20 @@ def xrfm_default(run: Run) -> Outcome:
     return Outcome(predict(run, model), DEFAULT | {"round": _leaf(model).best_iter})
 
 
-def xrfm_tuned(run: Run) -> Outcome:
-    """The default and random settings; the best on 20 % of the rows fitted once more on all of them."""
-    generator = np.random.default_rng(run.seed)
+def tuned(run: Run, seconds: float = np.inf) -> tuple[Any, dict[str, Any], str]:
+    """The model of the best setting, what it is, and the settings that failed.
+
+    After `seconds` no further setting is tried.
+    """
+    generator, began, tried = np.random.default_rng(run.seed), time.monotonic(), 0
     train, held = parts(run, generator)
-    best: tuple[float, int, dict[str, Any]] = (np.inf, 0, DEFAULT)
+    best: tuple[float, int | None, dict[str, Any]] = (np.inf, 0, DEFAULT)
     failed: list[str] = []
+    kept = None  # the best model where it has several leaves
     for setting in [DEFAULT, *(draw_setting(generator) for _ in range(run.xrfm_settings))]:
+        if tried and time.monotonic() - began >= seconds:
+            break
+        tried += 1
         try:
             model = fit(run, setting, train, held)
             found = loss(run, model, held)
@@ -98,11 +107,19 @@ def xrfm_tuned(run: Run) -> Outcome:
             failed.append(f"{setting}: {problem}"[:300])
             continue
         if found < best[0]:
-            best = (found, _leaf(model).best_iter, setting)
+            split = model.trees[0]["type"] != "leaf"
+            best = (found, None if split else _leaf(model).best_iter, setting)
+            kept = model if split else None
     value, rounds, setting = best
-    model = fit(run, setting, np.r_[train, held], held, rounds)
-    chosen = setting | {"round": rounds, "validation loss": value, "settings": run.xrfm_settings}
-    return Outcome(predict(run, model), chosen, "; ".join(failed))
+    model = kept if kept is not None else fit(run, setting, np.r_[train, held], held, rounds)
+    chosen = setting | {"round": rounds, "validation loss": value, "settings": tried - 1}
+    return model, chosen, "; ".join(failed)
+
+
+def xrfm_tuned(run: Run) -> Outcome:
+    """The default and random settings; the best on 20 % of the rows fitted once more on all of them."""
+    model, chosen, failed = tuned(run)
+    return Outcome(predict(run, model), chosen, failed)
 
 
 def _leaf(model: Any) -> Any:
