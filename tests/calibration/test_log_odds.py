@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
+from onefold import LSSVCCV
 from onefold.calibration import fit_calibrator
 
 RNG = np.random.default_rng(0)
@@ -50,6 +51,45 @@ def test_both_slopes_are_the_minimum_of_the_penalised_log_loss(classes, noise):
     np.testing.assert_allclose(found.probabilities(decision), expected, rtol=1e-10)
     label = (decision[:, 0] > 0).astype(int) if classes == 2 else decision.argmax(axis=1)
     np.testing.assert_array_equal(expected.argmax(axis=1), label)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_weights_of_classes_are_divided_out(classes):
+    """The minimum of the penalised log loss of p ∝ exp(β f + δ z) / w."""
+    decision, index = decisions(140, classes)
+    w, both = np.linspace(1.0, 9.0, classes), decision.shape[1] == 1
+    found = fit_calibrator("log_odds", decision, index, class_weight=w)
+    log_odds = np.log(1 / (1 / np.clip((1 + decision) / 2, 0.01, 0.99) - 1))
+    units = np.array([np.abs(one).mean() for one in (decision, log_odds)])
+
+    def loss(t):
+        values = logits(t, decision) - np.log(w)
+        losses = logsumexp(values, axis=1) - values[np.arange(140), index]
+        return losses.sum() + 0.05 * np.sum((t * units) ** 2)
+
+    limits = [(np.exp(-10) / units[0], None), (0, None)]
+    starts = ([1.0, 1.0], [0.1, 0.1], [5.0, 0.0])
+    options = {"ftol": 1e-15, "gtol": 1e-12}
+    best = min(minimize(loss, start, bounds=limits, options=options).fun for start in starts)
+    assert loss(np.array([found.slope, found.odds])) <= best * (1 + 1e-9)
+    expected = logits((found.slope, found.odds), decision) - np.log(w)
+    expected = np.exp(expected - logsumexp(expected, axis=1)[:, None])
+    np.testing.assert_allclose(found.probabilities(decision), expected, rtol=1e-10)
+    alike = fit_calibrator("log_odds", decision, index, class_weight=np.full(classes, 3.0))
+    assert alike.shift is None
+    assert found.columns == (1 if both else classes)
+
+
+def test_probabilities_of_rare_classes_are_those_of_the_rows_as_they_come():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((1200, 2))
+    p = 1 / (1 + np.exp(4.0 - 1.5 * X[:, 0]))  # some 4 %
+    y = (rng.random(1200) < p).astype(int)
+    model = LSSVCCV(gammas=[0.03, 0.1], class_weight="balanced").fit(X[:800], y[:800])
+    probabilities = model.predict_proba(X[800:])[:, 1]
+    assert abs(probabilities.mean() - p[800:].mean()) < 0.02
+    assert np.mean(np.abs(probabilities - p[800:])) < 0.025
+    assert model.predict(X[800:]).mean() > 0.15  # the weights still decide about labels
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12, 1e200])

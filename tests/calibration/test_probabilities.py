@@ -96,7 +96,8 @@ def test_sparse_machines_calibrate_on_the_folds_at_the_chosen_size():
     last = [seen[split * sizes + sizes - 1] for split in range(4)]
     order = np.concatenate([test for _, test in FOLDS.split(X, y)])
     decision, truth = (np.concatenate(parts) for parts in zip(*last))
-    expected = fit_calibrator("log_odds", decision[:, None], truth, weight[order])
+    weights = weight[order], np.array([1.0, 3.0])
+    expected = fit_calibrator("log_odds", decision[:, None], truth, *weights)
     assert found.calibrator_.slope == pytest.approx(expected.slope, rel=1e-8)
 
 

@@ -274,7 +274,7 @@ class Twin:
             return members[:2] + [plain] * (plain not in members[:2])
         heldout = np.stack([one.heldout for one in members])
         weights = blend_weights(heldout, validated_on, validated_on.tests[0])
-        kept = [i == 0 or one is plain or weights[i] > 0.01 for i, one in enumerate(members)]
+        kept = [i == 0 or one is plain or weights[i] > 0.05 for i, one in enumerate(members)]
         return [one for one, keep in zip(members, kept) if keep]
 
     def on_all_rows(self, paths, history):

@@ -62,7 +62,10 @@ FIELDS = {
         "intercept": [np.zeros(2), np.full((2, 1), np.nan), np.full((2, 1), 1e308), np.empty((0, 1))],
     }),
     "Temperature": ({"slope": 1.0}, {"slope": [-1.0, np.nan, "2"]}),
-    "LogOdds": ({"slope": 1.0, "odds": 0.5}, {"slope": [-1.0, np.nan, "2"], "odds": [-1.0, np.inf]}),
+    "LogOdds": (
+        {"slope": 1.0, "odds": 0.5, "shift": np.array([0.0, 1.0])},
+        {"slope": [-1.0, "2"], "odds": [-1.0, np.inf], "shift": [np.zeros(1), np.full(2, np.nan)]},
+    ),
     "Sigmoid": (
         {"slope": np.ones(3), "intercept": np.ones(3)},
         {"slope": [np.ones(2), np.ones(3) * np.inf, 1.0], "intercept": [np.ones(1), "0"]},

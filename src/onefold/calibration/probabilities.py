@@ -8,7 +8,9 @@ its log-odds z tell 0.99 from 0.999 where f itself does not. Two numbers for all
 
 with d_ij as below, e_ij the same differences of z, both in units of their mean size, and λ = 0.1, which
 keeps the minimum finite where every row is right. The largest f stays the most likely class. Newton's
-steps within the bounds, halved while they lead upwards.
+steps within the bounds, halved while they lead upwards. A model whose classes were given weights w_c
+estimates shares ∝ w_c p_c: they are divided by w_c, p ∝ exp(β f + δ z − log w), in the fit too, so that
+probabilities are those of the rows as they come, and the largest f is that of the weighted classes.
 
 *Temperature.* One number for all classes: p ∝ exp(β f), with f = (−f, f) for two classes.
 
@@ -86,8 +88,11 @@ class Calibrator(ABC):
 
     @classmethod
     @abstractmethod
-    def fitted(cls, decision: Any, index: Any, weight: Any) -> list[Self]:
-        """One calibrator for each model; arguments as in `fit_calibrators`, all weights positive."""
+    def fitted(cls, decision: Any, index: Any, weight: Any, shift: Any) -> list[Self]:
+        """One calibrator for each model; arguments as in `fit_calibrators`, all weights positive.
+
+        `shift` (classes,) are the logarithms of the classes' weights, or None.
+        """
 
     @abstractmethod
     def probabilities(self, decision: Any) -> Any:
@@ -146,7 +151,7 @@ class Temperature(Calibrator):
             raise ValueError(f"the slope must be a positive number; got {self.slope!r}.")
 
     @classmethod
-    def fitted(cls, decision: Any, index: Any, weight: Any) -> list[Self]:
+    def fitted(cls, decision: Any, index: Any, weight: Any, shift: Any) -> list[Self]:
         models, rows, columns = decision.shape
         if columns == 1:
             differences = decision * np.where(index == 1, -2.0, 2.0)[None, :, None]
@@ -226,10 +231,11 @@ def _roots(function: Callable[[Any], tuple[Any, Any]], count: int, most: float) 
 
 @dataclass(frozen=True)
 class LogOdds(Calibrator):
-    """Probabilities ∝ exp(slope · f + odds · z(f)); the largest stays the largest."""
+    """Probabilities ∝ exp(slope · f + odds · z(f) − shift); without it the largest stays the largest."""
 
     slope: float  # β ≥ 0
     odds: float  # δ ≥ 0
+    shift: Any = None  # (classes,): log w; None for classes of the same weight
 
     name = "log_odds"
 
@@ -237,9 +243,13 @@ class LogOdds(Calibrator):
         both = (self.slope, self.odds)
         if not all(isinstance(one, float) and 0.0 <= one < np.inf for one in both) or not any(both):
             raise ValueError(f"slope and odds must be numbers of 0 or more, one above; got {both}.")
+        if self.shift is not None and (not _alike(self.shift) or self.shift.size < 2):
+            raise ValueError("shift must be None, or finite numbers for two classes or more.")
+        if self.shift is not None:
+            object.__setattr__(self, "columns", 1 if self.shift.size == 2 else self.shift.size)
 
     @classmethod
-    def fitted(cls, decision: Any, index: Any, weight: Any) -> list[Self]:
+    def fitted(cls, decision: Any, index: Any, weight: Any, shift: Any) -> list[Self]:
         models, rows, columns = decision.shape
         values = np.stack([decision, _log_odds(decision)])
         size, share = np.abs(values), weight / weight.sum() / columns
@@ -254,10 +264,16 @@ class LogOdds(Calibrator):
             own = is_class(index, columns)
             others = values[:, :, ~own].reshape(models, 2, rows, columns - 1)
             differences = others - values[:, :, own][..., None]
+        known = np.zeros((rows, max(1, columns - 1)))
+        if shift is not None:  # of every other class, less that of the row's own
+            others = ~is_class(index, columns) if columns > 1 else (index == np.array([[1], [0]])).T
+            of_others = np.broadcast_to(shift, (rows, shift.size))[others].reshape(rows, -1)
+            known = shift[index][:, None] - of_others
         with np.errstate(over="ignore", under="ignore"):
-            found = _two_slopes(differences, weight / min(1.0, float(weight.mean()))) / units.T
+            scaled = weight / min(1.0, float(weight.mean()))
+            found = _two_slopes(differences, scaled, known) / units.T
         slopes = np.clip(found[:, 0], *_SLOPES)
-        return [cls(float(slope), float(odds)) for slope, odds in zip(slopes, found[:, 1])]
+        return [cls(float(slope), float(odds), shift) for slope, odds in zip(slopes, found[:, 1])]
 
     def probabilities(self, decision: Any) -> Any:
         return np.exp(self.log_probabilities(decision))
@@ -265,6 +281,8 @@ class LogOdds(Calibrator):
     def log_probabilities(self, decision: Any) -> Any:
         with np.errstate(over="ignore", under="ignore"):
             x = np.clip(self.slope * decision, -_LARGEST, _LARGEST) + self.odds * _log_odds(decision)
+            if self.shift is not None:
+                x = x - (np.diff(self.shift) / 2 if x.shape[1] == 1 else self.shift)
             return _log_softmax(x)
 
 
@@ -282,11 +300,14 @@ def _log_softmax(x: Any) -> Any:
     return x - np.log(np.exp(x).sum(axis=1, keepdims=True))
 
 
-def _two_slopes(d: Any, v: Any) -> Any:
-    """The minimum (models, 2) over β ≥ e⁻¹⁰, δ ≥ 0 for differences (models, 2, rows, other classes)."""
+def _two_slopes(d: Any, v: Any, known: Any) -> Any:
+    """The minimum (models, 2) over β ≥ e⁻¹⁰, δ ≥ 0 for differences (models, 2, rows, other classes).
+
+    `known` (rows, other classes) is added to what they give.
+    """
 
     def loss(t: Any) -> tuple[Any, Any]:
-        p, losses = _shares(np.einsum("ma,maij->mij", t, d))
+        p, losses = _shares(np.einsum("ma,maij->mij", t, d) + known)
         return losses @ v + _PENALTY / 2 * np.sum(t**2, axis=1), p
 
     least, t = np.array([_LEAST_SLOPE, 0.0]), np.full((len(d), 2), 0.5)
@@ -330,7 +351,7 @@ class Sigmoid(Calibrator):
         object.__setattr__(self, "columns", self.slope.size)
 
     @classmethod
-    def fitted(cls, decision: Any, index: Any, weight: Any) -> list[Self]:
+    def fitted(cls, decision: Any, index: Any, weight: Any, shift: Any) -> list[Self]:
         positive = is_class(index, decision.shape[2])
         found = [_platt(decision[:, :, t], positive[:, t], weight) for t in range(decision.shape[2])]
         slopes, intercepts = (np.stack(numbers, axis=1) for numbers in zip(*found))
@@ -404,7 +425,7 @@ class Isotonic(Calibrator):
         object.__setattr__(self, "columns", len(self.inputs))
 
     @classmethod
-    def fitted(cls, decision: Any, index: Any, weight: Any) -> list[Self]:
+    def fitted(cls, decision: Any, index: Any, weight: Any, shift: Any) -> list[Self]:
         positive = is_class(index, decision.shape[2]).astype(np.float64)
         columns = [[_staircase(*c, weight) for c in zip(one.T, positive.T)] for one in decision]
         return [cls(*zip(*stairs)) for stairs in columns]
@@ -434,13 +455,20 @@ def check_calibration(name: Any) -> None:
         raise ValueError(f"calibration must be {names}, or None for no probabilities; got {name!r:.60}.")
 
 
-def fit_calibrator(name: str, decision: Any, index: Any, weight: Any = None) -> Calibrator:
+def fit_calibrator(
+    name: str, decision: Any, index: Any, weight: Any = None, class_weight: Any = None
+) -> Calibrator:
     """The calibrator of one model's decision values (rows, t), see `fit_calibrators`."""
-    return fit_calibrators(name, np.asarray(decision)[None], index, weight)[0]
+    return fit_calibrators(name, np.asarray(decision)[None], index, weight, class_weight)[0]
 
 
-def fit_calibrators(name: str, decision: Any, index: Any, weight: Any = None) -> list[Calibrator]:
-    """A calibrator for each model of (models, rows, t) decision values, by its rows' class numbers."""
+def fit_calibrators(
+    name: str, decision: Any, index: Any, weight: Any = None, class_weight: Any = None
+) -> list[Calibrator]:
+    """A calibrator for each model of (models, rows, t) decision values, by its rows' class numbers.
+
+    `class_weight` (classes,) are the weights that the classes were trained with, and rows do not have.
+    """
     check_calibration(name)
     decision = np.asarray(decision, dtype=np.float64)
     weight = np.ones(index.size) if weight is None else np.asarray(weight, dtype=np.float64)
@@ -449,7 +477,10 @@ def fit_calibrators(name: str, decision: Any, index: Any, weight: Any = None) ->
         decision, index, weight = decision[:, kept], index[kept], weight[kept]
     if not index.size or not np.isfinite(decision).all():
         raise ValueError("a calibration needs finite decision values of at least one row with weight.")
-    return list(CALIBRATIONS[name].fitted(decision, index, weight))
+    shift = None
+    if class_weight is not None and np.all(class_weight > 0) and np.ptp(class_weight) > 0:
+        shift = np.log(np.asarray(class_weight, dtype=np.float64))
+    return list(CALIBRATIONS[name].fitted(decision, index, weight, shift))
 
 
 def calibration_parts(splits: Splits) -> list[tuple[Any, Any]]:
@@ -475,7 +506,14 @@ def calibration_parts(splits: Splits) -> list[tuple[Any, Any]]:
     return found
 
 
-def crossfitted(name: str, decision: Any, index: Any, weight: Any | None, splits: Splits) -> Any:
+def crossfitted(
+    name: str,
+    decision: Any,
+    index: Any,
+    weight: Any | None,
+    splits: Splits,
+    class_weight: Any = None,
+) -> Any:
     """Probabilities (models, N, classes) of decision values (models, N, t) of the N tested rows."""
     (models, count, columns), rows = decision.shape, np.concatenate(splits.tests)
     index, weight = index[rows], None if weight is None else weight[rows]
@@ -483,7 +521,8 @@ def crossfitted(name: str, decision: Any, index: Any, weight: Any | None, splits
     for some in spans(models, max(1, _AT_ONCE // (count * columns))):
         for part, keep in parts:
             own = None if weight is None else weight[keep]
-            calibrators = fit_calibrators(name, decision[some][:, keep], index[keep], own)
+            given = index[keep], own, class_weight
+            calibrators = fit_calibrators(name, decision[some][:, keep], *given)
             for number, calibrator in zip(range(some.start, some.stop), calibrators):
                 found[number, part] = calibrator.probabilities(decision[number, part])
     return found

@@ -28,6 +28,7 @@ class Task:
     y: Any  # NumPy array, as the user gave it: labels (n,), or numbers (n,) or (n, targets)
     classes: Any  # sorted labels of a classifier, or None
     sample_weight: Any = None  # as the user gave it: held-out rows count by it too, as in scikit-learn
+    class_weight: Any = None  # (classes,): what the weight of each row was multiplied by, or None
 
     @property
     def labels(self) -> Any | None:

@@ -69,7 +69,8 @@ class Scorer(Criterion):
         def calibrated() -> list[Any]:
             """Probabilities (μ, rows, classes) of each split, by the rows of the others at a μ."""
             decision, index = np.concatenate(shifted, axis=1), np.searchsorted(task.classes, task.y)
-            found = crossfitted(self._calibration, decision, index, task.sample_weight, splits)
+            weights = task.sample_weight, splits, task.class_weight
+            found = crossfitted(self._calibration, decision, index, *weights)
             return np.split(found, np.cumsum([values.shape[1] for values in shifted])[:-1], axis=1)
 
         for split, rows in enumerate(splits.tests):

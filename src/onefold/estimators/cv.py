@@ -395,7 +395,8 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
     metric_rows : int or None, default=None
         From how many rows metrics are learned. With no more rows than that every fold has a metric of
         its own; with more, the last folds are reserved and alone are scored. None is all rows
-        up to 5000, of which 2000 teach the metric of a fold, and 4000 beyond.
+        up to 5000, of which 1500 teach the metric of a fold; beyond, as many as take ten seconds on
+        the machine of the rows, 4000 at least.
     blend : bool, default=False
         Keep a sum of the best models of the kernels, metrics and rounds, with weights w_g ≥ 0 from their
         held-out predictions, unless the chosen one alone predicts held-out rows as well.

@@ -193,7 +193,7 @@ def calibrate_heldout(estimator: Any, found: Found, final: Final, setup: Setup) 
         return  # nothing to calibrate the one row by
     tested, index = np.concatenate(splits.tests), np.searchsorted(estimator.classes_, task.y)
     settings = estimator.calibration, heldout[tested][None], index, task.sample_weight
-    means = mean_by_row(tested, crossfitted(*settings, splits)[0], splits.n)
+    means = mean_by_row(tested, crossfitted(*settings, splits, task.class_weight)[0], splits.n)
     estimator.heldout_proba_ = found.scoring.problem.in_table(means, setup.rows)
 
 
@@ -202,8 +202,8 @@ def calibrate(estimator: Any, values: Any, rows: Any, task: Task) -> None:
     estimator.calibrator_ = None
     if estimator.calibration is not None:
         index = np.searchsorted(estimator.classes_, task.y[rows])
-        weight = task.weight_of(rows)
-        estimator.calibrator_ = fit_calibrator(estimator.calibration, values, index, weight)
+        weights = task.weight_of(rows), task.class_weight
+        estimator.calibrator_ = fit_calibrator(estimator.calibration, values, index, *weights)
 
 
 # -- importances --------------------------------------------------------------------------------------

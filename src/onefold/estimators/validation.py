@@ -121,6 +121,7 @@ def problem_of(
     weight = check_weights(sample_weight, n)
     task = Task(X, y, classes, weight)
     if of_classes is not None:
+        task = replace(task, class_weight=of_classes[np.unique(y, return_index=True)[1]])
         weight = of_classes if weight is None else weight * of_classes
     X = to_device(X, estimator.device)
     problem = Problem(X, like(targets, X), None, estimator._fit_intercept, device=estimator.device)

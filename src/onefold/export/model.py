@@ -255,6 +255,8 @@ def _exponential(graph: Graph, calibrator: Any, decision: Node, n_classes: int) 
     share = graph.node("Min", share, graph.constant(1.0 - CERTAINTY))
     odds = graph.node("Log", graph.node("Div", share, graph.node("Sub", one, share)))
     total = graph.node("Add", steep, graph.node("Mul", odds, graph.constant(calibrator.odds)))
+    if calibrator.shift is not None:
+        total = graph.node("Sub", total, graph.constant(calibrator.shift[None, :]))
     return graph.node("Softmax", total, axis=1)
 
 

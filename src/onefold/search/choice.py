@@ -48,7 +48,8 @@ from onefold.heldout import mean_by_row
 from onefold.search.evaluation import Candidate
 from onefold.search.ledger import Ledger
 
-_LEAST = 0.01  # members with less weight are left out
+_LEAST = 0.01  # members with less weight are left out,
+_WORTH = 0.05  # and are worth a fit on all rows with this one
 _ALONE = 2  # leaders that are fitted on all rows, for the choice of one
 _ERRORS = 1.0  # standard errors by which to beat a constant: a weak signal of few rows is one
 
@@ -186,7 +187,7 @@ def worth_fitting(
         return [one for k, one in enumerate(order) if k < _ALONE or one is plain]
     H = np.stack([one.heldout for one in order])
     weights = _fit(H, np.isfinite(H).all(axis=(0, 2)), scoring)
-    return [one for k, one in enumerate(order) if not k or one is plain or weights[k] > _LEAST]
+    return [one for k, one in enumerate(order) if not k or one is plain or weights[k] > _WORTH]
 
 
 def _fit(H: Any, rows: Any, scoring: Scoring) -> Any:

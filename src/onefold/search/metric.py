@@ -14,7 +14,7 @@ can be repeated on many, at a fraction of the cost.
 own, learned without it: literal cross-validation of the metric, k fits per cell. Where four fifths of
 the rows are some more than 1000, paths are repeated there first, which chooses the last cell of each,
 and those that a blend would give weight are alone repeated for all folds, at that cell; the metric of a
-fold is learned from 2000 rows at most. With 1000 rows or fewer the rounds themselves are of this kind.
+fold is learned from 1500 rows at most. With 1000 rows or fewer the rounds themselves are of this kind.
 
 *More.* The last folds are reserved. The paths are repeated on some thousand of the other rows; their
 metrics have seen no target of the reserved folds. So on all rows one kernel matrix per metric serves
@@ -58,7 +58,7 @@ LOOK_ROWS = 500  # of a first look at the whole grid,
 _LOOK_SHARE = 0.65  # where they are no more than this share of the rows that rounds are tried on
 FIRST_ROWS = 1000  # that rounds are first tried on
 METRIC_ROWS = 4000  # that a metric of many rows is learned from
-TEACHERS = 2000  # rows that the metric of a fold is learned from, at most
+TEACHERS = 1500  # rows that the metric of a fold is learned from, at most
 AGAIN = 1.3  # times as many rows are worth repeating a path
 ONE, CROSS = (1.0,), (0.5, 1.0, 2.0)  # widths of a round, times the last one
 FINER = (1.0, 1.5, 2.25)  # with more rows, narrower kernels are likelier to be best
