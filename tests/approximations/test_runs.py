@@ -152,9 +152,9 @@ def test_the_table_of_decisions(n, place, given, machine, chosen, reason):
         (CORES, 200_000, 13, None, ConjugateGradients()),  # as it was asked for
         (GPU, 100_000, 54, 60.0, Exact()),
         (GPU, 150_000, 54, 60.0, ConjugateGradients()),  # by a float32 factor,
-        (GPU, 400_000, 54, 60.0, ConjugateGradients()),  # or landmarks
-        (GPU, 1_000_000, 54, 60.0, None),
-        (replace(GPU, free=2**34), 100_000, 54, 60.0, ConjugateGradients()),
+        (GPU, 400_000, 54, 60.0, None),  # beyond, nobody knows how many iterations it takes
+        (GPU, 400_000, 54, None, ConjugateGradients()),
+        (replace(GPU, free=2**34), 100_000, 54, 60.0, None),
     ],
 )
 def test_what_fits_the_true_kernel_depends_on_the_machine(machine, n, d, seconds, expected):

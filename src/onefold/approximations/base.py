@@ -184,6 +184,10 @@ class Approximation(ABC):
         """What the models of all kernels share; None where each stands alone."""
         return None
 
+    def converges(self, problem: Problem) -> bool:
+        """Whether its time is known beforehand: iterations may go on for longer."""
+        return True
+
     def prefers_exact_refit(self, problem: Problem) -> bool:
         """Whether the final model is best trained with the true kernel, if that is quick."""
         return False
@@ -238,7 +242,7 @@ class Approximation(ABC):
 def with_true_kernel(
     problem: Problem, kernel: Kernel, seconds: float | None = None
 ) -> Approximation | None:
-    """What fits a final model with the true kernel; None if it would take more than `seconds`.
+    """What fits a final model with the true kernel; None if it may take more than `seconds`.
 
     The dense matrix where memory holds it and it is quick, or at most twice as long at work as conjugate
     gradients, which have no closed form for folds.
@@ -255,7 +259,8 @@ def with_true_kernel(
     fits = needed is None or machine.usable is None or needed <= machine.usable
     alone = isinstance(kernel, Precomputed) or is_sparse(problem.X)
     found = dense if alone or (fits and time[dense] <= max(2 * time[iterative], _DIRECT)) else iterative
-    if seconds is not None and (time[found] > seconds or (found is dense and not fits)):
+    unfit = not found.converges(problem) or (found is dense and not fits)
+    if seconds is not None and (unfit or time[found] > seconds):
         return None
     return found
 

@@ -136,6 +136,11 @@ class ConjugateGradients(Approximation):
         most = self.n_components or (4000 if gpu else 1000)
         return min(most, max(1, n // 4))
 
+    def converges(self, problem: Problem) -> bool:
+        """Whether a few iterations will do: on a GPU beyond what holds a factor, hundreds are needed."""
+        machine = problem.machine
+        return not machine.gpu or holds_factor(problem.n, machine.free)
+
     def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
         if isinstance(kernel, Precomputed) or is_sparse(problem.X):
             raise ValueError(

@@ -56,7 +56,8 @@ from onefold.smoothers.base import choose_route
 
 LOOK_ROWS = 500  # of a first look at the whole grid,
 _LOOK_SHARE = 0.65  # where they are no more than this share of the rows that rounds are tried on
-FIRST_ROWS = 1000  # that rounds are first tried on
+FIRST_ROWS = 1000  # that rounds are first tried on,
+_GPU_ROWS = 4  # times as many on a GPU
 METRIC_ROWS = 4000  # that a metric of many rows is learned from
 TEACHERS = 1500  # rows that the metric of a fold is learned from, at most
 AGAIN = 1.3  # times as many rows are worth repeating a path
@@ -68,7 +69,9 @@ _VALIDATION = 1000  # rows that rounds are compared on, at most
 _CHEAP_ROWS = 4000  # up to which a cross of cells is tried on all rows, not the best cell alone
 _HOPELESS = 1.5  # times the best loss: tracks that are not repeated
 _GAIN = 0.005  # of the loss, that a round must make
-_TEACHING, _CHOOSING = 10.0, 20.0  # seconds for a second pass, and for the choice where n are too many
+_TEACHING = 10.0  # seconds for a second pass,
+_CHOOSING, _FITTING = 20.0, 60.0  # for a choice by some of the rows, and where these are all it takes
+_BETTER = 20.0  # times as many rows, fitted exactly, are better than landmarks
 _TAUGHT = 54  # fits of a second pass: three paths, three rounds each, six cells
 _LOOK, _ROUNDS = "first look", "learning the metric"
 _REPEATED, _FOLDS, _ALL = "second pass on more rows", "all folds", "all rows"
@@ -100,19 +103,20 @@ class MetricSearch:
         """Learn the metrics, search and choose; if stopped, with the best that has been found."""
         setup, n = search.setup, search.setup.problem.n
         splits, reserve = setup.scoring.held_out, self.rows < n
-        look = _LOOK_SHARE * min(n, FIRST_ROWS) >= LOOK_ROWS
-        if not reserve and n <= FIRST_ROWS and not look:
+        first = first_rows(setup.problem)
+        look = _LOOK_SHARE * min(n, first) >= LOOK_ROWS
+        if not reserve and n <= first and not look:
             rounds = _Rounds(search, _ROUNDS, teachers=self.teachers)
             return rounds.found(rounds.learned(self, {}))
         division = divide(splits, setup.task, self.rows, setup.seed or 0, reserve=reserve)
         start = self._look(search, division) if look and search.goes_on() else {}
-        if not reserve and n <= FIRST_ROWS:
+        if not reserve and n <= first:
             rounds = _Rounds(search, _ROUNDS, teachers=self.teachers)
             return rounds.found(rounds.learned(self, start))
         paths, learned = self._find_paths(search, division, start)
         history, groups = learned.history, {path.group for path in paths}
         members = [one for one in learned.leaders if one.candidate.group in groups]
-        again = division.training.size > AGAIN * FIRST_ROWS
+        again = division.training.size > AGAIN * first
         if again and search.goes_on():
             members = worth_fitting(members, learned.ledger, learned.scoring, blend=self.blend)
             kept = {one.candidate.group for one in members}
@@ -153,15 +157,20 @@ class MetricSearch:
         inside = Splits(splits.n, tests, left)
         run, reserved = setup.run, np.unique(np.concatenate(inside.left_out))
         rest = np.setdiff1d(np.arange(splits.n), reserved)
-        if run.refit is not None and run.reason and not run.approximation.exact:
-            # Landmarks say little about the true kernel, which the final model will have: some of the
-            # rows with that kernel say more.
-            size = rows_within(_CHOOSING, problem, Workload(len(members), 1, folds=1))
+        size, final = 0, run.refit is None
+        if run.reason and not run.approximation.exact and not (problem.remote or problem.streamed):
+            load = Workload(len(members), 1, folds=1)
+            size = rows_within(_FITTING if final else _CHOOSING, problem, load)
+        landmarks = getattr(run.approximation, "n_components", None) or 0
+        if size and (not final or size >= _BETTER * landmarks):
+            # Landmarks say little about the true kernel, which the final model will have where that can
+            # be fitted; and far fewer of them than rows that it is fitted to are worse.
             generator = np.random.default_rng([setup.seed or 0, 6])
             of_reserved = int(size * reserved.size / splits.n)
             reserved = drawn(reserved, max(of_reserved, RESERVED_ROWS), generator, task.labels)
             rest = drawn(rest, size - reserved.size, generator, task.labels)
-            words = f"{rest.size + reserved.size} of {splits.n} rows chose, exactly; {run.reason}"
+            did = "were fitted" if final else "chose"
+            words = f"{rest.size + reserved.size} of {splits.n} rows {did}, exactly; {run.reason}"
             run = replace(run, approximation=Exact(), reason=words, shared=None)
         if not run.approximation.streams:  # the exact machine: rows held out cost least at the end
             order = np.concatenate([rest, reserved])
@@ -194,7 +203,7 @@ class MetricSearch:
         """Try the rounds on few of the rows; the paths of all tracks that are not hopeless."""
         setup = search.setup
         generator = np.random.default_rng([setup.seed or 0, 1])
-        few = drawn(division.training, FIRST_ROWS, generator, setup.task.labels)
+        few = drawn(division.training, first_rows(setup.problem), generator, setup.task.labels)
         rounds = _Rounds(search, _ROUNDS, few, division.validation)
         found = rounds.found(rounds.learned(self, start))
         ranks, best = found.ledger.ranks, dict[Any, tuple[Path, float]]()
@@ -495,6 +504,11 @@ def divide(splits: Splits, task: Task, size: int, seed: int, *, reserve: bool) -
         )
     validation = drawn(validation, _VALIDATION, generator, task.labels)
     return Division(reserved, drawn(np.flatnonzero(pool), size, generator, task.labels), validation)
+
+
+def first_rows(problem: Problem) -> int:
+    """Rows that rounds are first tried on: a GPU takes hardly longer for more of them."""
+    return FIRST_ROWS * (_GPU_ROWS if problem.machine.gpu else 1)
 
 
 def rows_within(seconds: float, problem: Problem, load: Workload) -> int:
