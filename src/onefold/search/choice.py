@@ -49,7 +49,7 @@ from onefold.search.evaluation import Candidate
 from onefold.search.ledger import Ledger
 
 _LEAST = 0.01  # members with less weight are left out,
-_WORTH = 0.05  # and are worth a fit on all rows with this one
+WORTH = 0.05  # and with this one are worth some fits on all rows
 _ALONE = 2  # leaders that are fitted on all rows, for the choice of one
 _ERRORS = 1.0  # standard errors by which to beat a constant: a weak signal of few rows is one
 
@@ -178,7 +178,7 @@ def blend_leaders(leaders: Sequence[Leader], chosen: Leader, scoring: Scoring) -
 
 
 def worth_fitting(
-    leaders: Sequence[Leader], ledger: Ledger, scoring: Scoring, *, blend: bool
+    leaders: Sequence[Leader], ledger: Ledger, scoring: Scoring, *, blend: bool, least: float = WORTH
 ) -> list[Leader]:
     """The leaders to fit where each fit is costly: the best, the best without a metric, a blend's."""
     order = sorted(leaders, key=lambda one: -ledger.ranks[one.index, one.ridge])
@@ -187,7 +187,7 @@ def worth_fitting(
         return [one for k, one in enumerate(order) if k < _ALONE or one is plain]
     H = np.stack([one.heldout for one in order])
     weights = _fit(H, np.isfinite(H).all(axis=(0, 2)), scoring)
-    return [one for k, one in enumerate(order) if not k or one is plain or weights[k] > _WORTH]
+    return [one for k, one in enumerate(order) if not k or one is plain or weights[k] > least]
 
 
 def _fit(H: Any, rows: Any, scoring: Scoring) -> Any:

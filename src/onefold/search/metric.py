@@ -46,7 +46,7 @@ from onefold.criteria import SquaredError, Task
 from onefold.heldout import Splits, drawn
 from onefold.machine.threads import map_in_order
 from onefold.search.checkpoint import packed, unpacked
-from onefold.search.choice import Leader, choose, worth_fitting
+from onefold.search.choice import WORTH, Leader, choose, worth_fitting
 from onefold.search.evaluation import Candidate
 from onefold.search.ledger import Ledger
 from onefold.search.loop import Found, Proposal, Search
@@ -67,12 +67,13 @@ RESERVED_ROWS = 500  # are reserved where there are as many,
 RESERVED_SHARE = 0.5  # but no more than this share of all
 _VALIDATION = 1000  # rows that rounds are compared on, at most
 _CHEAP_ROWS = 4000  # up to which a cross of cells is tried on all rows, not the best cell alone
+_WORTH_ONE = 0.01  # weight in a blend that is worth one fit on all rows
 _HOPELESS = 1.5  # times the best loss: tracks that are not repeated
 _GAIN = 0.005  # of the loss, that a round must make
 _TEACHING = 10.0  # seconds for a second pass,
-_CHOOSING, _FITTING = 20.0, 60.0  # for a choice by some of the rows, and where these are all it takes
-_BETTER = 20.0  # times as many rows, fitted exactly, are better than landmarks
-_TAUGHT = 54  # fits of a second pass: three paths, three rounds each, six cells
+_CHOOSING, _FITTING = 20.0, 100.0  # for a choice by some of the rows, and where these are all it takes
+_BETTER = 10.0  # times as many rows, fitted exactly, are better than landmarks
+_TAUGHT = 100  # fits of a second pass: three paths, some five rounds each, six cells
 _LOOK, _ROUNDS = "first look", "learning the metric"
 _REPEATED, _FOLDS, _ALL = "second pass on more rows", "all folds", "all rows"
 _AROUND = 9  # cells around the best of a first look
@@ -125,8 +126,9 @@ class MetricSearch:
             most = 2 * self.max_rounds if reserve else 0
             learned = rounds.found(rounds.repeated(paths, FINER, most))
             members, history = learned.leaders, history + learned.history
-        if again or reserve:
-            members = worth_fitting(members, learned.ledger, learned.scoring, blend=self.blend)
+        if again or reserve:  # k fits on all rows for each, or one
+            found, least = (learned.ledger, learned.scoring), _WORTH_ONE if reserve else WORTH
+            members = worth_fitting(members, *found, blend=self.blend, least=least)
         members = members if search.goes_on() else members[:1]
         if reserve:
             return self._on_all_rows(search, members, division, history)
@@ -159,8 +161,7 @@ class MetricSearch:
         rest = np.setdiff1d(np.arange(splits.n), reserved)
         size, final = 0, run.refit is None
         if run.reason and not run.approximation.exact and not (problem.remote or problem.streamed):
-            load = Workload(len(members), 1, folds=1)
-            size = rows_within(_FITTING if final else _CHOOSING, problem, load)
+            size = rows_within(_FITTING if final else _CHOOSING, problem, Workload(len(members), 1))
         landmarks = getattr(run.approximation, "n_components", None) or 0
         if size and (not final or size >= _BETTER * landmarks):
             # Landmarks say little about the true kernel, which the final model will have where that can
