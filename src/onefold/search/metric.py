@@ -127,8 +127,8 @@ class MetricSearch:
             learned = rounds.found(rounds.repeated(paths, FINER, most))
             members, history = learned.leaders, history + learned.history
         if again or reserve:  # k fits on all rows for each, or one
-            found, least = (learned.ledger, learned.scoring), _WORTH_ONE if reserve else WORTH
-            members = worth_fitting(members, *found, blend=self.blend, least=least)
+            least, ledger = _WORTH_ONE if reserve else WORTH, learned.ledger
+            members = worth_fitting(members, ledger, learned.scoring, blend=self.blend, least=least)
         members = members if search.goes_on() else members[:1]
         if reserve:
             return self._on_all_rows(search, members, division, history)
