@@ -7,6 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from onefold import LSSVR, linalg
+from onefold.approximations import Exact, Problem, Workload
+from onefold.kernels import RBF, Laplacian
 from onefold.linalg import free_memory_of, to_numpy
 from onefold.linalg.dense import (
     add_gram,
@@ -105,3 +107,42 @@ def test_columns_are_replaced_and_rows_scattered(library) -> None:
         assert_allclose(to_numpy(linalg.with_columns(xp.asarray(A), columns, there)), wanted)
     placed[[4, 0, 3]] = values
     assert_allclose(to_numpy(linalg.scattered(xp.asarray(values), np.array([4, 0, 3]), 6)), placed)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 29])
+def test_a_matrix_of_numpy_is_factorised_by_panels(n, dtype, monkeypatch) -> None:
+    """As LAPACK does it at once: the factor, the triangle that stays, the order of a bad minor."""
+    monkeypatch.setattr("onefold.linalg.dense._PANELLED", 6)
+    monkeypatch.setattr("onefold.linalg.dense._HOST_PANEL", 4)
+    matrix = matrices(1, n)[0].astype(dtype)
+    work = matrix.copy()
+    factor = cholesky(work, overwrite=True)
+    tolerance = 100 * np.finfo(dtype).eps
+    assert_allclose(np.tril(factor), np.linalg.cholesky(matrix) if n else matrix, atol=tolerance)
+    assert np.array_equal(np.tril(work, -1), np.tril(matrix, -1))
+    right = np.random.default_rng(1).standard_normal((n, 2))
+    solved = cholesky_solve(cholesky(matrix, overwrite=False), right.astype(dtype))
+    assert_allclose(matrix @ solved, right, atol=20 * tolerance)
+    if n > 6:
+        matrix[5, 5] = -1.0
+        with pytest.raises(np.linalg.LinAlgError, match="minor of order 6"):
+            cholesky(matrix, overwrite=True)
+
+
+def test_a_rough_solution_is_as_exact_as_it_says(monkeypatch) -> None:
+    """Of a float32 factor for a rough and a smooth kernel, with tiny ridges too."""
+    monkeypatch.setattr("onefold.smoothers.dense._SINGLE_ROWS", 1)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 3))
+    y = np.sin(X[:, :1]) + 0.3 * rng.standard_normal((300, 1))
+    problem = Problem(X, y, None, True)
+    for kernel in (RBF(0.05), Laplacian(0.1)):
+        for mu in (1e-7, 1e-4, 1e-1, 10.0):
+            rough, exact = (
+                Exact().model(kernel, problem, Workload(alphas=2, rough=rough), None).expansion(mu)
+                for rough in (True, False)
+            )
+            residual = np.linalg.norm(y - exact.predict(X))
+            wrong = np.linalg.norm(rough.predict(X) - exact.predict(X))
+            assert wrong <= 0.01 * residual

@@ -29,6 +29,7 @@ _LEAF = 1024  # rows up to which a triangle is inverted by one solve
 _BLOCK, _COLUMNS = 512, 256  # of a triangle and of what is solved with it, at once
 _STRIP = 128  # rows of a triangle that is added or mirrored
 _LARGE = 2**14  # rows of a matrix of torch, of which there should be no copies
+_PANELLED, _HOST_PANEL = 4096, 1024  # rows of a matrix of NumPy that is factorised by panels, and these
 _PANEL = 2048  # of whose columns are factorised, or rows solved with, at a time
 _STACK = 2**28  # numbers that one call works on
 
@@ -69,7 +70,9 @@ def cholesky(matrix: Array, *, overwrite: bool) -> Array:
         # A C-ordered symmetric matrix is its own Fortran-ordered transpose: no copy is made.
         factor = matrix.T if overwrite and matrix.flags.c_contiguous else np.array(matrix.T, order="F")
         routine, n = _routine("potrf", factor.dtype), ctypes.c_int(len(factor))
-        if routine is None:
+        if len(factor) > _PANELLED:
+            info = _lower_by_panels(factor)
+        elif routine is None:
             potrf = scipy.linalg.get_lapack_funcs("potrf", (factor,))
             factor, info = potrf(factor, lower=1, clean=0, overwrite_a=True)
         else:
@@ -104,6 +107,39 @@ def cholesky_solve(factor: Array, rhs: Any) -> Array:
         large = factor.shape[0] > _LARGE  # of which torch's function makes a copy
         return solve_by_blocks(factor, rhs) if large else xp.cholesky_solve(rhs, factor)
     return xp.linalg.solve(factor @ xp.matrix_transpose(factor), rhs)
+
+
+def _lower_by_panels(factor: Any) -> int:
+    """L over the lower triangle of a Fortran-ordered matrix; the order of a bad minor, or 0.
+
+    Panel after panel of columns, each in its place: what is left of it are products. OpenBLAS 0.3.31's
+    own routine writes where it must not, with two threads and some 16,000 rows.
+    """
+    n, by = len(factor), ctypes.byref
+    real = ctypes.c_float if factor.itemsize == 4 else ctypes.c_double
+    one, less, lead, info = real(1.0), real(-1.0), ctypes.c_int(n), ctypes.c_int(0)
+    gemm, syrk, potrf, trsm = (_routine(x, factor.dtype) for x in ("gemm", "syrk", "potrf", "trsm"))
+    if gemm is None or syrk is None or potrf is None or trsm is None:
+        return int(scipy.linalg.get_lapack_funcs("potrf", (factor,))(factor, 1, 0, 1)[1])
+
+    def at(row: int, column: int) -> int:
+        return int(factor.ctypes.data) + factor.itemsize * (row + column * n)
+
+    for part in spans(n, _HOST_PANEL):
+        check_stop()
+        i, j = part.start, part.stop
+        before, width, below = (ctypes.c_int(k) for k in (i, j - i, n - j))
+        corner, row, rest = at(i, i), at(i, 0), at(j, i) if j < n else 0
+        sizes = by(width), by(before), by(less), row, by(lead), by(one), corner, by(lead)
+        syrk(b"L", b"N", *sizes)
+        potrf(b"L", by(width), corner, by(lead), by(info))
+        if info.value or j == n:
+            return i + info.value if info.value else 0
+        parts = by(less), at(j, 0), by(lead), row, by(lead), by(one), rest, by(lead)
+        gemm(b"N", b"T", by(below), by(width), by(before), *parts)
+        solved = by(below), by(width), by(one), corner, by(lead), rest, by(lead)
+        trsm(b"R", b"L", b"T", b"N", *solved)
+    return 0
 
 
 def _factorise_by_panels(matrix: Any) -> int:
@@ -200,11 +236,7 @@ def solve_positive(matrix: Array, rhs: Array) -> Array:
         return namespace(matrix).stack(list(pairs))
     check_stop()
     try:
-        if not is_numpy(matrix):
-            return cholesky_solve(cholesky(matrix, overwrite=False), rhs)
-        # NumPy's factorisation releases the interpreter lock, SciPy's does not. Lᵀ has LAPACK's order.
-        upper = np.linalg.cholesky(matrix).T
-        return scipy.linalg.cho_solve((upper, False), rhs, check_finite=False)
+        return cholesky_solve(cholesky(matrix, overwrite=False), rhs)
     except np.linalg.LinAlgError:
         return rhs * np.nan
 
@@ -252,14 +284,15 @@ def minus_outer(matrix: Array, left: Array, right: Array) -> Array:
 
 # What the routines take: {t} is a pointer's type of numbers.
 _TAKES = {
+    "gemm": "char *, char *, int *, int *, int *, {t} *, {t} *, int *, {t} *, int *, "
+    "{t} *, {t} *, int *",
     "syrk": "char *, char *, int *, int *, {t} *, {t} *, int *, {t} *, {t} *, int *",
+    "trsm": "char *, char *, char *, char *, int *, int *, {t} *, {t} *, int *, {t} *, int *",
     "potrf": "char *, int *, {t} *, int *, int *",
     "potrs": "char *, int *, int *, {t} *, int *, {t} *, int *, int *",
 }
-_TABLES = {
-    "syrk": (cython_blas, "11cython_blas"),
-    **dict.fromkeys(["potrf", "potrs"], (cython_lapack, "13cython_lapack")),
-}
+_TABLES = dict.fromkeys(["gemm", "syrk", "trsm"], (cython_blas, "11cython_blas"))
+_TABLES |= dict.fromkeys(["potrf", "potrs"], (cython_lapack, "13cython_lapack"))
 
 
 @cache
