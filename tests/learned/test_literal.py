@@ -258,7 +258,7 @@ class Twin:
             steps = {id(one): (kind, went[:-1]) for (kind, went), own in found for one in own}
             members = [one for _, own in found for one in own]
             history += [(one, self.trained) for one in members]
-        members = self.worth_fitting(members, validated_on, 0.05 if self.all else 0.01)
+        members = self.worth_fitting(members, validated_on)
         self.fits = len(members)
         if self.all:
             again = [(kind, [*before, one]) for one in members for kind, before in [steps[id(one)]]]
@@ -266,7 +266,7 @@ class Twin:
             return cells, history + [(one, N) for one in leaders(cells)]
         return [cell for one in members for cell in self.with_its_metric(one)], history
 
-    def worth_fitting(self, members, validated_on, least=0.05):
+    def worth_fitting(self, members, validated_on):
         """The two best, or what a blend of validation predictions gives weight; the best plain one."""
         members = sorted(members, key=lambda one: -one.rank)
         plain = next(one for one in members if one.round == 0)
@@ -274,7 +274,7 @@ class Twin:
             return members[:2] + [plain] * (plain not in members[:2])
         heldout = np.stack([one.heldout for one in members])
         weights = blend_weights(heldout, validated_on, validated_on.tests[0])
-        kept = [i == 0 or one is plain or weights[i] > least for i, one in enumerate(members)]
+        kept = [i == 0 or one is plain or weights[i] > 0.05 for i, one in enumerate(members)]
         return [one for one, keep in zip(members, kept) if keep]
 
     def on_all_rows(self, paths, history):

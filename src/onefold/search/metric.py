@@ -42,6 +42,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from onefold.approximations import Exact, Problem, Workload
+from onefold.approximations.base import with_true_kernel
 from onefold.criteria import SquaredError, Task
 from onefold.heldout import Splits, drawn
 from onefold.machine.threads import map_in_order
@@ -71,7 +72,10 @@ _WORTH_ONE = 0.01  # weight in a blend that is worth one fit on all rows
 _HOPELESS = 1.5  # times the best loss: tracks that are not repeated
 _GAIN = 0.005  # of the loss, that a round must make
 _TEACHING = 10.0  # seconds for a second pass,
-_CHOOSING, _FITTING = 20.0, 100.0  # for a choice by some of the rows, and where these are all it takes
+_CHOOSING, _FITTING = (
+    20.0,
+    100.0,
+)  # for dense fits where others are quicker, and for those of all members
 _BETTER = 10.0  # times as many rows, fitted exactly, are better than landmarks
 _TAUGHT = 100  # fits of a second pass: three paths, some five rounds each, six cells
 _LOOK, _ROUNDS = "first look", "learning the metric"
@@ -127,7 +131,8 @@ class MetricSearch:
             learned = rounds.found(rounds.repeated(paths, FINER, most))
             members, history = learned.leaders, history + learned.history
         if again or reserve:  # k fits on all rows for each, or one
-            least, ledger = _WORTH_ONE if reserve else WORTH, learned.ledger
+            cheap = reserve and setup.problem.machine.gpu
+            least, ledger = _WORTH_ONE if cheap else WORTH, learned.ledger
             members = worth_fitting(members, ledger, learned.scoring, blend=self.blend, least=least)
         members = members if search.goes_on() else members[:1]
         if reserve:
@@ -159,20 +164,26 @@ class MetricSearch:
         inside = Splits(splits.n, tests, left)
         run, reserved = setup.run, np.unique(np.concatenate(inside.left_out))
         rest = np.setdiff1d(np.arange(splits.n), reserved)
-        size, final = 0, run.refit is None
-        if run.reason and not run.approximation.exact and not (problem.remote or problem.streamed):
-            size = rows_within(_FITTING if final else _CHOOSING, problem, Workload(len(members), 1))
-        landmarks = getattr(run.approximation, "n_components", None) or 0
-        if size and (not final or size >= _BETTER * landmarks):
-            # Landmarks say little about the true kernel, which the final model will have where that can
-            # be fitted; and far fewer of them than rows that it is fitted to are worse.
-            generator = np.random.default_rng([setup.seed or 0, 6])
-            of_reserved = int(size * reserved.size / splits.n)
-            reserved = drawn(reserved, max(of_reserved, RESERVED_ROWS), generator, task.labels)
-            rest = drawn(rest, size - reserved.size, generator, task.labels)
-            did = "were fitted" if final else "chose"
-            words = f"{rest.size + reserved.size} of {splits.n} rows {did}, exactly; {run.reason}"
-            run = replace(run, approximation=Exact(), reason=words, shared=None)
+        chosen = bool(run.reason) and not (problem.remote or problem.streamed)
+        fits, exact = Workload(len(members), 1), run.approximation.exact
+        if chosen and exact and rows_within(_CHOOSING, problem, fits) < problem.n:
+            kernel = members[0].candidate.kernel
+            quicker = with_true_kernel(problem, kernel, _FITTING)
+            if quicker is not None and not quicker.selects:  # conjugate gradients
+                run = replace(run, refit=quicker.start(problem, [kernel], Workload()))
+        if chosen and run.refit is not None:
+            # Landmarks say little about the true kernel, which the final model has: that is refitted
+            # without the reserved folds, too.
+            run = replace(run.refit, reason=run.reason)
+        elif chosen and not exact:
+            size = rows_within(_FITTING, problem, fits)
+            if size >= _BETTER * (getattr(run.approximation, "n_components", None) or size):
+                generator = np.random.default_rng([setup.seed or 0, 6])
+                count = max(int(size * reserved.size / splits.n), RESERVED_ROWS)
+                reserved = drawn(reserved, count, generator, task.labels)
+                rest = drawn(rest, size - reserved.size, generator, task.labels)
+                words = f"{rest.size + reserved.size} of {splits.n} rows, exactly; {run.reason}"
+                run = replace(run, approximation=Exact(), reason=words, shared=None)
         if not run.approximation.streams:  # the exact machine: rows held out cost least at the end
             order = np.concatenate([rest, reserved])
             problem, task, inside = problem.rows(order), task.rows(order), inside.within(order)
