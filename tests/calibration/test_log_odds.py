@@ -77,6 +77,8 @@ def test_weights_of_classes_are_divided_out(classes):
     np.testing.assert_allclose(found.probabilities(decision), expected, rtol=1e-10)
     alike = fit_calibrator("log_odds", decision, index, class_weight=np.full(classes, 3.0))
     assert alike.shift is None
+    without = fit_calibrator("log_odds", decision, index, class_weight=np.append(w[:-1], 0.0))
+    assert (without.shift is None) == (classes == 2)
     assert found.columns == (1 if both else classes)
 
 

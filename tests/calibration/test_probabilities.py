@@ -75,7 +75,8 @@ def test_many_rows_calibrate_on_some_of_them():
     X, y = table(3, n=1300)
     found = [LSSVC(**CELL, random_state=seed).fit(X, y) for seed in (0, 0, 1)]
     assert found[0].approximation_["calibrated_with"].startswith("predictions of 100")
-    assert found[0].calibrator_ == found[1].calibrator_ != found[2].calibrator_
+    slopes = [one.calibrator_.slope for one in found]
+    assert slopes[0] == slopes[1] != slopes[2]
     assert found[0].calibrator_.slope == pytest.approx(found[2].calibrator_.slope, rel=0.1)
     assert_array_equal(found[0].predict(X), LSSVC(**CELL, calibration=None).fit(X, y).predict(X))
 

@@ -21,7 +21,8 @@ from sklearn.model_selection import (
 )
 
 from onefold import LSSVCCV, LSSVR, LSSVRCV
-from onefold.approximations import Circulant, Nystroem
+from onefold.approximations import Circulant, Nystroem, Problem
+from onefold.approximations.problem import Machine
 from onefold.search import Halving, SearchStoppedWarning
 from onefold.search.halving import nested_order, next_widths
 
@@ -359,3 +360,12 @@ def test_what_makes_no_stages_and_what_halving_cannot_search(words, act):
     assert clone(LSSVRCV(search=Halving(2, 50))).search == Halving(2, 50)
     with pytest.raises(ValueError, match=words):
         act()
+
+
+@pytest.mark.parametrize("approximation", ["exact", "nystroem"])
+def test_stages_are_priced_on_a_gpu_too(approximation, monkeypatch) -> None:
+    """Costs of a GPU go with its speed: a host's has no rate of factorisations."""
+    machine = Machine(2**36, gpu=True)
+    monkeypatch.setattr(Problem, "machine", property(lambda problem: machine))
+    found = search(approximation=approximation).fit(ROWS, TARGETS)
+    assert found.search_["n_resources"][-1] == len(ROWS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from onefold.approximations import Toeplitz
 from onefold.search import FullGrid
 from onefold.search.strategies import STRATEGIES
 from onefold.tables import TableRegressor
@@ -91,3 +92,14 @@ def test_other_ways_through_a_grid_need_kernels_as_they_are(monkeypatch):
     for given in ({"metric": "none", "kernel": "rbf"}, {"simple": True}):
         assert searched(search="elsewhere", **given).note is None
     assert searched(search="elsewhere", on_disk=True).kernel == "rbf"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"approximation": Toeplitz()}, {"criterion": ["gcv", "mse"]}, {"approximation": "grid"}],
+    ids=str,
+)
+def test_halving_only_where_some_of_the_rows_can_be_searched(options):
+    """Otherwise the grid, as it is by name."""
+    assert searched(simple=True, **options).search == "grid"
+    assert searched(simple=True).search == "halving"

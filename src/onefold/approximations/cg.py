@@ -136,6 +136,10 @@ class ConjugateGradients(Approximation):
         most = self.n_components or (4000 if gpu else 1000)
         return min(most, max(1, n // 4))
 
+    def at_once(self, n: int, d: int, targets: int, load: Workload, free: int | None) -> int:
+        """One after the other: each has threads of its own, and keeps what tiles it finds room for."""
+        return 1
+
     def converges(self, problem: Problem) -> bool:
         """Whether a few iterations will do: on a GPU beyond what holds a factor, hundreds are needed."""
         machine = problem.machine

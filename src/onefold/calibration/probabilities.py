@@ -229,7 +229,7 @@ def _roots(function: Callable[[Any], tuple[Any, Any]], count: int, most: float) 
     return np.where(below, _LEAST_SLOPE, np.where(above, most, x))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LogOdds(Calibrator):
     """Probabilities ∝ exp(slope · f + odds · z(f) − shift); without it the largest stays the largest."""
 
@@ -478,8 +478,10 @@ def fit_calibrators(
     if not index.size or not np.isfinite(decision).all():
         raise ValueError("a calibration needs finite decision values of at least one row with weight.")
     shift = None
-    if class_weight is not None and np.all(class_weight > 0) and np.ptp(class_weight) > 0:
-        shift = np.log(np.asarray(class_weight, dtype=np.float64))
+    if class_weight is not None:  # a class of weight 0 has no rows
+        given = np.asarray(class_weight, dtype=np.float64)
+        logarithms = np.log(np.where(given > 0, given, 1.0))
+        shift = logarithms if np.ptp(given[given > 0]) > 0 else None
     return list(CALIBRATIONS[name].fitted(decision, index, weight, shift))
 
 

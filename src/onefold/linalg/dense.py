@@ -70,6 +70,7 @@ def cholesky(matrix: Array, *, overwrite: bool) -> Array:
         # A C-ordered symmetric matrix is its own Fortran-ordered transpose: no copy is made.
         factor = matrix.T if overwrite and matrix.flags.c_contiguous else np.array(matrix.T, order="F")
         routine, n = _routine("potrf", factor.dtype), ctypes.c_int(len(factor))
+        lead = ctypes.c_int(max(1, len(factor)))
         if len(factor) > _PANELLED:
             info = _lower_by_panels(factor)
         elif routine is None:
@@ -77,7 +78,7 @@ def cholesky(matrix: Array, *, overwrite: bool) -> Array:
             factor, info = potrf(factor, lower=1, clean=0, overwrite_a=True)
         else:
             by = ctypes.byref
-            routine(b"L", by(n), factor.ctypes.data, by(n), by(info))
+            routine(b"L", by(n), factor.ctypes.data, by(lead), by(info))
             info = info.value
     elif is_torch_array(matrix) and overwrite and matrix.shape[0] > _LARGE:
         factor, info = matrix, _factorise_by_panels(matrix)
@@ -236,7 +237,10 @@ def solve_positive(matrix: Array, rhs: Array) -> Array:
         return namespace(matrix).stack(list(pairs))
     check_stop()
     try:
-        return cholesky_solve(cholesky(matrix, overwrite=False), rhs)
+        if not is_numpy(matrix) or len(matrix) > _PANELLED:
+            return cholesky_solve(cholesky(matrix, overwrite=False), rhs)
+        upper = np.linalg.cholesky(matrix).T  # which has LAPACK's order
+        return scipy.linalg.cho_solve((upper, False), rhs, check_finite=False)
     except np.linalg.LinAlgError:
         return rhs * np.nan
 

@@ -39,7 +39,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from onefold.approximations import Run
-from onefold.approximations.auto import NOMINAL
+from onefold.approximations.problem import NOMINAL, NOMINAL_GPU
 from onefold.criteria import Scoring, Task
 from onefold.heldout import Splits, mean_by_row
 from onefold.search.choice import Leader, paired_difference
@@ -244,7 +244,8 @@ def _time(setup: Setup, rows: int, alphas: int) -> float:
     for n, count in ((rows, alphas), (setup.problem.n, len(setup.alphas))):
         approximation, _ = setup.run.approximation.on_fewer_rows(n, setup.run.shared)
         load = replace(setup.run.load, kernels=1, alphas=count)
-        times.append(approximation.duration(n, d, targets, load, NOMINAL) or float(n))
+        speed = NOMINAL if load.gpu is None else NOMINAL_GPU
+        times.append(approximation.duration(n, d, targets, load, speed) or float(n))
     return times[0] / times[1]
 
 

@@ -171,11 +171,17 @@ class MetricSearch:
             quicker = with_true_kernel(problem, kernel, _FITTING)
             if quicker is not None and not quicker.selects:  # conjugate gradients
                 run = replace(run, refit=quicker.start(problem, [kernel], Workload()))
-        if chosen and run.refit is not None:
+        folds = replace(fits, folds=max(2, len(inside)))
+        n, d, targets = problem.shape
+        needed, usable = Exact().peak_bytes(n, d, targets, folds, 1), problem.machine.usable
+        holds = usable is None or needed <= usable
+        if chosen and run.refit is not None and (holds or not run.refit.approximation.selects):
             # Landmarks say little about the true kernel, which the final model has: that is refitted
             # without the reserved folds, too.
             run = replace(run.refit, reason=run.reason)
-        elif chosen and not exact:
+            if run.approximation.selects:
+                run = replace(run, load=folds)
+        elif chosen and run.refit is None and not exact:
             size = rows_within(_FITTING, problem, fits)
             if size >= _BETTER * (getattr(run.approximation, "n_components", None) or size):
                 generator = np.random.default_rng([setup.seed or 0, 6])
@@ -192,7 +198,10 @@ class MetricSearch:
         load = replace(run.load, parts=outside.parts if closed else None)
         run = replace(run, problem=problem, load=load)
         factors = FINER if problem.n <= _CHEAP_ROWS and search.goes_on() else (1.0,)
-        stage, proposals = search.stage(_ALL, scoring=outside, finish=closed), list[Proposal]()
+        # What runs may depend on the machine, and its records are of use to the same alone.
+        name = f"{_ALL}, {problem.n} by {run.approximation.name}"
+        stage = search.stage(name, scoring=outside, finish=closed, shown_as=_ALL)
+        proposals = list[Proposal]()
         for one, factor in ((one, factor) for one in members for factor in factors):
             last = one.candidate
             kernel = last.kernel.scaled(factor**last.kernel.exponent_order)
@@ -311,7 +320,9 @@ class _Rounds:
             scoring = SquaredError().start(problem, task, splits)
             load = Workload(1, 1, folds=1, parts=splits.left_out, rough=True)
             self._run = Exact().start(problem, [], load)
-        self._stage, self._parts = search.stage(name, scoring=scoring), scoring.held_out.left_out
+        named = f"{name}, {self._rows} rows"
+        self._stage = search.stage(named, scoring=scoring, shown_as=name)
+        self._parts = scoring.held_out.left_out
         n, generator = self._run.problem.n, np.random.default_rng([self._seed, 4])
         self._teachers = [np.delete(np.arange(n), part) for part in self._parts]
         if training is None:
@@ -530,7 +541,7 @@ def rows_within(seconds: float, problem: Problem, load: Workload) -> int:
     while found < n:
         rows = min(n, int(1.2 * found))
         time = machine.seconds(partial(exact.duration, rows, d, targets, load), seconds)
-        needed = exact.peak_bytes(rows, d, targets, load, 1)
+        needed = exact.peak_bytes(rows, d, targets, replace(load, folds=2), 1)
         if (time or 0.0) > seconds or (machine.usable is not None and needed > machine.usable):
             break
         found = rows

@@ -600,7 +600,7 @@ class CholeskySmoother(DenseSmoother):
         self._last = None  # before its memory is used again
         K = self._K
         if K is not None and alpha >= self._smallest and self._rough:
-            with suppress(np.linalg.LinAlgError):
+            with suppress(np.linalg.LinAlgError), np.errstate(over="ignore"):
                 shifted = dense.add_to_diagonal(K.astype(np.float32), alpha)
                 self._last = alpha, _Factorised(shifted, alpha, K)
                 return self._last[1]
@@ -669,19 +669,23 @@ class _Factorised(Operator):
             if found is not None:
                 return (self._alpha * found)[None, :, :]
             G = dense.add_to_diagonal(self._K.copy(), self._alpha)
-            self._factor, self._K = dense.cholesky(G, overwrite=True), None
+            try:
+                self._factor, self._K = dense.cholesky(G, overwrite=True), None
+            except np.linalg.LinAlgError as error:
+                raise not_psd(-self._alpha) from error
         found = dense.cholesky_solve(self._factor, Y)
         return (self._alpha * found)[None, :, :]
 
     def _refined(self, Y: Any) -> Any | None:
         """(K + μI)⁻¹ Y by a factor of float32, as exact as a rough solution must be; or None."""
         found, left = np.zeros_like(Y), Y
-        for _ in range(_REFINED):
-            found += dense.cholesky_solve(self._factor, left)
-            left = Y - self._K @ found - self._alpha * found
-            sizes = np.linalg.norm(left, axis=0), self._alpha * np.linalg.norm(found, axis=0)
-            if np.all(sizes[0] <= _ROUGH * sizes[1]):
-                return found
+        with np.errstate(over="ignore", invalid="ignore"):  # beyond float32: no solution
+            for _ in range(_REFINED):
+                found += dense.cholesky_solve(self._factor, left)
+                left = Y - self._K @ found - self._alpha * found
+                sizes = np.linalg.norm(left, axis=0), self._alpha * np.linalg.norm(found, axis=0)
+                if np.all(sizes[0] <= _ROUGH * sizes[1]):
+                    return found
         return None
 
     def block(self, rows: Any, index: int) -> Array:

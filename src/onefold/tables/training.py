@@ -21,6 +21,8 @@ import pyarrow as pa
 from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 
+from onefold.approximations import resolve_approximation
+from onefold.criteria import resolve_criteria
 from onefold.estimators.validation import check_length, check_squares, check_weights
 from onefold.facts.criteria import WHOLE
 from onefold.kernels import Kernel, resolve_kernel
@@ -413,7 +415,8 @@ def search_of(model: Any, *, on_disk: bool = False) -> Search:
         )
     gave_way = one and not alone and model.blend == "auto"
     note = f"no blend: search {model.search!r} keeps one kernel" if gave_way else None
-    wanted = "halving" if alone and not blend and model.search == "auto" else wanted
+    if alone and not blend and model.search == "auto" and _halves(model):
+        wanted = "halving"
     return Search(named or AUTO, model.metric if learns else None, blend, note, wanted)
 
 
@@ -429,12 +432,19 @@ def _without_metric(model: Any, named: list[Any], why: str, on_disk: bool) -> Se
     kernel = named[0] if named else PLAIN
     search = "grid" if model.search == "auto" else model.search
     if model.simple:
-        folds = not on_disk and model.approximation not in (*_OF_ONE_KERNEL, "cg")
-        folds = folds and not (isinstance(model.criterion, str) and model.criterion in WHOLE)
-        return Search(kernel, search="halving" if folds and model.search == "auto" else search)
+        halves = model.search == "auto" and not on_disk and _halves(model)
+        return Search(kernel, search="halving" if halves else search)
     if len(named) <= 1 and (on_disk or model.approximation in _OF_ONE_KERNEL):
         return Search(kernel, note=f"plain search of the {kernel} kernel: {why}", search=search)
     return Search(named or AUTO, note=f"no metric and no blend: {why}", search=search)
+
+
+def _halves(model: Any) -> bool:
+    """Whether some of the rows make a problem of the same kind, and the criterion holds rows out."""
+    approximation, classes = resolve_approximation(model.approximation), model.task == "classification"
+    given = model.criterion if model.criterion is not None else "error" if classes else "mse"
+    first, *_ = resolve_criteria(given, classifier=classes).values()
+    return approximation.selects and approximation.learns_metrics and first.holds_out
 
 
 def _obstacle(model: Any, on_disk: bool) -> str | None:
