@@ -10,7 +10,6 @@ from onefold import LSSVR, KernelRidge
 from onefold.approximations import ConjugateGradients, cg
 from onefold.kernels import RBF, Laplacian, Polynomial, PowerExponential
 from onefold.linalg import to_numpy
-from onefold.machine.progress import listening
 
 SHARP = ConjugateGradients(n_components=60, tolerance=1e-10, max_iterations=2000)
 
@@ -90,13 +89,6 @@ def test_a_matrix_that_has_no_factor_at_all_has_landmarks(regression, monkeypatc
     with pytest.warns(ConvergenceWarning, match="more landmarks"):
         found = LSSVR(RBF(0.05), alpha=1e-9, approximation=FEW).fit(X, Y)
     assert found.approximation_["preconditioner"]["method"] == "rpcholesky"
-
-
-def test_whoever_listens_hears_of_every_iteration(regression):
-    heard, (X, Y) = [], regression
-    with listening(lambda done, total: heard.append((done, total))):
-        report = LSSVR(gamma=0.3, approximation=SHARP).fit(X, Y).approximation_
-    assert heard == [(i + 1, 2000) for i in range(report["solves"][0]["iterations"])]
 
 
 def _true_residual(fitted, X, Y, gamma, alpha, weight=None):

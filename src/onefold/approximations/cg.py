@@ -57,7 +57,6 @@ from onefold.linalg import (
 from onefold.linalg.dense import add_gram, cholesky, mirror, solve_by_blocks, symmetric_eigh
 from onefold.linalg.iterate import Correct, Map, Solution, conjugate_gradients, refined
 from onefold.machine.memory import available_memory
-from onefold.machine.progress import report_progress
 from onefold.machine.speed import Speed
 from onefold.machine.threads import (
     check_stop,
@@ -300,19 +299,10 @@ class IterativeModel(Model):
         Y = Y - offset[None, :]
         # In units of their own, by a power of 2: squares neither underflow nor overflow.
         unit = like(np.exp2(np.frexp(host_array(xp.max(xp.abs(Y), axis=0)))[1]), Y)
-        operators, most = self._operators_for(mu), self._settings.max_iterations
-        done = 0
+        operators = self._operators_for(mu)
 
         def times(operator: Operator, *, fast: bool) -> Map:
-            def product(V: Array) -> Array:
-                nonlocal done
-                found = root[:, None] * operator.product(root[:, None] * V, rough=fast) + mu * V
-                if fast:
-                    done += 1
-                    report_progress(done, most)
-                return found
-
-            return product
+            return lambda V: root[:, None] * operator.product(root[:, None] * V, rough=fast) + mu * V
 
         a, b, outcome = solve_refined(
             times(operators[-1], fast=False),
@@ -322,7 +312,7 @@ class IterativeModel(Model):
             root,
             fit_intercept=problem.fit_intercept,
             tolerance=self._settings.tolerance,
-            max_iterations=most,
+            max_iterations=self._settings.max_iterations,
         )
         outcome = {"alpha": mu * problem.alpha_unit, **outcome}
         return root[:, None] * a * unit[None, :], b * unit + offset, outcome
