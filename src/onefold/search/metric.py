@@ -41,7 +41,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from onefold.approximations import Exact, Problem, Workload
+from onefold.approximations import Exact, Problem, Run, Workload
 from onefold.approximations.base import with_true_kernel
 from onefold.criteria import SquaredError, Task
 from onefold.heldout import Splits, drawn
@@ -72,10 +72,8 @@ _WORTH_ONE = 0.01  # weight in a blend that is worth one fit on all rows
 _HOPELESS = 1.5  # times the best loss: tracks that are not repeated
 _GAIN = 0.005  # of the loss, that a round must make
 _TEACHING = 10.0  # seconds for a second pass,
-_CHOOSING, _FITTING = (
-    20.0,
-    100.0,
-)  # for dense fits where others are quicker, and for those of all members
+_CHOOSING = 20.0  # for dense fits of all members where others are quicker,
+_FITTING = 100.0  # and at most
 _BETTER = 10.0  # times as many rows, fitted exactly, are better than landmarks
 _TAUGHT = 100  # fits of a second pass: three paths, some five rounds each, six cells
 _LOOK, _ROUNDS = "first look", "learning the metric"
@@ -162,34 +160,9 @@ class MetricSearch:
         problem, task = setup.problem, setup.task
         tests, left = ([one[i] for i in division.reserved] for one in (splits.tests, splits.left_out))
         inside = Splits(splits.n, tests, left)
-        run, reserved = setup.run, np.unique(np.concatenate(inside.left_out))
+        reserved = np.unique(np.concatenate(inside.left_out))
         rest = np.setdiff1d(np.arange(splits.n), reserved)
-        chosen = bool(run.reason) and not (problem.remote or problem.streamed)
-        fits, exact = Workload(len(members), 1), run.approximation.exact
-        if chosen and exact and rows_within(_CHOOSING, problem, fits) < problem.n:
-            kernel = members[0].candidate.kernel
-            quicker = with_true_kernel(problem, kernel, _FITTING)
-            if quicker is not None and not quicker.selects:  # conjugate gradients
-                run = replace(run, refit=quicker.start(problem, [kernel], Workload()))
-        folds = replace(fits, folds=max(2, len(inside)))
-        n, d, targets = problem.shape
-        needed, usable = Exact().peak_bytes(n, d, targets, folds, 1), problem.machine.usable
-        holds = usable is None or needed <= usable
-        if chosen and run.refit is not None and (holds or not run.refit.approximation.selects):
-            # Landmarks say little about the true kernel, which the final model has: that is refitted
-            # without the reserved folds, too.
-            run = replace(run.refit, reason=run.reason)
-            if run.approximation.selects:
-                run = replace(run, load=folds)
-        elif chosen and run.refit is None and not exact:
-            size = rows_within(_FITTING, problem, fits)
-            if size >= _BETTER * (getattr(run.approximation, "n_components", None) or size):
-                generator = np.random.default_rng([setup.seed or 0, 6])
-                count = max(int(size * reserved.size / splits.n), RESERVED_ROWS)
-                reserved = drawn(reserved, count, generator, task.labels)
-                rest = drawn(rest, size - reserved.size, generator, task.labels)
-                words = f"{rest.size + reserved.size} of {splits.n} rows, exactly; {run.reason}"
-                run = replace(run, approximation=Exact(), reason=words, shared=None)
+        run, rest, reserved = self._decided(setup, members, rest, reserved)
         if not run.approximation.streams:  # the exact machine: rows held out cost least at the end
             order = np.concatenate([rest, reserved])
             problem, task, inside = problem.rows(order), task.rows(order), inside.within(order)
@@ -217,6 +190,41 @@ class MetricSearch:
             ridges = next_ridges(setup.alphas, one.ridge) if middle else [one.ridge]
             proposals.append(Proposal(stage.add(new), ridges))
         return stage.run([proposals]).found(history=history)
+
+    def _decided(
+        self, setup: Setup, members: list[Leader], rest: Any, reserved: Any
+    ) -> tuple[Run, Any, Any]:
+        """What fits the members where "auto" chose, and which rows, outside reserved folds and in them.
+
+        The run of the setup, unless that takes long: then conjugate gradients where they are quicker. In
+        place of landmarks, the true kernel that would refit them, or as many rows as it can take.
+        """
+        problem, run = setup.problem, setup.run
+        if not run.reason or problem.remote or problem.streamed:
+            return run, rest, reserved
+        fits, (n, d, targets), exact = Workload(len(members), 1), problem.shape, run.approximation.exact
+        if exact and rows_within(_CHOOSING, problem, fits) < n:
+            kernel = members[0].candidate.kernel
+            quicker = with_true_kernel(problem, kernel, _FITTING)
+            if quicker is not None and not quicker.selects:  # conjugate gradients
+                run = replace(run, refit=quicker.start(problem, [kernel], Workload()))
+        folds = replace(fits, folds=max(2, len(setup.scoring.held_out)))
+        needed, usable = Exact().peak_bytes(n, d, targets, folds, 1), problem.machine.usable
+        if run.refit is not None:
+            closed = run.refit.approximation.selects
+            if not closed or usable is None or needed <= usable:
+                load = folds if closed else run.refit.load
+                run = replace(run.refit, reason=run.reason, load=load)
+        elif not exact:
+            size = rows_within(_FITTING, problem, fits)
+            if size >= _BETTER * (getattr(run.approximation, "n_components", None) or size):
+                generator = np.random.default_rng([setup.seed or 0, 6])
+                count = max(int(size * reserved.size / n), RESERVED_ROWS)
+                reserved = drawn(reserved, count, generator, setup.task.labels)
+                rest = drawn(rest, size - reserved.size, generator, setup.task.labels)
+                words = f"{rest.size + reserved.size} of {n} rows, exactly; {run.reason}"
+                run = replace(run, approximation=Exact(), reason=words, shared=None)
+        return run, rest, reserved
 
     def _find_paths(
         self, search: Search, division: Division, start: Mapping[str, Cell]
