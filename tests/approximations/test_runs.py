@@ -25,6 +25,7 @@ from onefold.approximations.problem import Machine
 from onefold.kernels import RBF, Precomputed
 from onefold.machine.speed import Speed
 from onefold.machine.threads import use_threads
+from onefold.search.metric import rows_within
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((80, 2))
@@ -163,6 +164,21 @@ def test_what_fits_the_true_kernel_depends_on_the_machine(machine, n, d, seconds
     vars(problem)["machine"] = machine
     with use_threads(2):
         assert with_true_kernel(problem, RBF(1.0), seconds) == expected
+
+
+def test_how_many_rows_are_worked_on_exactly_is_bounded_by_time_and_memory():
+    """Of one H200, as measured, a fifth of the rows held out; of a small one; of a host in no time."""
+    X = np.broadcast_to(np.zeros((1, 54)), (464_809, 54))
+    problem, fits = Problem(X, X[:, :7], None, True), Workload(3, 1)
+    speed = Speed(3.1e13, 1.4e11, single=2.5e13, cholesky=1.1e13, single_cholesky=1e13)
+    vars(problem)["machine"] = large = Machine(149 * 10**9, lambda: speed, gpu=True)
+    assert 100_000 < rows_within(100.0, problem, fits) < 120_000
+    assert 15_000 < rows_within(10.0, problem, Workload(100, 1)) < 20_000
+    vars(problem)["machine"] = replace(large, free=2**34)
+    found = rows_within(100.0, problem, fits)
+    assert Exact().peak_bytes(found, 54, 7, replace(fits, folds=5, gpu=2**34), 1) < 2**34
+    vars(problem)["machine"] = CORES
+    assert rows_within(1e-3, problem, fits) == 4000  # at least
 
 
 def test_tensors_in_host_memory_are_the_hosts_and_a_device_is_measured(monkeypatch):

@@ -77,7 +77,7 @@ def test_large_sets_are_solved_one_after_the_other(monkeypatch) -> None:
     together = LeftOut(parts := np.array_split(np.arange(30, N), 3), torch.asarray(Y))
     assert [len(numbers) for numbers, *_ in together.groups] == [3]
     expected = CholeskySmoother(K.copy(), np.ones(N)).heldout(Y, parts, [0.1])
-    monkeypatch.setattr("onefold.smoothers.dense._STACK", 2 * 10 * N)
+    monkeypatch.setattr("onefold.linalg.dense.STACK", 2 * 10 * N)
     assert [len(numbers) for numbers, *_ in LeftOut(parts, torch.asarray(Y)).groups] == [2, 1]
     smoother = CholeskySmoother(torch.asarray(K.copy()), torch.ones(N, dtype=torch.float64))
     for found, wanted in zip(smoother.heldout(torch.asarray(Y), parts, [0.1]), expected, strict=True):
@@ -106,7 +106,7 @@ def test_one_array_of_the_matrix_serves_a_fit_and_rows_held_out_at_the_end(
     monkeypatch, kernel, weighted
 ) -> None:
     n = 300
-    for name, value in {"_LARGE": 0, "_PANEL": 32, "_STACK": n, "_LEAF": 32}.items():
+    for name, value in {"_LARGE": 0, "_PANEL": 32, "STACK": n, "_LEAF": 32}.items():
         monkeypatch.setattr(f"onefold.linalg.dense.{name}", value)
     monkeypatch.setattr("onefold.kernels.tiles.device_rows", lambda m: 40)
     monkeypatch.setattr("onefold.approximations.exact._STRIP", 40)

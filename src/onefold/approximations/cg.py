@@ -34,6 +34,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from onefold import linalg
 from onefold.approximations.base import Approximation, Model, register
+from onefold.approximations.footprint import PANELS
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.basis import BASES, Design, Whitening, predict_groups
 from onefold.basis.statistics import finite_kernel
@@ -71,7 +72,6 @@ from onefold.rows import rows_of
 
 _KEEP_SHARE = 0.5  # of the free memory may go to kept tiles
 _FACTOR_SHARE = 0.9  # of a GPU's may go to a factor
-_PANELS = 3 * 2048  # columns of what is at work on a factor beside it
 _SINGLE_LARGEST = 1e15  # features above leave float32's range when squared, kernel values in products
 _SINGLE_NOISE = 30.0  # a ridge this many times the rounding of float32 tiles is safe with them
 _SIDE = 1024  # of a tile on a host,
@@ -90,7 +90,7 @@ def holds_factor(n: int, free: int | None) -> bool:
 
     There a factorisation takes longer than the iterations that it saves, from some ten thousand rows on.
     """
-    return free is not None and 4.0 * n * (n + _PANELS) <= _FACTOR_SHARE * free
+    return free is not None and 4.0 * n * (n + PANELS) <= _FACTOR_SHARE * free
 
 
 @register

@@ -35,7 +35,6 @@ from onefold.smoothers import dense
 from onefold.smoothers.base import GIVEN, PSD, Flags, Rounding, UnsolvableError, choose_route
 
 _STRIP = 256
-_STACK = 2**28  # numbers of K that one product takes
 _LARGEST = 1e290  # of a sum of kernel values: products with it are still numbers
 _PROBE = 256  # rows of a kernel that the user brought, looked at before the rest
 _SINGLE = 1e-6  # of the largest eigenvalue: the rounding of a matrix computed in single precision
@@ -93,7 +92,10 @@ class ExactModel(SmoothingModel):
             alone = dense.isolated_rows(K)
         if problem.fit_intercept:
             border = linalg.ones(problem.n, K) if root is None else root
-            strips = [K[part, :] @ border for part in spans(problem.n, max(_STRIP, _STACK // problem.n))]
+            strips = [
+                K[part, :] @ border
+                for part in spans(problem.n, max(_STRIP, linalg.dense.STACK // problem.n))
+            ]
             self._mean_row = namespace(K).concat(strips) / float(border @ border)
             rounding = replace(rounding, scale=abs(float(self._mean_row @ border)))
             if alone is None:

@@ -23,7 +23,7 @@ HELD_PREDICTIONS = 2**25  # bytes that a search holds for the chosen μ rather t
 _PREDICTION_COPIES = 3  # of the held-out predictions of every ridge
 _FREED = 1.1  # what the allocator holds back of arrays that are freed and made again
 _ITERATES = 10  # arrays of landmarks × ridges × targets in which the folds are solved
-_PANELS = 3 * 2048  # columns of what is at work on a factor of a GPU beside it
+PANELS = 3 * 2048  # columns of what is at work on a factor of a GPU beside it
 _DEVICE_TILES = 4  # of float64 that a GPU has at once while it makes one
 _COPIED = 2**31  # bytes of a matrix that a GPU factorises in one call, which copies it
 _PRUNING = 8  # arrays of centres × centres besides the sums over groups of rows
@@ -47,7 +47,7 @@ def exact_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
     square, tiles = 8.0 * n * n, (2 + workers) * 8.0 * min(n, 1024) ** 2
     if load.gpu is not None:  # strips of K, or panels of its factor; of few rows a copy of it
         strips = _DEVICE_TILES * min(n, device_rows(n))
-        tiles = 8.0 * n * max(strips, _PANELS) + min(square, _COPIED)
+        tiles = 8.0 * n * max(strips, PANELS) + min(square, _COPIED)
     route = choose_route(n, load.alphas, load.need, gpu=load.gpu is not None)
     making, stages = square + tiles, [route.matrices(load.folds) * square]
     if load.folds:

@@ -31,7 +31,7 @@ _STRIP = 128  # rows of a triangle that is added or mirrored
 _LARGE = 2**14  # rows of a matrix of torch, of which there should be no copies
 _PANELLED, _HOST_PANEL = 4096, 1024  # rows of a matrix of NumPy that is factorised by panels, and these
 _PANEL = 2048  # of whose columns are factorised, or rows solved with, at a time
-_STACK = 2**28  # numbers that one call works on
+STACK = 2**28  # numbers that one call on a device works on
 
 
 def add_to_diagonal(matrix: Array, value: float) -> Array:
@@ -65,21 +65,11 @@ def cholesky(matrix: Array, *, overwrite: bool) -> Array:
 
     With `overwrite` a large matrix gives its memory; where there is no L, its upper triangle stays.
     """
-    info: Any = ctypes.c_int(0)
+    info: Any
     if is_numpy(matrix):
         # A C-ordered symmetric matrix is its own Fortran-ordered transpose: no copy is made.
         factor = matrix.T if overwrite and matrix.flags.c_contiguous else np.array(matrix.T, order="F")
-        routine, n = _routine("potrf", factor.dtype), ctypes.c_int(len(factor))
-        lead = ctypes.c_int(max(1, len(factor)))
-        if len(factor) > _PANELLED:
-            info = _lower_by_panels(factor)
-        elif routine is None:
-            potrf = scipy.linalg.get_lapack_funcs("potrf", (factor,))
-            factor, info = potrf(factor, lower=1, clean=0, overwrite_a=True)
-        else:
-            by = ctypes.byref
-            routine(b"L", by(n), factor.ctypes.data, by(lead), by(info))
-            info = info.value
+        info = _lower_by_panels(factor)
     elif is_torch_array(matrix) and overwrite and matrix.shape[0] > _LARGE:
         factor, info = matrix, _factorise_by_panels(matrix)
     elif is_torch_array(matrix):
@@ -113,8 +103,9 @@ def cholesky_solve(factor: Array, rhs: Any) -> Array:
 def _lower_by_panels(factor: Any) -> int:
     """L over the lower triangle of a Fortran-ordered matrix; the order of a bad minor, or 0.
 
-    Panel after panel of columns, each in its place: what is left of it are products. OpenBLAS 0.3.31's
-    own routine writes where it must not, with two threads and some 16,000 rows.
+    At once while there are few rows; then panel after panel of columns, each in its place, which is
+    products for the most part: OpenBLAS 0.3.31's own routine writes where it must not, with two threads
+    and some 16,000 rows.
     """
     n, by = len(factor), ctypes.byref
     real = ctypes.c_float if factor.itemsize == 4 else ctypes.c_double
@@ -126,7 +117,7 @@ def _lower_by_panels(factor: Any) -> int:
     def at(row: int, column: int) -> int:
         return int(factor.ctypes.data) + factor.itemsize * (row + column * n)
 
-    for part in spans(n, _HOST_PANEL):
+    for part in spans(n, max(1, n) if n <= _PANELLED else _HOST_PANEL):
         check_stop()
         i, j = part.start, part.stop
         before, width, below = (ctypes.c_int(k) for k in (i, j - i, n - j))
@@ -213,7 +204,7 @@ def _invert_by_halves(factor: Any) -> None:
     top, bottom = slice(0, n // 2), slice(n // 2, n)
     _invert_by_halves(factor[top, top])
     _invert_by_halves(factor[bottom, bottom])
-    corner, step = factor[bottom, top], max(_PANEL, _STACK // n)
+    corner, step = factor[bottom, top], max(_PANEL, STACK // n)
     for part in spans(corner.shape[0], step):
         check_stop()
         corner[part, :] = corner[part, :] @ factor[top, top]

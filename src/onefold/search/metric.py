@@ -549,7 +549,7 @@ def rows_within(seconds: float, problem: Problem, load: Workload) -> int:
     while found < n:
         rows = min(n, int(1.2 * found))
         time = machine.seconds(partial(exact.duration, rows, d, targets, load), seconds)
-        needed = exact.peak_bytes(rows, d, targets, replace(load, folds=2), 1)
+        needed = exact.peak_bytes(rows, d, targets, replace(load, folds=5), 1)  # a fifth held out
         if (time or 0.0) > seconds or (machine.usable is not None and needed > machine.usable):
             break
         found = rows

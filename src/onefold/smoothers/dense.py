@@ -74,7 +74,6 @@ from onefold.smoothers.base import GIVEN, LARGE, Flags, Rounding, Smoother, not_
 
 _BELOW = 100.0  # times the noise: a smaller ridge would be decided by it
 _SATURATED = 1e-8  # of (R_b)_ii: a row that decides its own fitted value
-_STACK = 2**28  # numbers in a stack on a device
 _SINGLE_ROWS = 600  # from which a factor of float32 saves time
 _ROUGH, _REFINED = 0.003, 4  # of the residuals that a rough solution may be wrong by; steps to get there
 _STRIP = 256  # rows of n treated at a time, where all at once would be a second array of n × n
@@ -323,7 +322,7 @@ class LeftOut:
             by_size.setdefault(k if linalg.uses_lapack(Y) else rows.size, []).append(k)
         for numbers in by_size.values():
             size = max(1, self.parts[numbers[0]].size)
-            step = max(1, min(Y.shape[0] // size, _STACK // (size * Y.shape[0])))
+            step = max(1, min(Y.shape[0] // size, dense.STACK // (size * Y.shape[0])))
             for some in (numbers[span] for span in spans(len(numbers), step)):
                 rows = np.stack([self.parts[k] for k in some])
                 places = rows * self.count + np.array(some)[:, None]
