@@ -1,6 +1,6 @@
-"""Test errors of basis models: every landmark method against scikit-learn, float32, ding2012's table.
+"""Test errors of basis models: every landmark method against scikit-learn, and float32.
 
-    python -m benchmarks.basis_errors [sets] [precision] [ding2012] [--only NAME …] [--quick]
+    python -m benchmarks.basis_errors [sets] [precision] [--only NAME …] [--quick]
 
 The first takes two hours on two cores. All need the data sets (``ONEFOLD_DATA``); a set that is not
 there is skipped and said so.
@@ -24,8 +24,6 @@ from onefold.estimators.setup import DEFAULT_ALPHAS
 
 SETS = ["ijcnn1", "covtype", "w8a", "mnist", "uci_kin40k", "uci_protein", "bike_hourly",
         "uci_elevators", "california_housing", "uci_pol"]  # fmt: skip
-PAPER_SETS = ["banana", "breast_cancer", "diabetis", "flare_solar", "german", "heart", "image",
-              "splice", "thyroid", "titanic", "twonorm", "waveform"]  # fmt: skip
 METHODS = ("kmeans", "uniform", "rpcholesky")
 SEEDS = {500: 3, 1000: 2, 2000: 1}  # draws of landmarks; the larger bases differ less from each other
 
@@ -134,36 +132,6 @@ def precision(names: list[str], quick: bool) -> None:
     report("basis-precision", "float32 against float64: relative change of the held-out score", rows)
 
 
-def ding2012(names: list[str], quick: bool) -> None:
-    """The paper's table: c = 0.1 n, k = 0.5 c, 5-fold on the 13 × 11 grid; test error in percent."""
-    splits = 2 if quick else 10
-    rows: list[Row] = []
-    for name, data in data_sets(names or PAPER_SETS, "ida_"):
-        prefix = "" if "train_idx" in data else "rand_"
-        found: dict[str, list[float]] = {"exact": [], "algorithm 1": [], "landmarks": []}
-        spent = dict.fromkeys(found, 0.0)
-        for train, test in list(zip(data[f"{prefix}train_idx"], data[f"{prefix}test_idx"]))[:splits]:
-            X = data["X"].astype(float)
-            scale = X[train].std(axis=0)
-            X = (X - X[train].mean(axis=0)) / np.where(scale > 0, scale, 1)
-            c = max(2, len(train) // 10)
-            for kind, approximation in {
-                "exact": "exact",
-                "algorithm 1": Nystroem(c, "uniform", rank=max(1, c // 2), predict="rows"),
-                "landmarks": Nystroem(c),
-            }.items():
-                start = time.perf_counter()
-                model = LSSVCCV(approximation=approximation).fit(X[train], data["y"][train])
-                spent[kind] += time.perf_counter() - start
-                found[kind].append(100 * (1 - model.score(X[test], data["y"][test])))
-        row: Row = {"set": name, "partitions": "official" if not prefix else "random"}
-        for kind, errors in found.items():
-            row[kind] = f"{np.mean(errors):.2f} ± {np.std(errors):.2f}"
-            row[f"{kind} s"] = spent[kind] / splits
-        rows.append(row)
-    report("basis-ding2012", "ding2012: c = 0.1 n, k = 0.5 c", rows)
-
-
 def _mean(errors: list[float]) -> str:
     """The mean and its standard error."""
     mean = np.mean(errors)
@@ -178,7 +146,7 @@ def _error(prediction: Any, truth: Any, classifier: bool) -> float:
     return float(np.sqrt(np.mean((prediction - truth) ** 2)))
 
 
-PARTS = {"sets": sets, "precision": precision, "ding2012": ding2012}
+PARTS = {"sets": sets, "precision": precision}
 
 
 def main() -> None:

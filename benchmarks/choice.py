@@ -35,8 +35,8 @@ from scipy.stats import spearmanr
 from benchmarks.answers import calibration_error
 from benchmarks.choice_report import report
 from benchmarks.common import DATA, Row
+from benchmarks.peers.methods import HELD, Options, lightgbm_booster
 from benchmarks.tables_data import GIVEN_AWAY, TASKS, Table, prepared, present, small_split
-from benchmarks.tables_lightgbm import tuned
 from onefold import TableClassifier, TableRegressor
 from onefold.criteria.base import label_index
 
@@ -154,7 +154,9 @@ def fit(method: str, table: Table, group: str) -> Fitted:
     if method == "lightgbm":
         order = even_order(table) if group != "ordered" else np.arange(len(table.y))[::-1]
         weight = weights[table.y] if group == "rare" else None
-        booster, _ = tuned(table, SETTINGS, table.split, 1, order=order, weight=weight)
+        held = int(HELD * len(order))
+        options = Options(table.split, settings=SETTINGS)
+        booster, _ = lightgbm_booster(table, options, order[held:], order[:held], weight)
         predict = booster.predict
     else:
         from catboost import CatBoostClassifier, CatBoostRegressor

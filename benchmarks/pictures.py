@@ -1,4 +1,4 @@
-"""The pictures of docs/pictures.md.
+"""The pictures of docs/manual/pictures.md.
 
 python -m benchmarks.pictures
 """

@@ -1,0 +1,339 @@
+"""The page docs/peers/index.md and its picture from the records, which docs/peers/results.json keeps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import Row, markdown
+from benchmarks.peers.jobs import BIG
+from benchmarks.peers.run import Record, key_of, read
+from benchmarks.peers.statistics import Figures, Ranks, compare, complete, means, median_ratio, ranks
+from benchmarks.tables_data import CAUTIONS, TASKS
+
+PAGE = Path(__file__).parents[2] / "docs" / "peers"
+KEPT = (
+    *("job", "table", "split", "method", "device", "threads", "machine", "environment", "failed"),
+    *("n", "n_test", "d", "classes", "error", "log loss", "coverage", "width", "seconds", "memory"),
+    *("predict seconds", "gpu memory", "gpu", "versions", "promised", "settings"),
+)
+NAMES = {
+    "onefold": "onefold",
+    "onefold-plain": "onefold, rbf alone",
+    "lightgbm": "LightGBM, 25 settings",
+    "catboost": "CatBoost, 4 settings",
+    "histgb": "HistGradientBoosting",
+    "xrfm": "xrfm, 12 settings",
+    "xrfm-default": "xrfm, default",
+    "neo-ls-svm": "neo-ls-svm",
+    "grid": "SVC or KernelRidge, grid",
+    "mapie": "MAPIE, HistGradientBoosting",
+}
+SHARE = 0.9  # a method is ranked where it has so many of the tables
+
+
+def digits(value: Any) -> Any:
+    return float(f"{value:.5g}") if isinstance(value, float) else value
+
+
+def stored(paths: Iterable[Path], folder: Path) -> list[Record]:
+    """The records of results.json and of the given files, the latter first in case of doubt."""
+    kept = folder / "results.json"
+    old = json.loads(kept.read_text("utf-8")) if kept.exists() else []
+    found = {key_of(one): one for one in old}
+    for path in paths:
+        for key, one in read(path).items():
+            if "failed" not in one or "seconds" not in found.get(key, {}):
+                one |= {
+                    name: one["facts"][name]
+                    for name in ("promised", "settings")
+                    if name in one.get("facts", {})
+                }
+                found[key] = {name: digits(one[name]) for name in KEPT if one.get(name) is not None}
+    records = [found[key] for key in sorted(found, key=str)]
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = ",\n".join(json.dumps(one, separators=(",", ":")) for one in records)
+    kept.write_text(f"[\n{lines}\n]\n", "utf-8")
+    return records
+
+
+def write(paths: Iterable[Path], folder: Path = PAGE) -> str:
+    """Write the page, and return it."""
+    records = stored(paths, folder)
+    tables = [one for one in records if one.get("job") == "tables"]
+    sections = [HEAD, *_tables(tables, folder), *_intervals(tables)]
+    for job, (title, text) in GIVEN.items():
+        sections += _given([one for one in records if one.get("job") == job], title, text)
+    sections += [*_big([one for one in records if one.get("job") == "big"]), *_notes(records)]
+    page = "\n\n".join(sections) + "\n"
+    (folder / "index.md").write_text(page, "utf-8")
+    return page
+
+
+# -- tables -------------------------------------------------------------------------------------------
+
+
+def floors(records: Iterable[Record]) -> dict[str, float]:
+    """Half a wrong label per table, in place of an error rate of 0, which has no ratio."""
+    labels = [one for one in records if one.get("classes") and "n_test" in one]
+    return {one["table"]: 0.5 / one["n_test"] for one in labels}
+
+
+def against(records: list[Record], key: str) -> list[Row]:
+    """Our default against every other method, one row each."""
+    rows, least = [], floors(records) if key == "error" else None
+    for name, title in NAMES.items():
+        own = [one for one in records if one["method"] in ("onefold", name)]
+        found = compare(means(own, key), "onefold", name, least)
+        if name == "onefold" or found is None:
+            continue
+        row: Row = {"against": title, "tables": found.tables, "lower": found.wins}
+        row |= {"equal": found.tables - found.wins - found.losses, "higher": found.losses}
+        row |= {"ratio": found.ratio, "p": found.p}
+        if key == "error":
+            row["time ratio"] = median_ratio(own, "seconds", "onefold", name)
+        rows.append(row)
+    return rows
+
+
+def ranked(figures: Figures) -> list[str]:
+    """The methods that have most tables."""
+    counts = {name: sum(name in found for found in figures.values()) for name in NAMES}
+    return [name for name, count in counts.items() if count >= SHARE * len(figures) and name != "mapie"]
+
+
+def picture(found: Ranks, path: Path) -> None:
+    """Mean ranks on a line; bars join methods within the critical difference."""
+    from matplotlib.figure import Figure
+
+    names = sorted(found.means, key=found.means.__getitem__)
+    low, high = 1, len(names)
+    half, groups = (len(names) + 1) // 2, found.groups()
+    figure = Figure(figsize=(8, 1.4 + 0.3 * (half + len(groups))), layout="constrained")
+    axes = figure.subplots()
+    axes.set(xlim=(low - 1.6, high + 1.6), ylim=(-1 - half - 0.5 * len(groups), 1.2))
+    axes.axis("off")
+    axes.plot([low, high], [0, 0], color="0.2", lw=1)
+    for rank in range(low, high + 1):
+        axes.plot([rank, rank], [0, 0.15], color="0.2", lw=1)
+        axes.text(rank, 0.25, str(rank), ha="center", va="bottom")
+    end = low + found.difference
+    axes.plot([low, end], [0.95, 0.95], color="0.2", lw=2)
+    axes.text(end + 0.08, 0.95, f"critical difference {found.difference:.2f}", va="center", fontsize=9)
+    bottom = -0.5 * len(groups) - 0.4
+    for place, name in enumerate(names):
+        left, rank = place < half, found.means[name]
+        y = bottom - (place if left else len(names) - 1 - place)
+        x = low - 0.1 if left else high + 0.1
+        own = name.startswith("onefold")
+        colour = "tab:blue" if own else "0.2"
+        axes.plot([rank, rank, x], [0, y, y], color=colour, lw=1)
+        text = f"{NAMES[name]} ({rank:.2f})"
+        side = "right" if left else "left"
+        axes.text(x, y, f" {text} ", ha=side, va="center", color=colour, fontsize=9)
+    for place, group in enumerate(groups):
+        ends = [found.means[group[0]] - 0.05, found.means[group[-1]] + 0.05]
+        axes.plot(ends, [-0.35 - 0.5 * place] * 2, color="tab:red", lw=4, solid_capstyle="butt")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+
+
+def error_text(error: float | None, percent: bool) -> str:
+    if error is None:
+        return ""
+    return f"{100 * error:.2f} %" if percent else f"{error:.4f}"
+
+
+def score_rows(figures: Figures, methods: Sequence[str]) -> list[Row]:
+    """Errors of every table, the lowest in bold; labels in per cent."""
+    rows = []
+    for table in [name for name in TASKS if name in figures]:
+        found, percent = figures[table], TASKS[table] == "classification"
+        shown = {name: found[name] for name in methods if name in found}
+        row: Row = {"table": table}
+        for name in methods:
+            text = error_text(shown.get(name), percent)
+            row[NAMES[name]] = f"**{text}**" if shown.get(name) == min(shown.values()) else text
+        rows.append(row)
+    return rows
+
+
+def lost(figures: Figures) -> str:
+    """Where some peer's error is at least 3 % lower than ours, the worst first."""
+    found = []
+    for table, scores in figures.items():
+        others = {name: value for name, value in scores.items() if not name.startswith("onefold")}
+        if "onefold" in scores and others:
+            best = min(others, key=others.__getitem__)
+            if others[best] < 0.97 * scores["onefold"]:
+                ratio = scores["onefold"] / max(others[best], 1e-12)
+                found.append((ratio, f"{table} ({NAMES[best]}, ratio {ratio:.2f})"))
+    return "; ".join(text for _, text in sorted(found, reverse=True)) or "none"
+
+
+def _tables(records: list[Record], folder: Path) -> list[str]:
+    figures = means_all(records, "error")
+    if not figures:
+        return []
+    methods = [name for name in NAMES if any(name in found for found in figures.values())]
+    sections = ["## Forty tables", TABLES, f"Errors:\n\n{markdown(against(records, 'error'))}"]
+    if losses := against(records, "log loss"):
+        sections.append(f"Log losses of tables with classes:\n\n{markdown(losses)}")
+    chosen = ranked(figures)
+    shared = means([one for one in records if one["method"] in chosen], "error")
+    if len(chosen) > 2 and len(complete(shared, chosen)) > 1:
+        found = ranks(shared, chosen)
+        picture(found, folder / "images" / "ranks.png")
+        sections.append(
+            "![Mean ranks of the methods](images/ranks.png)\n\nMean ranks over the "
+            f"{found.tables} tables that all of these methods have (1 is the best). Friedman's test: "
+            f"p = {found.p:.2g}. A red bar joins methods that Nemenyi's test at 5 % does not tell apart."
+        )
+    sections.append(f"Where a peer's error is at least 3 % lower than ours: {lost(figures)}.")
+    shown = [name for name in methods if name != "mapie"]
+    sections.append(f"Every table:\n\n{markdown(score_rows(figures, shown))}")
+    cautions = "; ".join(f"{', '.join(names.split())}: {text}" for names, text in CAUTIONS.items())
+    return [*sections, f"Cautions: {cautions}."]
+
+
+def means_all(records: list[Record], key: str) -> Figures:
+    """Means of each method over its own splits: a method that lacks a split costs no other one."""
+    result: Figures = {}
+    for name in NAMES:
+        own = means([one for one in records if one["method"] == name], key)
+        for table, found in own.items():
+            result.setdefault(table, {}).update(found)
+    return result
+
+
+def _intervals(records: list[Record]) -> list[str]:
+    """Coverage of 90 % intervals and their width beside ours, over the tables that all have."""
+    cover, width = means_all(records, "coverage"), means_all(records, "width")
+    names = [name for name in NAMES if any(name in found for found in cover.values())]
+    tables = complete(cover, names)
+    if not tables or "onefold" not in names:
+        return []
+    rows = []
+    for name in names:
+        values = np.array([cover[table][name] for table in tables])
+        ratio = np.exp(np.mean([np.log(width[t][name] / width[t]["onefold"]) for t in tables]))
+        row: Row = {"method": NAMES[name], "coverage, mean": f"{100 * values.mean():.1f} %"}
+        row |= {"lowest": f"{100 * values.min():.1f} %", "highest": f"{100 * values.max():.1f} %"}
+        rows.append(row | {"width / onefold's": float(ratio)})
+    text = f"Intervals that should hold 90 % of the test targets, {len(tables)} tables of numbers:"
+    return ["## Intervals", f"{text}\n\n{markdown(rows)}"]
+
+
+# -- jobs with given hyper-parameters, and large tables -------------------------------------------------
+
+
+def _given(records: list[Record], title: str, text: str) -> list[str]:
+    done = sorted((one for one in records if "seconds" in one), key=lambda one: one["seconds"])
+    failed = [one for one in records if "failed" in one]
+    if not records:
+        return []
+    rows: list[Row] = []
+    for one in [*done, *failed]:
+        row: Row = {"method": one["method"], "rows": one.get("n", "")}
+        if "failed" in one:
+            rows.append(row | {"rows": one["table"], "seconds": one["failed"]})
+            continue
+        row |= {"seconds": f"{one['seconds']:.1f}", "error": one.get("error")}
+        row["error"] = "" if row["error"] is None else f"{row['error']:.4f}"
+        rows.append(row | {"peak memory, GiB": f"{one['memory'] / 2**30:.2f}"})
+    return [f"## {title}", text, markdown(rows)]
+
+
+def _big(records: list[Record]) -> list[str]:
+    rows = []
+    for table, (_, task, _) in BIG.items():
+        own = {one["method"]: one for one in records if one["table"] == table}
+        done = [one for one in own.values() if "seconds" in one]
+        row: Row = {"table": table, "rows": done[0]["n"] if done else ""}
+        for name in ("onefold", "xrfm", "lightgbm"):
+            one = own.get(name, {})
+            text = one.get("failed", "")
+            if "seconds" in one:
+                text = error_text(one["error"], task == "classification")
+                text += f", {one['seconds']:.1f} s"
+            row[name] = text
+        if done:
+            rows.append(row)
+    return ["## Large tables", LARGE, markdown(rows)] if rows else []
+
+
+def _notes(records: list[Record]) -> list[str]:
+    failed = [one for one in records if "environment" in one and "failed" in one]
+    texts = [f"{one['environment']}: {one['failed']}" for one in failed]
+    found: dict[str, set[str]] = {}
+    for one in records:
+        for name, text in one.get("versions", {}).items():
+            found.setdefault(name, set()).add(text)
+    machines = sorted({one["machine"] for one in records if "machine" in one})
+    versions = ", ".join(f"{name} {' and '.join(sorted(of))}" for name, of in sorted(found.items()))
+    lines = [f"Not installed: {'; '.join(texts) or 'none of the peers failed to install'}."]
+    broken = sorted(
+        {
+            f"{NAMES.get(one['method'], one['method'])} on {one['table']}: {one['failed']}"
+            for one in records
+            if one.get("job") == "tables" and "failed" in one
+        }
+    )
+    if broken:
+        lines.append(f"Failed on tables: {'; '.join(broken)}.")
+    return [
+        "## Notes",
+        "\n\n".join([*lines, f"Machines: {'; '.join(machines)}.", f"Versions: {versions}."]),
+    ]
+
+
+HEAD = """# Other libraries on the same rows
+
+`make peers` fits this library and others to the same rows. Each library has an environment of its own,
+made from the package registry. `python -m benchmarks.peers report` writes this page from the records in
+`results.json`.
+
+**What to choose.** This library tunes a kernel machine with little effort and knows how sure it is:
+choose it for tables of up to some 10,000 rows on a processor, or 500,000 on a GPU, above all where the
+target is a smooth function. Choose boosted trees where seconds count, where columns are categories with
+many values, or where the target jumps. The tables below say by how much, and where we lose."""
+
+TABLES = """At most 8000 training rows and 8000 test rows; three random splits of tables with fewer
+than 5000 rows, one of the others. The error is the test RMSE in deviations of the target, or the share
+of wrong labels. *Lower*, *equal* and *higher* count the tables where the figure of onefold
+(`kernel="auto", metric="auto", blend=True`) is lower, equal or higher; *ratio* is the geometric mean of
+ours over theirs, below 1 where ours is lower; *p* is Wilcoxon's test of the logarithms. The *time
+ratio* is the median of our seconds of search and fit over theirs, one thread each on the same machine;
+it is empty where they ran elsewhere or on a GPU, as xrfm did. LightGBM and xrfm try random settings,
+judged by 20 % of the training rows, and refit the best; CatBoost tries its default and three random
+ones. The grid of scikit-learn ran on tables with at most 2000 training rows."""
+
+LARGE = """Four fifths of a shuffled table are trained on, or as many rows as the table says, and up to
+20,000 others are tested. onefold and xrfm ran on an H200 GPU, LightGBM on 10 cores beside it. xrfm
+tried settings for 10 s and LightGBM for 22 s, both with a refit of the best. Error, and seconds of
+everything until the model is there."""
+
+GIVEN = {
+    "small": (
+        "A small grid",
+        "1300 rows of `make_classification`, 18 columns; an rbf kernel with 13 widths and 11 ridges, "
+        "five folds, two threads. The error is the cross-validated one of the best cell. GPyTorch takes "
+        "100 steps on the marginal likelihood in place of a grid. Nystroem has 500 centres and "
+        "leave-one-out.",
+    ),
+    "medium": (
+        "One fit of 10,000 rows",
+        "y = Σ_j sin(x · w_j) + 0.1 ε of five directions in 20 columns; γ = 0.02, ridge 0.01; 5000 test "
+        "rows, two threads. neo-ls-svm chooses its own hyper-parameters. "
+        "KernelRidge and onefold also fit 20,000 rows.",
+    ),
+    "large": (
+        "One fit of 500,000 rows",
+        "The same function and hyper-parameters, 1000 centres, 50,000 test rows, two threads. "
+        "neo-ls-svm chooses its own hyper-parameters.",
+    ),
+}
