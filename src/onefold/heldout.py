@@ -312,6 +312,16 @@ class GapKFold(BaseCrossValidator):
         Number of blocks; every row is held out once.
     gap : int, default=0
         Rows left out of training on each side of the block.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.heldout import GapKFold
+    >>> for train, test in GapKFold(n_splits=3, gap=1).split(np.zeros(9)):
+    ...     print(test.tolist(), train.tolist())
+    [0, 1, 2] [4, 5, 6, 7, 8]
+    [3, 4, 5] [0, 1, 7, 8]
+    [6, 7, 8] [0, 1, 2, 3, 4]
     """
 
     def __init__(self, n_splits: int = 5, gap: int = 0) -> None:

@@ -73,14 +73,13 @@ def trust(
 
     Parameters
     ----------
-    estimator : LSSVCCV, LSSVRCV, KernelRidgeCV, one with given hyper-parameters, one of whole tables, or
-        a Pipeline
+    estimator : estimator of onefold, or Pipeline that ends in one
         With the approximation to be checked. Given hyper-parameters are checked over a grid of
         factors 1/64, 1/16, …, 64 around them. Of a Pipeline the last step is checked, on rows that
         copies of the steps before it have transformed; of an estimator of tables the one inside, on the
         prepared rows.
     X, y, sample_weight, groups
-        As in ``fit``; the estimator is not fitted by the check.
+        The arguments of its `fit`; the estimator is not fitted by the check.
     size : int, default=1000
         Rows of a subsample; classes keep their shares, rows keep their order. At most two thirds of
         the rows where the final model is trained with the approximation, to be judged on the rest.
@@ -91,6 +90,15 @@ def trust(
     Returns
     -------
     TrustCheck
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV, trust
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LSSVRCV(approximation="nystroem", gammas=[0.1, 1, 10], alphas=[0.01, 0.1, 1])
+    >>> trust(model, X, y, size=200, random_state=0).verdict
+    'applies'
     """
     params = {"sample_weight": sample_weight, "groups": groups}
     last, X, y, params = last_step(estimator, X, y, what="the trust check", **params)

@@ -74,6 +74,15 @@ def tune_table(table: Any, target: str, **options: Any) -> TableModel:
     -------
     TableClassifier or TableRegressor
         Takes tables like this one; its ``report_`` says what the search found.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from onefold.tuning import tune_table
+    >>> table = pa.table({"size": range(40), "price": [3 * size for size in range(40)]})
+    >>> model = tune_table(table, "price", simple=True)
+    >>> type(model).__name__, model.score(table, "price") > 0.99
+    ('TableRegressor', True)
     """
     with tuning(table, target, **options) as job:
         return job.run()

@@ -40,6 +40,17 @@ class Plan:
         Estimated peak beyond the data.
     free_bytes : int or None
     reason : str
+
+    Examples
+    --------
+    :func:`onefold.plan` makes it.
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV, plan
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> found = plan(LSSVRCV(), X)
+    >>> found.rows, found.features, found.approximation
+    (442, 10, Exact())
     """
 
     approximation: Approximation
@@ -179,6 +190,16 @@ class Auto(Approximation):
     -----
     Whatever it chooses makes held-out predictions, takes weights and learns metrics, and reads rows by
     blocks where they have to be. What else its models can do is known once it has chosen.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV
+    >>> from onefold.approximations import Auto
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LSSVRCV(approximation=Auto(seconds=60), gammas=[0.1, 1], alphas=[0.01, 0.1]).fit(X, y)
+    >>> model.approximation_["selected_with"]["name"]
+    'exact'
     """
 
     seconds: float = 300.0

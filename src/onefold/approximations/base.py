@@ -46,7 +46,16 @@ _DIRECT = 10.0  # seconds: no iteration is worth while to be faster than that
 
 
 class Model(ABC):
-    """A problem solved with one kernel, for every μ asked of it."""
+    """A problem solved with one kernel, for every μ asked of it.
+
+    Examples
+    --------
+    :doc:`/extending/approximation` writes one; `heldout` and `expansion` are what it must have.
+
+    >>> from onefold.approximations import Model
+    >>> sorted(Model.__abstractmethods__)
+    ['expansion', 'heldout']
+    """
 
     problem: Problem
     report: dict[str, Any]  # what ran and why; becomes ``approximation_``
@@ -81,7 +90,7 @@ class Model(ABC):
 
     @abstractmethod
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
-        """Each set of rows J predicted by the model trained on all other rows: (μ, |J|, targets)."""
+        """Each set of rows J predicted by the model trained on all other rows: (μ, rows, targets)."""
 
     def heldout_blocks(self, parts: Parts, alphas: ArrayLike) -> Iterator[tuple[int, Any, Array]]:
         """The same by blocks in a fixed order: (number of J, positions in J, (μ, positions, t))."""
@@ -121,7 +130,16 @@ class SmoothingModel(Model):
 
 
 class Approximation(ABC):
-    """How the kernel matrix is represented. Subclasses are frozen dataclasses of plain settings."""
+    """How the kernel matrix is represented. Subclasses are frozen dataclasses of plain settings.
+
+    Examples
+    --------
+    :doc:`/extending/approximation` writes one. Settings are read from its fields:
+
+    >>> from onefold.approximations import Approximation, Nystroem
+    >>> issubclass(Nystroem, Approximation), Nystroem.name, Nystroem(200).n_components
+    (True, 'nystroem', 200)
+    """
 
     name: ClassVar[str]
     exact: ClassVar[bool] = False  # its models have the true kernel
@@ -361,6 +379,27 @@ def register(cls: Class) -> Class:
 
     Its settings are those of a dataclass, and all have defaults. It must be registered again before a
     file that names it is loaded.
+
+    Parameters
+    ----------
+    cls : class
+        Derived from :class:`Approximation`, with a `name`.
+
+    Returns
+    -------
+    class
+        The same one.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from onefold.approximations import Exact, register, registered
+    >>> @register
+    ... @dataclass(frozen=True)
+    ... class Plain(Exact):
+    ...     name = "plain"
+    >>> "plain" in registered()
+    True
     """
     name, derived = getattr(cls, "name", None), isinstance(cls, type) and issubclass(cls, Approximation)
     if not derived or not is_dataclass(cls) or not isinstance(name, str):
@@ -385,7 +424,14 @@ def register(cls: Class) -> Class:
 
 
 def registered() -> dict[str, type[Approximation]]:
-    """Every approximation by its name, in alphabetical order."""
+    """Every approximation by its name, in alphabetical order.
+
+    Examples
+    --------
+    >>> from onefold.approximations import registered
+    >>> registered()["exact"]()
+    Exact()
+    """
     return dict(sorted(_BY_NAME.items()))
 
 

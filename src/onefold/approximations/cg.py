@@ -111,6 +111,17 @@ class ConjugateGradients(Approximation):
         there is an intercept. ``approximation_`` has what was reached, and a warning says if it is more.
     max_iterations : int, default=500
     random_state : int, default=0
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVR
+    >>> from onefold.approximations import ConjugateGradients
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LSSVR(gamma=1.0, alpha=0.1, approximation=ConjugateGradients(100)).fit(X, y)
+    >>> exact = LSSVR(gamma=1.0, alpha=0.1).fit(X, y)
+    >>> bool(abs(model.predict(X) - exact.predict(X)).max() < 0.1)
+    True
     """
 
     n_components: int | None = None

@@ -113,6 +113,17 @@ class Circulant(Approximation):
     -----
     ``refit="auto"`` trains the final model exactly up to 20 000 rows, beyond that with the circulant
     matrix. Training parts, for ``validate="kernel"``, have shapes of their own.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV
+    >>> from onefold.approximations import Circulant
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> circulant = Circulant(negative="clip")
+    >>> model = LSSVRCV(approximation=circulant, gammas=[0.1, 1], alphas=[0.1, 1]).fit(X, y)
+    >>> model.approximation_["selected_with"]["shape"]
+    [17, 26]
     """
 
     levels: int = 2

@@ -45,7 +45,18 @@ _UNEVEN = 10.0  # largest √weight over the smallest: above, no decomposition
 @register
 @dataclass(frozen=True)
 class Exact(Approximation):
-    """No approximation: the dense kernel matrix, for up to some ten thousand rows."""
+    """No approximation: the dense kernel matrix, for up to some ten thousand rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV
+    >>> from onefold.approximations import Exact
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LSSVRCV(approximation=Exact(), gammas=[0.1, 1], alphas=[0.01, 0.1]).fit(X, y)
+    >>> model.expansion_.n_centres
+    442
+    """
 
     name = "exact"
     exact = True

@@ -70,6 +70,17 @@ class Grid(Approximation):
     tolerance : float, default=1e-6
         Of the solution: the relative residual at which an iteration stops; a hundred times that share
         of the smallest ridge may be dropped of the kernel where it has low rank.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold import LSSVRCV
+    >>> from onefold.approximations import Grid
+    >>> t = np.linspace(0, 1, 2000)[:, None]
+    >>> y = np.sin(12 * t[:, 0])
+    >>> model = LSSVRCV(approximation=Grid(200), gammas=[10, 100], alphas=[0.01, 0.1]).fit(t, y)
+    >>> model.approximation_["fitted_with"]["points"]
+    [200]
     """
 
     points: Any = None

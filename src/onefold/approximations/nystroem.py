@@ -61,6 +61,17 @@ class Nystroem(Approximation):
         O(n²) time for cross-validation.
     random_state : int, default=0
         Of the choice of landmarks.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV
+    >>> from onefold.approximations import Nystroem
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> landmarks = Nystroem(50)
+    >>> model = LSSVRCV(approximation=landmarks, refit="same", gammas=[1, 10], alphas=[1]).fit(X, y)
+    >>> model.expansion_.n_centres
+    50
     """
 
     n_components: Any = 1000

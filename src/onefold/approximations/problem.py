@@ -31,7 +31,39 @@ Parts: TypeAlias = Sequence[Index]  # sets of rows, by their numbers
 
 @dataclass(frozen=True)
 class Workload:
-    """What will be asked of the models of a run."""
+    """What will be asked of the models of a run.
+
+    Parameters
+    ----------
+    kernels, alphas : int, default=1, 1
+        Number of kernels, and of ridges for each.
+    folds : int, default=0
+        0 for a fit alone; 1 for leave-one-out, and for criteria of the smoother as a whole.
+    predictions, whole : bool, default=True, True
+        Whether the predictions of every ridge are looked at, and all together; otherwise squared errors,
+        or sums over blocks, suffice.
+    smoother : bool, default=False
+        Whether R(μ) as a whole is looked at.
+    parts : list of array, optional
+        The rows left out together, in turn; None where nothing is held out.
+    refit : {"same", "auto", "exact"}, default="same"
+        The final model: the same, as suits the approximation, or of the true kernel.
+    groups : int, default=0
+        Groups of rows that the folds move together, where folds overlap; 0 where each is its own.
+    single, rough : bool, default=False, False
+        Whether single rows are left out besides folds; whether solutions only rank candidates, so that
+        float32 factors will do.
+    before : float, default=0.0
+        Multiply-adds on a few of the rows that come first, whatever the approximation.
+    gpu : int, optional
+        Bytes free on the GPU that does it; None for a host.
+
+    Examples
+    --------
+    >>> from onefold.approximations import Workload
+    >>> Workload(kernels=13, alphas=11, folds=5).folds
+    5
+    """
 
     kernels: int = 1
     alphas: int = 1  # ridges for each kernel

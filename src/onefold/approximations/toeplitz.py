@@ -52,6 +52,17 @@ class Toeplitz(Approximation):
     ----------
     tolerance : float, default=1e-10
         Of the true relative residual of the iterative solvers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold import LSSVRCV
+    >>> from onefold.approximations import Toeplitz
+    >>> t = np.linspace(0, 1, 2000)[:, None]
+    >>> y = np.sin(12 * t[:, 0])
+    >>> model = LSSVRCV(approximation=Toeplitz(), gammas=[10, 100], alphas=[0.01, 0.1]).fit(t, y)
+    >>> model.score(t, y) > 0.99
+    True
     """
 
     tolerance: float = 1e-10

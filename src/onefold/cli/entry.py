@@ -54,9 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except MemoryError as error:
         return _fail(f"not enough memory ({error})", 1)
-    except FileNotFoundError as error:
-        return _fail(f"there is no file {error.filename}", 2)
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and error.filename:
+            return _fail(f"there is no file {error.filename}", 2)
         what = os.strerror(error.errno) if error.errno else str(error)
         file = error.filename or "a file or the output"
         return _fail(f"can't use {file}: {what.lower()}; check path, permissions and free space", 2)

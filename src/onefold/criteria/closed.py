@@ -18,7 +18,7 @@ kernel.
 
 Span and radius-margin see the machine as one without errors in a larger space: squared errors with the
 ridge μ are a hard margin in the space of K̃ = K + μV⁻¹, where every row has a direction of its own. What
-they are worth: ``docs/criteria.md``.
+they are worth: ``docs/manual/criteria.md``.
 
 **Span.** The span S_i of row i is its distance in that space from the affine hull of all others (from
 their linear hull without an intercept). With M the bordered matrix of K̃ and α = R_b y / μ,

@@ -29,7 +29,28 @@ _PIECE = 2**13  # rows whose terms are held at once on the host; a device works 
 
 
 class SumCriterion(Criterion):
-    """A function of weighted means over rows."""
+    """A function of weighted means over rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV
+    >>> from onefold.criteria import SumCriterion
+    >>> class AbsoluteError(SumCriterion):
+    ...     def truth(self, problem, task):
+    ...         return problem.Y
+    ...
+    ...     def terms(self, predictions, truth):
+    ...         return abs(predictions - truth[None])
+    ...
+    ...     def from_means(self, means):
+    ...         return -means.mean(axis=-1)
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LSSVRCV(criterion=AbsoluteError(), gammas=[1.0], alphas=[0.1]).fit(X, y)
+    >>> bool(np.isclose(model.best_score_, -abs(model.heldout_prediction_ - y).mean(), rtol=1e-3))
+    True
+    """
 
     needs: ClassVar[Literal["squares", "sums"]] = "sums"
 

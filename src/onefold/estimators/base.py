@@ -225,7 +225,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
 
         For y of two dimensions (rows, targets, 2), each target by itself. A data frame gives a frame
         with the columns "lower" and "upper" ("lower_0" and so on of several targets) and its index.
-        Infinite, with a warning, where there are too few held-out residuals. See docs/intervals.md.
+        Infinite, with a warning, where there are too few held-out residuals.
+        See :doc:`/manual/intervals`.
         """
         share = _check_share(coverage, "coverage")
         bounds, widest = ConformalIntervals.bounds, [max(share, 0.5)]

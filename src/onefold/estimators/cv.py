@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from onefold.approximations import Approximation
+from onefold.docstrings import shared_docs
 from onefold.estimators import final
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
 from onefold.estimators.setup import decisive_settings, set_up
@@ -212,6 +213,13 @@ class Objective:
 
     Made by the `objective` method of the estimators that choose.
 
+    Parameters
+    ----------
+    estimator : LSSVCCV, LSSVRCV or KernelRidgeCV
+        Whose criterion, splits and approximation score the parameters; it is copied.
+    X, y, sample_weight, groups
+        The arguments of its `fit`.
+
     Attributes
     ----------
     cv_results_ : dict
@@ -220,6 +228,17 @@ class Objective:
         The best of it; ties go to the largest gamma, then the largest alpha. With several kernels error
         rates are ranked by the squared error of the decision values, as in a fit. With ``select="1se"``
         the largest alpha asked for that is within one standard error of it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> objective = LSSVRCV().objective(X, y)
+    >>> objective(gamma=1.0, alpha=0.1) > objective(gamma=100.0, alpha=0.1)
+    True
+    >>> objective.best_params_
+    {'alpha': 0.1, 'gamma': 1.0}
     """
 
     def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
@@ -352,9 +371,10 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
     Parameters
     ----------
     kernel : str, Kernel, callable, or list of these, default="rbf"
-        As in :class:`LSSVC`. The widths of a Kernel object are multiplied by each of `gammas`. A list
-        is a choice among families; "auto" is ["rbf", "powexp", "laplacian"], for sparse rows the first
-        two.
+        "rbf", "laplacian", "matern", "powexp", "polynomial", "linear", "precomputed", an object from
+        :mod:`onefold.kernels`, or a function of two blocks of rows. The widths of a Kernel object are
+        multiplied by each of `gammas`. A list is a choice among families; "auto" is
+        ["rbf", "powexp", "laplacian"], for sparse rows the first two.
     gammas : list of float or "scale", default=None
         Widths to try; None is 2^-15, 2^-13, …, 2^9, meant for standardised features [ding2011]_. With
         several kernels or a metric they are relative: numbers only, and 1 is the width at which the
@@ -364,16 +384,18 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
     degree, coef0 : float, default=3, 1.0
         Of the polynomial kernel.
     approximation : str or object from :mod:`onefold.approximations`, default="auto"
+        How the kernel matrix is represented: "exact", "nystroem", "cg", "grid", "toeplitz" or
+        "circulant". "auto" is exact where time and memory allow, and takes landmarks beyond.
     cv : int, "loo", splitter or iterable of (train, test), default=5
         An integer is stratified folds. ``"loo"`` scores all left-out predictions together. A metric or a
         blend needs folds.
     criterion : str, scorer, or list of these, default="error"
         "error" (its negative is the score), the name of a scikit-learn scorer, also of probabilities
         ("neg_log_loss"), or a scorer; without splits "press", "span", "gcv", "evidence", "cost" and
-        "radius_margin" (docs/criteria.md). With several kernels or a metric "error" and "accuracy" rank
-        by the squared error of the decision values; the scores are still counts of errors. Of a list the
-        first one decides; the others are recorded in ``cv_results_`` under their names, at no further
-        factorisation. With a metric: one.
+        "radius_margin" (:doc:`/manual/criteria`). With several kernels or a metric "error" and
+        "accuracy" rank by the squared error of the decision values; the scores are still counts of
+        errors. Of a list the first one decides; the others are recorded in ``cv_results_`` under their
+        names, at no further factorisation. With a metric: one.
     select : {"min", "1se"}, default="min"
         The best mean score, or of all cells within one standard error of it the largest alpha, and at
         that alpha the best score. The error is that of the mean difference to the best cell, paired over
@@ -414,19 +436,23 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         Multiplies the weight of each row by that of its class; "balanced" counts the classes once,
         in all rows. A class of weight 0 is neither trained on nor scored.
     calibration : {"log_odds", "temperature", "sigmoid", "isotonic"} or None, default="log_odds"
-        How decision values become probabilities, fitted to the held-out ones (docs/probabilities.md):
-        what ``CalibratedClassifierCV(ensemble=False)`` has, without refitting. As in :class:`LSSVC`.
-        Scorers of probabilities calibrate with it, too (None: with "log_odds"), each fold by the
-        others.
+        How decision values become probabilities, fitted to the held-out ones
+        (:doc:`/manual/probabilities`): what ``CalibratedClassifierCV(ensemble=False)`` has, without
+        refitting. "log_odds" and "temperature" keep the order of the classes, so that the likeliest is
+        the one of `predict`; with the others it may not be. Scorers of probabilities calibrate with it,
+        too (None: with "log_odds"), each fold by the others.
     device : str, torch device or None, default=None
-        Move the rows there, as in :class:`LSSVC`.
+        Move NumPy rows there ("cuda", say) and compute with torch; predictions for NumPy rows come back
+        as NumPy arrays. None computes where X is. Blocks of Dask's rows are moved by their worker.
     client : dask.distributed.Client or None, default=None
-        As in :class:`LSSVC`.
+        Whose workers work on rows of a Dask array or dataframe, which then stay there; None is the
+        current client, or else threads. It needs a basis model: ``approximation="nystroem"``.
     random_state : int, RandomState, Generator or None, default=None
         Of the landmarks, of other random choices of the approximation, of the rows that metrics are
         learned from, and of the subsample that `check` looks at; None leaves them to fixed settings.
     n_jobs : int or None, default=None
-        As in :class:`LSSVC`.
+        Threads; None and -1 use every core. The last digits of a dense factorisation of more than 1000
+        rows depend on it, nothing else does.
     verbose : int, default=0
         1 writes a line to the standard error stream after each kernel.
     callback : function, optional
@@ -473,7 +499,8 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         Numbers, hashes and targets of some of the n rows, by which :meth:`report` knows them again.
     calibrator_ : Calibrator or None
         From decision values to probabilities, fitted to ``heldout_prediction_``, rows counting by their
-        sample_weight; criteria without splits: to leave-one-out predictions, as in :class:`LSSVC`.
+        sample_weight; criteria without splits: to leave-one-out predictions. None without calibration:
+        then there is no `predict_proba`.
     heldout_proba_ : array (n, classes) or None
         Probabilities of the held-out rows, those of a fold calibrated by the other folds; NaN where
         ``heldout_prediction_`` is.
@@ -485,8 +512,12 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         ``"n_resources"`` and ``"n_candidates"``, rows and kernels of each stage, and ``"stages"``: the
         best of each, what it "added" next to the best, what it "dropped", by which "difference" from the
         best, its "standard_error", and why.
-    classes_, expansion_, approximation_
-        As in :class:`LSSVC`.
+    classes_ : array
+        Sorted labels.
+    expansion_ : Expansion
+        Centres, coefficients, intercept and kernel: all that prediction needs.
+    approximation_ : dict
+        What ran, and why.
 
     Examples
     --------
@@ -503,20 +534,25 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
     calibration: str | None = "log_odds"
 
 
+@shared_docs(LSSVCCV)
 @dataclass(eq=False, repr=False, kw_only=True)
 class LSSVRCV(KernelMachineCV, KernelRegressor):
     r"""Least-squares support vector regression that chooses gamma and alpha itself.
 
     Parameters
     ----------
-    kernel, gammas, alphas, degree, coef0, approximation, cv, select, search, refit, metric, max_rounds,
-    metric_rows, blend, check, time_budget, checkpoint, device, client, random_state, n_jobs, verbose,
-    callback
-        As in :class:`LSSVCCV`; integer `cv` is unshuffled folds, as in scikit-learn.
+    kernel, gammas, alphas, degree, coef0, approximation
+        As in :class:`LSSVCCV`.
+    cv : int, "loo", splitter or iterable of (train, test), default=5
+        An integer is unshuffled folds, as in scikit-learn. ``"loo"`` scores all left-out predictions
+        together. A metric or a blend needs folds.
     criterion : str, scorer, or list of these, default="mse"
         "mse", "cov" (root mean square error over the mean of y) or "mape" (their negatives are the
         scores), the name of a scikit-learn scorer, or a scorer; without splits, and as
         lists, those of :class:`LSSVCCV`.
+    select, search, refit, metric, max_rounds, metric_rows, blend, check, time_budget, checkpoint,
+    device, client, random_state, n_jobs, verbose, callback
+        As in :class:`LSSVCCV`.
     intervals : {"cv+", "jackknife+", "normalised"} or None, default="cv+"
         How `predict_interval` and `predict_quantiles` make bounds from held-out residuals: with the
         models without each fold, without each row (the exact machine alone, n² memory), or without each
@@ -534,13 +570,24 @@ class LSSVRCV(KernelMachineCV, KernelRegressor):
     splits_, fingerprint_
         As in :class:`LSSVCCV`.
     conformity_scores_ : array (n,) or (n, targets), or None
-        |y − held-out prediction| behind the intervals, the mean over the splits that test a row; NaN
+        ``|y − held-out prediction|`` behind the intervals, the mean over the splits that test a row; NaN
         where none does. None without intervals.
     intervals_, fold_models_, spread_models_ : object or None
         What makes the bounds, the models without each fold, and those of the residuals' size.
         ``approximation_["intervals"]`` says what was done.
     expansion_, approximation_
-        As in :class:`LSSVR`.
+        As in :class:`LSSVCCV`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LSSVRCV(gammas=[1, 10, 100], alphas=[0.1, 1, 10]).fit(X, y)
+    >>> model.best_params_
+    {'alpha': 1.0, 'gamma': 10.0}
+    >>> model.predict_interval(X[:2], coverage=0.9).shape
+    (2, 2)
     """
 
     _default_criterion = "mse"
@@ -548,11 +595,34 @@ class LSSVRCV(KernelMachineCV, KernelRegressor):
     intervals: str | None = "cv+"
 
 
+@shared_docs(LSSVRCV)
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelRidgeCV(LSSVRCV):
     """Kernel ridge regression (no intercept) that chooses gamma and alpha itself.
 
-    Parameters and attributes are those of :class:`LSSVRCV`.
+    Parameters
+    ----------
+    kernel, gammas, alphas, degree, coef0, approximation, cv, criterion, select, search, refit, metric,
+    max_rounds, metric_rows, blend, check, time_budget, checkpoint, device, client, random_state, n_jobs,
+    verbose, callback, intervals
+        As in :class:`LSSVRCV`.
+
+    Attributes
+    ----------
+    gamma_, alpha_, best_params_, best_score_, best_index_, cv_results_, history_, search_, kernel_,
+    metric_, feature_importances_, metric_history_, blend_, blend_score_, heldout_prediction_, splits_,
+    fingerprint_, conformity_scores_, intervals_, fold_models_, spread_models_, expansion_,
+    approximation_
+        As in :class:`LSSVRCV`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import KernelRidgeCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = KernelRidgeCV(gammas=[1, 10, 100], alphas=[0.1, 1, 10]).fit(X, y - y.mean())
+    >>> model.best_params_
+    {'alpha': 1.0, 'gamma': 10.0}
     """
 
     _fit_intercept = False

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Approximation, Workload, resolve_approximation
+from onefold.docstrings import shared_docs
 from onefold.estimators import final, validation
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
 from onefold.estimators.cv import LSSVCCV, LSSVRCV, KernelMachineCV, KernelRidgeCV
@@ -111,6 +112,7 @@ class Given(KernelMachine):
         return self._chooser(kernel, gammas=gammas, alphas=alphas, refit="same", **given)
 
 
+@shared_docs(LSSVCCV)
 @dataclass(eq=False, repr=False, kw_only=True)
 class LSSVC(Given, KernelClassifier):
     r"""Least-squares support vector classifier.
@@ -131,38 +133,31 @@ class LSSVC(Given, KernelClassifier):
     degree, coef0 : float, default=3, 1.0
         Of the polynomial kernel.
     approximation : str or object from :mod:`onefold.approximations`, default="exact"
+        How the kernel matrix is represented: "exact", "auto", "nystroem", "cg", "grid", "toeplitz" or
+        "circulant".
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class.
     calibration : {"log_odds", "temperature", "sigmoid", "isotonic"} or None, default="log_odds"
-        How decision values become the probabilities of `predict_proba` (docs/probabilities.md). It is
-        fitted to predictions of rows left out one by one: of all rows, or with the exact machine of 1000
-        drawn at random, which takes some tenths of the time of the fit. "log_odds" and "temperature"
-        keep the order of the classes, so that the likeliest is the one of `predict`; with the others it
-        may not be. None saves the time.
-    device : str, torch device or None, default=None
-        Move NumPy rows there ("cuda", say) and compute with torch; predictions for NumPy rows come back
-        as NumPy arrays. None computes where X is. Blocks of Dask's rows are moved by their worker.
-    client : dask.distributed.Client or None, default=None
-        Whose workers work on rows of a Dask array or dataframe, which then stay there; None is the
-        current client, or else threads. It needs a basis model: ``approximation="nystroem"``.
+        How decision values become the probabilities of `predict_proba` (:doc:`/manual/probabilities`).
+        It is fitted to predictions of rows left out one by one: of all rows, or with the exact machine
+        of 1000 drawn at random, which takes some tenths of the time of the fit. "log_odds" and
+        "temperature" keep the order of the classes, so that the likeliest is the one of `predict`; with
+        the others it may not be. None saves the time.
+    device, client
+        As in :class:`LSSVCCV`.
     random_state : int, RandomState, Generator or None, default=None
         Of landmarks and other random choices of the approximation; None leaves them to its own settings,
         which are fixed too.
-    n_jobs : int or None, default=None
-        Threads; None and -1 use every core. The last digits of a dense factorisation of more than 1000
-        rows depend on it, nothing else does.
+    n_jobs
+        As in :class:`LSSVCCV`.
 
     Attributes
     ----------
-    classes_ : array
-        Sorted labels.
-    expansion_ : Expansion
-        Centres, coefficients, intercept and kernel: all that prediction needs.
+    classes_, expansion_, approximation_
+        As in :class:`LSSVCCV`.
     calibrator_ : Calibrator or None
         From decision values to probabilities; None without held-out predictions: with ``"cg"``, rows of
         Dask, or calibration=None. Then there is no `predict_proba`.
-    approximation_ : dict
-        What ran, and why.
     metric_ : array (d,) or (d, d), or None
         The metric of the kernel: weights per feature, or the matrix S of dist(S x, S x').
 
@@ -181,6 +176,7 @@ class LSSVC(Given, KernelClassifier):
     calibration: str | None = "log_odds"
 
 
+@shared_docs(LSSVC, LSSVRCV)
 @dataclass(eq=False, repr=False, kw_only=True)
 class LSSVR(Given, KernelRegressor):
     r"""Least-squares support vector regression: kernel ridge regression with an intercept.
@@ -189,10 +185,12 @@ class LSSVR(Given, KernelRegressor):
 
     Parameters
     ----------
-    kernel, gamma, degree, coef0, approximation, device, client, random_state, n_jobs
+    kernel, gamma
         As in :class:`LSSVC`.
     alpha : float or array (targets,), default=1.0
         Ridge μ; an array holds one per target.
+    degree, coef0, approximation, device, client, random_state, n_jobs
+        As in :class:`LSSVC`.
     intervals : {"cv+", "jackknife+", "normalised"} or None, default=None
         How `predict_interval` makes bounds, as in :class:`LSSVRCV`; from five folds of consecutive rows
         in closed form, or from single rows.
@@ -203,6 +201,16 @@ class LSSVR(Given, KernelRegressor):
         As in :class:`LSSVC`.
     conformity_scores_, intervals_, fold_models_, spread_models_
         As in :class:`LSSVRCV`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVR
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LSSVR(gamma=1.0, alpha=0.1, intervals="cv+").fit(X, y)
+    >>> lower, upper = model.predict_interval(X, coverage=0.9).T
+    >>> bool(((lower <= y) & (y <= upper)).mean() > 0.9)
+    True
     """
 
     _chooser = LSSVRCV
@@ -210,12 +218,34 @@ class LSSVR(Given, KernelRegressor):
     intervals: str | None = None
 
 
+@shared_docs(LSSVR)
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelRidge(LSSVR):
     r"""Kernel ridge regression: (K + μ V⁻¹) α = y, f(x) = Σ α_i k(x, x_i).
 
-    scikit-learn's ``KernelRidge`` in the same parameters, with the same numbers. The parameters and
-    attributes are those of :class:`LSSVR`.
+    scikit-learn's ``KernelRidge`` in the same parameters, with the same numbers.
+
+    Parameters
+    ----------
+    kernel, gamma, alpha, degree, coef0, approximation, device, client, random_state, n_jobs, intervals
+        As in :class:`LSSVR`.
+
+    Attributes
+    ----------
+    expansion_, approximation_, metric_, conformity_scores_, intervals_, fold_models_, spread_models_
+        As in :class:`LSSVR`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn import kernel_ridge
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import KernelRidge
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> ours = KernelRidge("rbf", gamma=1.0, alpha=0.1).fit(X, y)
+    >>> theirs = kernel_ridge.KernelRidge(kernel="rbf", gamma=1.0, alpha=0.1).fit(X, y)
+    >>> np.allclose(ours.predict(X), theirs.predict(X))
+    True
     """
 
     _fit_intercept = False

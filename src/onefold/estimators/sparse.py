@@ -18,8 +18,10 @@ from onefold.approximations.footprint import pruning_bytes
 from onefold.basis import BASES, Basis
 from onefold.basis.pruning import Pruner, PruningPath, distinct_rows, prune_sizes
 from onefold.criteria import Criterion, Task
+from onefold.docstrings import shared_docs
 from onefold.estimators import setup
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
+from onefold.estimators.cv import LSSVCCV, LSSVRCV
 from onefold.estimators.final import calibrate, finished
 from onefold.estimators.validation import check_count, check_squares, problem_of, seed_of
 from onefold.expansions import Expansion
@@ -207,18 +209,20 @@ class Pruned(KernelMachine):
         return judged[place]
 
 
+@shared_docs(LSSVRCV)
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparseLSSVR(KernelRegressor, Pruned):
     r"""Least-squares support vector regression with few centres [cawley2002]_.
 
     f(x) = Σ_{j∈S} β_j k(x, z_j) + b, penalty βᵀK_SSβ, all residuals in the loss. gamma and alpha are
-    chosen for the full model; then the centres with the smallest |β| are dropped, a twentieth at a time.
+    chosen for the full model; then the centres with the smallest ``|β|`` are dropped, a twentieth at a
+    time. One gamma and one alpha: nothing is tuned. No metric is learned here; one that was learned
+    elsewhere goes into the kernel: ``kernel=RBF(metric=fitted.metric_)``.
 
     Parameters
     ----------
-    kernel, gammas, alphas, degree, coef0, cv, n_jobs
-        As in :class:`LSSVRCV`. One gamma and one alpha: nothing is tuned. No metric is learned here; one
-        that was learned elsewhere goes into the kernel: ``kernel=RBF(metric=fitted.metric_)``.
+    kernel, gammas, alphas, degree, coef0
+        As in :class:`LSSVRCV`.
     n_centres : int, optional
         Prune to this many centres.
     tolerance : float, optional
@@ -230,11 +234,16 @@ class SparseLSSVR(KernelRegressor, Pruned):
         First centres: all rows up to this many, otherwise chosen by randomly pivoted Cholesky.
     drop : float, default=0.05
         Share of the centres dropped at each step.
+    cv : int, splitter or iterable of (train, test), default=5
+        An integer is unshuffled folds, as in scikit-learn.
     criterion : str or scorer, default="mse"
-    device : str, torch device or None, default=None
-        As in :class:`LSSVC`.
+        A score of held-out predictions: "mse", "cov", "mape" or a scikit-learn scorer.
+    device
+        As in :class:`LSSVRCV`.
     random_state : int, RandomState, Generator or None, default=0
         Of the first centres where not all rows are; None: 0.
+    n_jobs
+        As in :class:`LSSVRCV`.
 
     Attributes
     ----------
@@ -246,31 +255,58 @@ class SparseLSSVR(KernelRegressor, Pruned):
         rows they trained on.
     robust_weights_ : array (n,)
         With ``weights="robust"``; 0 for rows of weight 0.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import SparseLSSVR
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = SparseLSSVR(gammas=[1.0], alphas=[0.1], n_centres=20).fit(X, y)
+    >>> model.expansion_.n_centres
+    20
     """
 
     _default_criterion = "mse"
 
 
+@shared_docs(SparseLSSVR, LSSVCCV)
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparseLSSVC(KernelClassifier, Pruned):
     r"""Least-squares support vector classifier with few centres [cawley2002]_.
 
-    Parameters and attributes are those of :class:`SparseLSSVR`, and more:
+    The same as :class:`SparseLSSVR`, with targets ±1, one-vs-rest for several classes.
 
     Parameters
     ----------
+    kernel, gammas, alphas, degree, coef0, n_centres, tolerance, weights, max_centres, drop
+        As in :class:`SparseLSSVR`.
+    cv : int, splitter or iterable of (train, test), default=5
+        An integer is stratified folds.
+    criterion : str or scorer, default="error"
+        A score of held-out predictions: "error" or a scikit-learn scorer.
+    device, random_state, n_jobs
+        As in :class:`SparseLSSVR`.
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class, in the loss and in the scores.
     calibration : {"log_odds", "temperature", "sigmoid", "isotonic"} or None, default="log_odds"
-        As in :class:`LSSVCCV`, fitted to the held-out decision values at the chosen size.
-    cv : int, splitter or iterable of (train, test), default=5
-        As in :class:`LSSVCCV`.
-    criterion : str or scorer, default="error"
+        How decision values become probabilities, fitted to the held-out decision values at the chosen
+        size (:doc:`/manual/probabilities`).
 
     Attributes
     ----------
+    path_, n_centres_, best_score_, gamma_, alpha_, expansion_, approximation_, robust_weights_
+        As in :class:`SparseLSSVR`.
     classes_, calibrator_
-        As in :class:`LSSVC`.
+        As in :class:`LSSVCCV`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from onefold import SparseLSSVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SparseLSSVC(gammas=[0.1], alphas=[0.01], n_centres=10).fit(X, y)
+    >>> model.expansion_.n_centres, model.score(X, y) > 0.9
+    (10, True)
     """
 
     _default_criterion = "error"

@@ -170,12 +170,14 @@ def check_length(y: Any, n: int) -> None:
 
 
 def check_weights(sample_weight: Any, n: int) -> Any | None:
-    """A NumPy vector of weights that are not negative (nor all 0, says scikit-learn)."""
+    """A NumPy vector of weights that are not negative, nor all 0."""
     if sample_weight is None:
         return None
     weight = _check_sample_weight(sample_weight, np.empty((n, 1)), dtype=np.float64)
     if np.any(weight < 0):
         raise ValueError("sample_weight must not be negative.")
+    if not np.any(weight):  # scikit-learn says so itself from 1.8 on
+        raise ValueError("sample_weight must contain at least one non-zero number.")
     return weight
 
 

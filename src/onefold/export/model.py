@@ -66,6 +66,16 @@ def to_onnx(
         From "X", (rows, features), or from one input (rows, 1) for each column of a table, to
         "variable", (rows, targets); of a classifier to "label" and "probabilities", or "decision" where
         nothing was calibrated.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from onefold import LSSVC
+    >>> from onefold.export import to_onnx
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = to_onnx(LSSVC(gamma=0.1).fit(X, y))
+    >>> [output.name for output in model.graph.output]
+    ['label', 'probabilities']
     """
     _, preparation = _inside(estimator)
     if dtype not in ("float32", "float64"):
@@ -104,6 +114,20 @@ def register_converters() -> None:
 
     Probabilities are an array, (rows, classes), whatever skl2onnx's option `zipmap` is. The option
     `decision` asks for decision values in addition, `raw_scores` for these in their place.
+
+    Examples
+    --------
+    >>> from skl2onnx import to_onnx
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from onefold import LSSVC
+    >>> from onefold.export import register_converters
+    >>> register_converters()
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = to_onnx(make_pipeline(StandardScaler(), LSSVC(gamma=0.1)).fit(X, y), X[:1])
+    >>> [output.name for output in model.graph.output]
+    ['label', 'probabilities']
     """
     for kind in _KINDS:
         _register(kind)

@@ -58,7 +58,20 @@ def check_width(gamma: Any, name: str = "gamma") -> Width:
 
 
 class Kernel(ABC):
-    """A kernel k(x, x'): call it on two row blocks for the matrix of its values."""
+    """A kernel k(x, x'): call it on two row blocks for the matrix of its values.
+
+    Examples
+    --------
+    Kernels of a distance derive from :class:`Radial`; others need no more than a call.
+
+    >>> import numpy as np
+    >>> from onefold import LSSVR
+    >>> def common(A, B):
+    ...     return np.minimum(A[:, None], B[None]).sum(axis=2)
+    >>> X = np.array([[1.0, 2.0], [3.0, 0.5], [2.0, 2.0]])
+    >>> LSSVR(common, alpha=1e-6).fit(X, [1.0, 2.0, 3.0]).predict(X).round(3)
+    array([1., 2., 3.])
+    """
 
     stationary: ClassVar[bool] = False  # depends on x − x' alone, so that rows may be shifted together
     always_psd: ClassVar[bool] = True  # positive semi-definite by construction; others are checked
@@ -185,7 +198,21 @@ class _Pair(Kernel):
 
 @dataclass(frozen=True)
 class Sum(_Pair):
-    """k(x, x') = left(x, x') + right(x, x')."""
+    """k(x, x') = left(x, x') + right(x, x').
+
+    Parameters
+    ----------
+    left, right : Kernel
+        The two kernels; ``left + right`` makes it, too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.kernels import RBF, Linear
+    >>> kernel = RBF(gamma=0.1) + Linear()
+    >>> kernel(np.array([[1.0, 2.0]]), np.array([[1.0, 2.0]])).round(3)
+    array([[6.]])
+    """
 
     combine = staticmethod(operator.iadd)
 
@@ -196,7 +223,21 @@ class Sum(_Pair):
 
 @dataclass(frozen=True)
 class Product(_Pair):
-    """k(x, x') = left(x, x') · right(x, x')."""
+    """k(x, x') = left(x, x') · right(x, x').
+
+    Parameters
+    ----------
+    left, right : Kernel
+        The two kernels; ``left * right`` makes it, too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.kernels import RBF, Linear
+    >>> kernel = RBF(gamma=0.1) * Linear()
+    >>> kernel(np.array([[1.0, 2.0]]), np.array([[1.0, 2.0]])).round(3)
+    array([[5.]])
+    """
 
     combine = staticmethod(operator.imul)
 
@@ -215,7 +256,19 @@ class Product(_Pair):
 
 @dataclass(frozen=True)
 class Precomputed(Kernel):
-    """X is the kernel matrix itself: (n, n) to fit, (rows, n) to predict."""
+    """X is the kernel matrix itself: (n, n) to fit, (rows, n) to predict.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.metrics.pairwise import rbf_kernel
+    >>> from onefold import LSSVRCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> K = rbf_kernel(X, gamma=1.0)
+    >>> model = LSSVRCV("precomputed", alphas=[0.001, 0.01, 0.1]).fit(K, y)
+    >>> model.best_params_
+    {'alpha': 0.01}
+    """
 
     always_psd = False
 

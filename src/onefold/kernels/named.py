@@ -42,7 +42,30 @@ _STRIP = 2**16  # numbers of a tile whose slopes are taken at once: they and the
 
 
 class Radial(WidthKernel):
-    """A kernel of a distance: `profile` and `slope` make one, defaults serve for the rest."""
+    """A kernel of a distance: `profile` and `slope` make one, defaults serve for the rest.
+
+    Parameters
+    ----------
+    gamma : float or one per feature, default=1.0
+        Width γ; the distance is q = γ ‖S x − S x'‖².
+    metric : array (d,) or (d, d), optional
+        Weights per feature, or the matrix S; S = I if None. Not together with one gamma per feature.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> from onefold.kernels import Radial
+    >>> @dataclass(frozen=True, repr=False)
+    ... class Cauchy(Radial):
+    ...     def profile(self, distances):
+    ...         return 1.0 / (1.0 + distances)
+    ...
+    ...     def slope(self, distances, rounding):
+    ...         return -2.0 / (1.0 + distances) ** 2
+    >>> Cauchy(gamma=2.0)(np.zeros((1, 1)), np.ones((1, 1))).round(3)
+    array([[0.333]])
+    """
 
     stationary = True
     accepts_sparse = True
@@ -142,8 +165,18 @@ class RBF(Radial):
     Parameters
     ----------
     gamma : float or one per feature, default=1.0
+        Width γ, or one for each feature.
     metric : array (d,) or (d, d), optional
         Weights per feature, or the matrix S; S = I if None. Not together with one gamma per feature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.kernels import RBF
+    >>> X = np.array([[0.0, 0.0], [1.0, 2.0]])
+    >>> RBF(gamma=0.1)(X, X).round(3)
+    array([[1.   , 0.607],
+           [0.607, 1.   ]])
     """
 
     unit = -1.0
@@ -164,9 +197,20 @@ class Matern(Radial):
 
     Parameters
     ----------
-    gamma, metric
-        As in :class:`RBF`.
+    gamma : float or one per feature, default=1.0
+        Width γ, or one for each feature.
+    metric : array (d,) or (d, d), optional
+        Weights per feature, or the matrix S; S = I if None. Not together with one gamma per feature.
     nu : {0.5, 1.5, 2.5}, default=1.5
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.kernels import Matern
+    >>> X = np.array([[0.0, 0.0], [1.0, 2.0]])
+    >>> Matern(gamma=0.1, nu=2.5)(X, X).round(3)
+    array([[1.   , 0.524],
+           [0.524, 1.   ]])
     """
 
     nu: float = 1.5
@@ -215,10 +259,21 @@ class PowerExponential(Radial):
 
     Parameters
     ----------
-    gamma, metric
-        As in :class:`RBF`.
+    gamma : float or one per feature, default=1.0
+        Width γ, or one for each feature.
+    metric : array (d,) or (d, d), optional
+        Weights per feature, or the matrix S; S = I if None. Not together with one gamma per feature.
     power : float, default=1.4
         Greater than 0 and at most 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.kernels import PowerExponential
+    >>> X = np.array([[0.0, 0.0], [1.0, 2.0]])
+    >>> PowerExponential(gamma=0.1, power=1.0)(X, X).round(3)
+    array([[1.   , 0.493],
+           [0.493, 1.   ]])
     """
 
     power: float = 1.4
@@ -248,13 +303,23 @@ class PowerExponential(Radial):
 
 @dataclass(frozen=True, repr=False)
 class Laplacian(WidthKernel):
-    r"""k(x, x') = exp(−γ Σ_j w_j |x_j − x'_j|), or exp(−Σ_j γ_j |x_j − x'_j|).
+    r"""``k(x, x') = exp(−γ Σ_j w_j |x_j − x'_j|)``, or ``exp(−Σ_j γ_j |x_j − x'_j|)``.
 
     Parameters
     ----------
     gamma : float or one per feature, default=1.0
+        Width γ, or one for each feature.
     metric : array (d,), optional
         Weights w_j ≥ 0 per feature; 1 if None. Not together with one gamma per feature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.kernels import Laplacian
+    >>> X = np.array([[0.0, 0.0], [1.0, 2.0]])
+    >>> Laplacian(gamma=0.1)(X, X).round(3)
+    array([[1.   , 0.741],
+           [0.741, 1.   ]])
     """
 
     stationary = True
@@ -301,7 +366,17 @@ class Laplacian(WidthKernel):
 
 @dataclass(frozen=True)
 class Linear(Kernel):
-    r"""k(x, x') = x · x'."""
+    r"""k(x, x') = x · x'.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.kernels import Linear
+    >>> X = np.array([[0.0, 0.0], [1.0, 2.0]])
+    >>> Linear()(X, X)
+    array([[0., 0.],
+           [0., 5.]])
+    """
 
     accepts_sparse = True
 
@@ -328,10 +403,21 @@ class Polynomial(WidthKernel):
 
     Parameters
     ----------
-    gamma, metric
-        As in :class:`RBF`.
+    gamma : float or one per feature, default=1.0
+        Width γ, or one for each feature.
+    metric : array (d,) or (d, d), optional
+        Weights per feature, or the matrix S; S = I if None. Not together with one gamma per feature.
     degree, coef0 : float, default=3, 1.0
         The exponent, and c.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.kernels import Polynomial
+    >>> X = np.array([[0.0, 0.0], [1.0, 2.0]])
+    >>> Polynomial(degree=2)(X, X)
+    array([[ 1.,  1.],
+           [ 1., 36.]])
     """
 
     degree: float = 3

@@ -34,6 +34,17 @@ class Display(ABC):
     ----------
     ax_, figure_ : matplotlib Axes and Figure
         Where it was drawn last.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV
+    >>> from onefold.plots import GridDisplay
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LSSVRCV(gammas=[1, 10, 100], alphas=[0.1, 1, 10]).fit(X, y)
+    >>> display = GridDisplay.from_estimator(model).plot()
+    >>> display.figure_ is display.ax_.figure
+    True
     """
 
     ax_: Axes

@@ -53,6 +53,17 @@ class PredictionDisplay(Display):
     kind : {"actual_vs_predicted", "residuals"}
     name : str
         What is predicted.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV
+    >>> from onefold.plots import PredictionDisplay
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LSSVRCV(gammas=[1.0], alphas=[0.1]).fit(X, y)
+    >>> display = PredictionDisplay.from_estimator(model, y, coverage=0.9)
+    >>> display.plot().ax_.get_xlabel()
+    'held-out prediction'
     """
 
     target: np.ndarray
@@ -194,6 +205,18 @@ class ReliabilityDisplay(Display):
     ----------
     predicted, observed, counts : ndarray (bins,)
         Mean probability and frequency of each bin, and its rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from onefold import LSSVCCV
+    >>> from onefold.plots import ReliabilityDisplay
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = LSSVCCV(gammas=[0.01], alphas=[0.1]).fit(scale(X), y)
+    >>> display = ReliabilityDisplay.from_estimator(model, y)
+    >>> int(display.counts.sum())
+    569
     """
 
     probability: np.ndarray

@@ -59,6 +59,17 @@ class GridDisplay(Display):
     group : str, optional
         The kernel and metric of the candidates where there were several; their widths are multiples of
         the kernel's own scale then.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV
+    >>> from onefold.plots import GridDisplay
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LSSVRCV(gammas=[1, 10, 100], alphas=[0.1, 1, 10]).fit(X, y)
+    >>> display = GridDisplay.from_estimator(model)
+    >>> display.gamma, display.alpha
+    (10.0, 1.0)
     """
 
     gammas: np.ndarray
@@ -205,6 +216,16 @@ class RoundsDisplay(Display):
         What the scores are of.
     rows : int, optional
         How many rows were scored, if these only taught the metric.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV
+    >>> from onefold.plots import RoundsDisplay
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LSSVRCV(metric="diagonal", gammas=[0.3, 1], alphas=[0.01, 0.1], max_rounds=1).fit(X, y)
+    >>> sorted({round for _, _, round in RoundsDisplay.from_estimator(model).scores})
+    [0, 1]
     """
 
     scores: dict[tuple[str, str, int], float]
@@ -278,6 +299,17 @@ class ImportanceDisplay(Display):
         Permutation importance of every feature on held-out rows, as a share of the sum.
     most : int
         How many are drawn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV
+    >>> from onefold.plots import ImportanceDisplay
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LSSVRCV(metric="diagonal", gammas=[0.3, 1], alphas=[0.01, 0.1], max_rounds=1).fit(X, y)
+    >>> shares = ImportanceDisplay.from_estimator(model).importances
+    >>> round(sum(shares.values()), 6)
+    1.0
     """
 
     importances: dict[str, float]

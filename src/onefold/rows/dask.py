@@ -670,6 +670,19 @@ def open_parquet(
     Returns
     -------
     ParquetRows
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyarrow as pa
+    >>> from pyarrow import parquet
+    >>> from onefold import LSSVRCV, open_parquet
+    >>> x = np.linspace(0, 1, 500)
+    >>> parquet.write_table(pa.table({"x": x, "y": np.sin(6 * x)}), "sine.parquet")
+    >>> rows = open_parquet("sine.parquet", target="y")
+    >>> model = LSSVRCV(approximation="nystroem", gammas=[1, 10], alphas=[0.01, 0.1]).fit(rows.X, rows.y)
+    >>> model.predict([[0.5]]).round(1)
+    array([0.1])
     """
     require_dask()
     from dask.dataframe import read_parquet

@@ -43,7 +43,20 @@ NONSENSE = (
 
 
 class ModelFileError(ValueError):
-    """A file that is not a usable onefold model; the message says why and what to do."""
+    """A file that is not a usable onefold model; the message says why and what to do.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import onefold
+    >>> from onefold.saving import ModelFileError
+    >>> _ = Path("notes.txt").write_text("not a model")
+    >>> try:
+    ...     onefold.load("notes.txt")
+    ... except ModelFileError as error:
+    ...     print("refused")
+    refused
+    """
 
 
 class CannotSave(TypeError):

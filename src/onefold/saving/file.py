@@ -27,7 +27,7 @@ from onefold.saving.codec import Decoder, Encoder
 from onefold.saving.container import DAMAGED, UPGRADE, BadContent, CannotSave
 
 FORMAT = "onefold-model"
-FORMAT_VERSION = 4
+FORMAT_VERSION = 1  # the newest that this version reads and the one it writes; the first is 1
 
 _ENTRIES: dict[str, type] = {"onefold_version": str, "estimator": str, "model": dict}
 # Other machines round differently: relative to the values, and to the terms that they are sums of.
@@ -61,6 +61,15 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         If the model's parts do not fit together.
     OSError
         If the file cannot be written; an older file is then left as it was.
+
+    Examples
+    --------
+    >>> import onefold
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> onefold.save(onefold.LSSVC(gamma=0.1).fit(X, y), "iris.onefold")
+    >>> onefold.load("iris.onefold").score(X, y) > 0.9
+    True
     """
     name = classes.name_of(model)
     if name is None:
@@ -94,12 +103,32 @@ def load(path: str | os.PathLike[str]) -> Any:
     What predicts is checked, and tried on rows that lie in the file. What only describes the fit, such
     as ``cv_results_``, comes back as it was written.
 
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Returns
+    -------
+    estimator
+        Fitted, ready to predict.
+
     Raises
     ------
     ModelFileError
         If the file is not a onefold model, is damaged, or comes from a newer version.
     FileNotFoundError
         If there is no such file.
+
+    Examples
+    --------
+    >>> import onefold
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> onefold.save(onefold.LSSVC(gamma=0.1).fit(X, y), "iris.onefold")
+    >>> model = onefold.load("iris.onefold")
+    >>> model.predict(X[:3])
+    array([0, 0, 0])
     """
     with container.opened(Path(path)) as file:
         metadata = _checked(file.text)
@@ -117,11 +146,26 @@ def load(path: str | os.PathLike[str]) -> Any:
 def peek(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read what a file says of itself, building nothing; raises as `load` does.
 
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
     Returns
     -------
     dict
         ``format``, ``format_version``, ``onefold_version``, ``estimator``, the undecoded ``model``
         (see `onefold.saving.codec`), and ``arrays``: dtype and shape by name.
+
+    Examples
+    --------
+    >>> import onefold
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> onefold.save(onefold.LSSVC(gamma=0.1).fit(X, y), "iris.onefold")
+    >>> from onefold.saving import peek
+    >>> peek("iris.onefold")["estimator"]
+    'LSSVC'
     """
     with container.opened(Path(path)) as file:
         return {**_checked(file.text), "arrays": file.describe_arrays()}
@@ -133,14 +177,14 @@ def _checked(text: str) -> dict[str, Any]:
     if metadata.get("format") != FORMAT:
         raise BadContent("its metadata is not that of a onefold model")
     version = metadata.get("format_version")
-    if type(version) is not int:
+    if type(version) is not int or version < 1:
         raise BadContent("its metadata gives no format version")
-    if version != FORMAT_VERSION:
+    if version > FORMAT_VERSION:
         writer = metadata.get("onefold_version")
         raise BadContent(
-            f"it has format version {version}, written by onefold {writer!s:.40}, and this onefold "
-            f"{__version__} reads format version {FORMAT_VERSION}",
-            UPGRADE if version > FORMAT_VERSION else "fit and save the model again",
+            f"it was written by a newer onefold, {writer!s:.40}, in format version {version}, and this "
+            f"onefold {__version__} reads format versions up to {FORMAT_VERSION}",
+            UPGRADE,
         )
     for key, kind in _ENTRIES.items():
         if type(metadata.get(key)) is not kind:
@@ -167,9 +211,8 @@ def verify(model: Any, stored: Any) -> None:
         raise BadContent("it lacks the rows that it should be tried on")
     itemsize, found = _answers(model, stored["rows"])
     machine = getattr(model, "estimator_", model)
-    functions = [function, *getattr(getattr(machine, "fold_models_", None), "terms", ())]
     with np.errstate(all="ignore"):
-        rounding = _ROUNDING.get(itemsize, 0.0) * max(_size(one) for one in functions)
+        rounding = _ROUNDING.get(itemsize, 0.0) * term_size(model)
         same = [_close(found[key], stored[key], rounding) for key in ("values", "bounds")]
         # They follow from the values, by an exponential where the target was a logarithm.
         same.append(_close(found["predictions"], stored["predictions"], rounding, max(1e-3, rounding)))
@@ -196,8 +239,15 @@ def _close(found: Any, expected: Any, rounding: float, relative: float = 0.0) ->
     return np.allclose(found, expected, rtol=relative, atol=_RELATIVE * largest + rounding)
 
 
+def term_size(model: Any) -> float:
+    """The size of the terms that the values of a fitted model are sums of, of its fold models too."""
+    machine = getattr(model, "estimator_", model)
+    folds = getattr(getattr(machine, "fold_models_", None), "terms", ())
+    return max(_size(one) for one in (_function(model), *folds) if one is not None)
+
+
 def _size(function: FittedFunction) -> float:
-    """The size of the terms that values are sums of: Σ |c_j| times a bound on |k| near the centres."""
+    """Σ |c_j| times a bound on |k| near the centres."""
     total = 0.0
     for weight, part in function.parts:
         largest = 1.0

@@ -69,6 +69,17 @@ class Halving:
         The fewest rows of a stage. "smallest" is 100, or 20 for each fold, or one row in 300, whichever
         is most; and 20 for each class, or 1/`factor` of all rows where these are fewer. Tables with
         fewer than `factor` times as many rows are searched as a grid.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_friedman1
+    >>> from onefold import LSSVRCV
+    >>> from onefold.search import Halving
+    >>> X, y = make_friedman1(600, random_state=0)
+    >>> halving = Halving(min_resources=200)
+    >>> model = LSSVRCV(search=halving, gammas=[0.1, 1, 10], alphas=[0.01, 1]).fit(X, y)
+    >>> model.search_["n_resources"]
+    [200, 600]
     """
 
     factor: float = 3

@@ -211,7 +211,21 @@ def deviation(scores: Any, axis: int) -> Any:
 
 
 class GridEdgeWarning(UserWarning):
-    """The best value is the last one tried: there may be better beyond."""
+    """The best value is the last one tried: there may be better beyond.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV
+    >>> from onefold.search import GridEdgeWarning
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = LSSVRCV(gammas=[1e-3, 1e-2, 1e-1], alphas=[1, 10, 100]).fit(X, y)
+    >>> {warning.category.__name__ for warning in caught}
+    {'GridEdgeWarning'}
+    """
 
 
 def edges(results: dict[str, Any], best: int) -> list[str]:

@@ -51,15 +51,63 @@ class NoScoreError(ValueError):
 
 
 class StopSearch(Exception):
-    """Raised by a callback: nothing more is begun, and the best so far is used."""
+    """Raised by a callback: nothing more is begun, and the best so far is used.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV
+    >>> from onefold.search import SearchStoppedWarning, StopSearch
+    >>> def enough(event):
+    ...     raise StopSearch
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = LSSVRCV(gammas=[0.1, 1, 10], alphas=[0.1], callback=enough).fit(X, y)
+    >>> model.search_["stopped"]
+    'stopped by the callback'
+    """
 
 
 class SearchStoppedWarning(UserWarning):
-    """The search ended before it had tried everything."""
+    """The search ended before it had tried everything.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV
+    >>> from onefold.search import SearchStoppedWarning, StopSearch
+    >>> def enough(event):
+    ...     raise StopSearch
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = LSSVRCV(gammas=[0.1, 1, 10], alphas=[0.1], callback=enough).fit(X, y)
+    >>> [warning.category.__name__ for warning in caught]
+    ['SearchStoppedWarning']
+    """
 
 
 class Proposal(NamedTuple):
-    """A candidate, by its number, to be evaluated with the ridges of some numbers."""
+    """A candidate, by its number, to be evaluated with the ridges of some numbers.
+
+    Parameters
+    ----------
+    candidate : int
+        The number that a stage gave to the kernel.
+    ridges : array of int
+        Numbers of the ridges in the ledger.
+
+    Examples
+    --------
+    A strategy makes them (:doc:`/extending/strategy`).
+
+    >>> from onefold.search import Proposal
+    >>> Proposal(candidate=0, ridges=[2, 3])
+    Proposal(candidate=0, ridges=[2, 3])
+    """
 
     candidate: int
     ridges: Any

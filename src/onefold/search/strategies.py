@@ -117,7 +117,32 @@ STRATEGIES: dict[str, type[Any]] = {}  # the classes by name
 
 
 def register_strategy(strategy: _Class) -> _Class:
-    """Make a class of strategies known by its name."""
+    """Make a class of strategies known by its name.
+
+    Parameters
+    ----------
+    strategy : class
+        With a `name`, and the methods `check` and `run` (:doc:`/extending/strategy`).
+
+    Returns
+    -------
+    class
+        The same one.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from typing import ClassVar
+    >>> from onefold.search import FullGrid, register_strategy
+    >>> @register_strategy
+    ... @dataclass(frozen=True)
+    ... class Everything(FullGrid):
+    ...     name: ClassVar[str] = "everything"
+    >>> from onefold import LSSVRCV
+    >>> model = LSSVRCV(search="everything", gammas=[1.0], alphas=[0.1])
+    >>> model.fit([[0.0], [1.0]] * 5, [0, 1] * 5).search_["method"]
+    'everything'
+    """
     STRATEGIES[strategy.name] = strategy
     return strategy
 
@@ -137,7 +162,18 @@ def resolve_strategy(search: Any) -> Strategy:
 @register_strategy
 @dataclass(frozen=True)
 class FullGrid:
-    """Every kernel with every ridge."""
+    """Every kernel with every ridge.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV
+    >>> from onefold.search import FullGrid
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LSSVRCV(search=FullGrid(), gammas=[0.1, 1], alphas=[0.01, 0.1]).fit(X, y)
+    >>> len(model.cv_results_["params"])
+    4
+    """
 
     name: ClassVar[str] = "grid"
 

@@ -150,17 +150,23 @@ def as_text(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     if kind_of(column) == "other" or pa.types.is_duration(column.type):
         raise TableError(_wrong_type(name, column.type))
     if pa.types.is_floating(column.type):
-        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        column = without(column, pc.is_nan(column))
         with suppress(pa.ArrowInvalid):  # codes that became 1.0 because some were missing
             column = pc.cast(column, pa.int64())
     text = pc.cast(column, pa.string())
-    return pc.if_else(pc.is_null(trimmed(text)), pa.scalar(None, pa.string()), text)
+    return without(text, pc.is_null(trimmed(text)))
+
+
+def without(column: pa.ChunkedArray, absent: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column with null where `absent` is true."""
+    # An array of nulls: with a null scalar, pyarrow before 24 damages slices of text.
+    return pc.if_else(absent, pa.nulls(len(column), column.type), column)
 
 
 def trimmed(text: pa.ChunkedArray) -> pa.ChunkedArray:
     """Text without blanks around it, null where nothing is left."""
     text = pc.utf8_trim_whitespace(text)
-    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+    return without(text, pc.equal(text, ""))
 
 
 def without_words(
@@ -189,7 +195,7 @@ def without_words(
         return column
     if not pc.any(absent, min_count=0).as_py():
         return column
-    return pc.if_else(absent, pa.scalar(None, plain.type), plain)
+    return without(plain, absent)
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:

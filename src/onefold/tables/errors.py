@@ -33,6 +33,17 @@ class TableError(ValueError):
     cause : str
     remedies : sequence of Remedy and str
         What may be done, most likely first; text is shown as it is.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from onefold import TableRegressor
+    >>> from onefold.tables import TableError
+    >>> try:
+    ...     TableRegressor().fit(pa.table({"a": [1.0, 2.0], "y": [1.0, None]}), "y")
+    ... except TableError as error:
+    ...     print(type(error).__name__)
+    TableError
     """
 
     def __init__(self, cause: str, remedies: Sequence[Remedy | str] = ()) -> None:

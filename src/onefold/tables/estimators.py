@@ -20,6 +20,7 @@ from onefold import saving
 from onefold.approximations import Approximation
 from onefold.calibration import check_calibration
 from onefold.calibration.intervals import METHODS
+from onefold.docstrings import shared_docs
 from onefold.estimators import LSSVCCV, LSSVRCV
 from onefold.estimators.base import with_groups_of
 from onefold.estimators.validation import check_budget
@@ -258,7 +259,8 @@ class TableModel(BaseEstimator):
     ) -> Any:
         """Preparation and estimator as an ``onnx.ModelProto`` with one input (rows, 1) per column.
 
-        Numbers are of this type, NaN where missing; all else is text, "" where missing (docs/export.md).
+        Numbers are of this type, NaN where missing; all else is text, "" where missing
+        (:doc:`/manual/export`).
         Dates are refused. float64, as columns come as they are and float32 has seven digits.
         """
         from onefold.export import to_onnx
@@ -423,13 +425,14 @@ class TableModel(BaseEstimator):
         return hasattr(self, "estimator_")
 
 
+@shared_docs(LSSVCCV)
 @dataclass(eq=False, repr=False, kw_only=True)
 class TableClassifier(ClassifierMixin, TableModel):
     r"""Classes from a table as it is: f(x) of :class:`LSSVCCV` on the prepared columns.
 
     Numbers are standardised, text becomes one indicator per category, dates become elapsed time and the
     cycles that they can show, yes and no one feature, and gaps are filled in and marked
-    (docs/tables.md). Kernels, metrics, widths and ridges are chosen by held-out predictions, and
+    (:doc:`/manual/tables`). Kernels, metrics, widths and ridges are chosen by held-out predictions, and
     the best are blended.
 
     Parameters
@@ -458,26 +461,36 @@ class TableClassifier(ClassifierMixin, TableModel):
         Folds are blocks of consecutive rows, as for rows in the order of time.
     gap : int, default=0
         With `ordered`: rows left out around each fold.
-    criterion, approximation, time_budget, checkpoint, device, n_jobs, verbose, callback
+    criterion
         As in :class:`LSSVCCV`.
     class_weight : "balanced", dict or None, default=None
-        With "balanced" the criterion is balanced accuracy, unless another is named.
+        Multiplies the weight of each row by that of its class. With "balanced" the criterion is balanced
+        accuracy, unless another is named.
     simple : bool, default=False
         One kernel as it is, over widths and ridges alone: no metric and no blend, in a part of the time.
     kernel : str or list, default="auto"
+        The kernel, or several to choose among; "auto" is ["rbf", "powexp", "laplacian"].
     metric : {"auto", "diagonal", "full", "none"} or None, default="auto"
+        The metric that is learned: a weight for each feature, or a matrix that also mixes them. "auto"
+        learns one where that is possible: not for rows on disk, leave-one-out, criteria without splits
+        and some approximations; ``report_["search"]["note"]`` says so.
     blend : bool or "auto", default="auto"
-        What is chosen among, as in :class:`LSSVCCV`. "auto" learns a metric and blends where that is
-        possible: not for rows on disk, leave-one-out, criteria without splits and some approximations;
-        ``report_["search"]["note"]`` says so.
-    gammas, alphas, check
-        As in :class:`LSSVCCV`; `gammas` are relative to the mean distance of the rows unless `simple`.
-    search : {"auto", "grid", "halving"} or object, default="auto"
-        As in :class:`LSSVCCV`. "auto" is "halving" for one kernel as it is, "grid" otherwise.
-    calibration : str or None, default="log_odds"
-        How decision values become probabilities, as in :class:`LSSVCCV`.
+        Keep a weighted sum of the best models, unless the chosen one alone predicts held-out rows as
+        well. "auto" blends where a metric can be learned.
+    gammas : list of float, default=None
+        Widths to try, relative to the mean distance of the rows unless `simple`.
+    alphas
+        As in :class:`LSSVCCV`.
+    search : {"auto", "grid", "halving"} or object from :mod:`onefold.search`, default="auto"
+        How the grid is searched. "auto" is "halving" for one kernel as it is, "grid" otherwise.
+    check, approximation, time_budget, checkpoint, device
+        As in :class:`LSSVCCV`.
     random_state : int, RandomState or None, default=0
         Of the folds and of what else is random.
+    n_jobs, verbose, callback
+        As in :class:`LSSVCCV`.
+    calibration
+        As in :class:`LSSVCCV`.
 
     Attributes
     ----------
@@ -486,7 +499,9 @@ class TableClassifier(ClassifierMixin, TableModel):
     preparation_ : Preparation
         Makes the matrix of any rows.
     classes_ : array
+        Sorted labels.
     n_features_in_ : int
+        Number of columns of the table.
     feature_names_in_ : array of str
         The columns of the table; not there for arrays.
     feature_importances_, importances_
@@ -526,18 +541,26 @@ class TableClassifier(ClassifierMixin, TableModel):
         return float(super().score(X, known, sample_weight))
 
 
+@shared_docs(LSSVRCV, TableClassifier)
 @dataclass(eq=False, repr=False, kw_only=True)
 class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
     r"""Numbers from a table as it is: f(x) of :class:`LSSVRCV` on the prepared columns.
 
     Parameters
     ----------
-    missing, categorical, drop, min_frequency, drop_missing_target, id_column, cv, ordered, gap,
-    criterion, simple, kernel, metric, blend, gammas, alphas, search, check, approximation, time_budget,
+    reading, missing, categorical, drop, min_frequency, drop_missing_target, id_column
+        As in :class:`TableClassifier`.
+    cv : int, "loo", splitter or iterable, default=5
+        A number is of folds: rows shuffled into them, or whole groups where there are groups.
+    ordered, gap
+        As in :class:`TableClassifier`.
+    criterion
+        As in :class:`LSSVRCV`.
+    simple, kernel, metric, blend, gammas, alphas, search, check, approximation, time_budget,
     checkpoint, device, random_state, n_jobs, verbose, callback
         As in :class:`TableClassifier`.
-    intervals : str or None, default="cv+"
-        Where the bounds of ``predict_interval`` come from, as in :class:`LSSVRCV`.
+    intervals
+        As in :class:`LSSVRCV`.
     target_transform : {"log", None}, default=None
         "log" fits the logarithm of positive targets, as for prices, where errors grow with the value.
         Predictions, intervals and quantiles are in the units of the target, predictions being the
@@ -547,9 +570,20 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
     Attributes
     ----------
     estimator_ : LSSVRCV
+        Fitted on the prepared matrix, with all that it has.
     preparation_, n_features_in_, feature_names_in_, feature_importances_, importances_, notes_, report_,
     best_score_, best_params_, cv_results_, target_, id_column_, reading_
         As in :class:`TableClassifier`.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from onefold import TableRegressor
+    >>> table = pa.table({"colour": ["red", "blue"] * 20, "size": range(40)})
+    >>> price = [size + 10 * (colour == "red") for colour, size in zip(*table.to_pydict().values())]
+    >>> model = TableRegressor(simple=True).fit(table, price)
+    >>> model.predict(pa.table({"size": [7], "colour": ["red"]})).round().tolist()
+    [17.0]
     """
 
     task: ClassVar[TargetKind] = "regression"

@@ -81,7 +81,7 @@ def is_number(value: str) -> bool:
 
 @dataclass(frozen=True)
 class Reading:
-    """Choices for delimited text and spreadsheets; other formats say these things themselves.
+    r"""Choices for delimited text and spreadsheets; other formats say these things themselves.
 
     Parameters
     ----------
@@ -104,6 +104,15 @@ class Reading:
         Columns that training found written with a decimal point although `decimal` is a comma.
     categories : mapping of column names to tuples of str
         Categories of training that would mean a missing value in other columns, such as "NA".
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from onefold.tables import Reading, open_table
+    >>> _ = Path("prices.csv").write_text("area;price\n80,5;1.200\n101,25;2.350\n")
+    >>> reading = Reading(delimiter=";", decimal=",", thousands=".")
+    >>> open_table("prices.csv", reading).names
+    ('area', 'price')
     """
 
     delimiter: str | None = None

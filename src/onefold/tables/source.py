@@ -58,6 +58,20 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
         Also a pattern such as ``data/*.parquet``, or a folder of Parquet files: one table.
     reading : Reading, optional
         How a .csv or .tsv table or a spreadsheet is to be read; other formats leave no choice.
+
+    Returns
+    -------
+    TableSource
+        The names of its columns are known; rows are read when they are needed.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from pyarrow import parquet
+    >>> from onefold.tables import open_table
+    >>> parquet.write_table(pa.table({"size": [1, 2, 3], "colour": ["red", "blue", "red"]}), "t.parquet")
+    >>> open_table("t.parquet").names
+    ('size', 'colour')
     """
     path = Path(path)
     name = path.name.lower()
