@@ -1,4 +1,4 @@
-"""Forecasting through skforecast, as docs/series.md shows; its lag table runs with the other blocks."""
+"""Forecasting through skforecast, as the guide to time series shows; its lag table runs there."""
 
 from __future__ import annotations
 

@@ -62,6 +62,11 @@ def test_exit_codes_of_a_real_process(table):
 )
 def test_streams_that_are_closed_and_disks_that_are_full(tuned, command, code, words):
     limit = "ulimit -f 0; " if "--out" in command else ""  # a full disk for this process alone
+    if (
+        limit
+        and subprocess.run(["bash", "-c", f"{limit}{sys.executable} -c 'import scipy.stats'"]).returncode
+    ):
+        pytest.skip("this SciPy writes a temporary file when it is imported")
     line = f"{limit}exec {' '.join(ONEFOLD)} {command} {' '.join(SMALL) if 'tune' in command else ''}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120)
     last = done.stderr.splitlines()[-1] if code else done.stderr

@@ -158,6 +158,7 @@ MACHINES = [
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("estimator", MACHINES, ids=lambda e: type(e).__name__)
 def test_the_numbers_are_those_of_the_plain_fit(estimator, weighted, tmp_path):
+    pytest.importorskip("torch")
     y = LABELS if is_classifier(estimator) else np.column_stack([NUMBERS, X[:, 2] ** 2])
     weight = np.arange(60) % 8 / 4.0 if weighted else None  # some rows have none
     if weighted and isinstance(getattr(estimator, "approximation", None), Circulant):
@@ -182,6 +183,8 @@ def test_the_numbers_are_those_of_the_plain_fit(estimator, weighted, tmp_path):
 
 @pytest.mark.parametrize("weight", [None, np.where(np.arange(60) < 12, 0.0, 1.0)])
 def test_scorers_see_the_rows_where_they_were(weight):
+    pytest.importorskip("torch")
+
     def scorer(estimator, rows, y):
         assert type(rows) is np.ndarray
         return -float(np.mean((estimator.predict(rows) - y) ** 2))
@@ -190,6 +193,7 @@ def test_scorers_see_the_rows_where_they_were(weight):
 
 
 def test_what_cannot_be_moved_is_refused(monkeypatch):
+    pytest.importorskip("torch")
     with pytest.raises(ValueError, match="dense rows"):
         LSSVR(device="cpu").fit(scipy.sparse.csr_matrix(X), NUMBERS)
     monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed

@@ -92,7 +92,7 @@ BAD: list[tuple[list[type], dict[str, Any], str]] = [  # kinds; X, y, weight or 
     ([LSSVRCV], {"criterion": "error"}, 'use "mse"'),
     *(
         ([LSSVRCV], {"criterion": name}, "needs probabilities")
-        for name in ("neg_log_loss", "neg_brier_score", "d2_log_loss_score")
+        for name in ("neg_log_loss", "neg_brier_score")
     ),
     ([LSSVRCV], {"criterion": "roc_auc"}, "needs decision_function or predict_proba"),
 ]

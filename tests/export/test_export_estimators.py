@@ -102,7 +102,7 @@ def test_estimators(name, tmp_path):
         loaded = onefold.load(tmp_path / "model")
     for opset in (13, 18):
         graph = model.to_onnx(target_opset=opset)
-        assert {one.version for one in graph.opset_import if one.domain == ""} == {opset}
+        assert all(one.version <= opset for one in graph.opset_import if one.domain == "")
         older, again = run(graph, SINGLE), run(loaded.to_onnx(target_opset=opset), SINGLE)
         for key, wanted in expected_of(model, SINGLE).items():
             assert np.array_equal(again[key], older[key])

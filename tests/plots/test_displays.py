@@ -28,7 +28,8 @@ from onefold.plots import (
 from onefold.plots.display import as_png
 
 matplotlib.use("Agg")
-pytestmark = pytest.mark.filterwarnings("error")
+# Matplotlib 3.8 calls what pyparsing has renamed since.
+pytestmark = pytest.mark.filterwarnings("error", "ignore::DeprecationWarning:(matplotlib|pyparsing)")
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(150, 3))

@@ -121,6 +121,7 @@ class OutOfMemoryError(RuntimeError):
 
 @pytest.mark.parametrize("where", ["device", "streamed"])
 def test_a_block_that_does_not_fit_is_divided_and_errors_end_a_stream(monkeypatch, where):
+    pytest.importorskip("torch")
     monkeypatch.setattr(device, "_FEWEST", 16)
     source = rows_of(torch(X), torch(Y)) if where == "device" else rows_of(X, Y, device="cpu")
 
@@ -145,6 +146,7 @@ def test_a_block_that_does_not_fit_is_divided_and_errors_end_a_stream(monkeypatc
 
 
 def test_to_device(monkeypatch):
+    pytest.importorskip("torch")
     moved = to_device(X, "cpu")
     assert "torch" in type(moved).__module__
     assert to_device(X, None) is X

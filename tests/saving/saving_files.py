@@ -17,7 +17,7 @@ from onefold.saving.file import FORMAT_VERSION
 
 def metadata_of(model: Any, **changes: Any) -> dict[str, Any]:
     return {
-        "format": "onefold-model", "format_version": FORMAT_VERSION, "onefold_version": "0.1.0",
+        "format": "onefold-model", "format_version": FORMAT_VERSION, "onefold_version": "1.0.0rc1",
         "estimator": model.get("$object") if isinstance(model, dict) else "RBF", "model": model,
     } | changes  # fmt: skip
 

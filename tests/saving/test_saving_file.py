@@ -40,13 +40,13 @@ def test_peek_describes_without_building(tmp_path, monkeypatch):
     saving.save(MODEL, tmp_path / "m")
     monkeypatch.setattr(LSSVR, "__init__", lambda self: pytest.fail("built"))
     seen = saving.peek(tmp_path / "m")
-    assert (seen["format"], seen["format_version"], seen["estimator"]) == ("onefold-model", 4, "LSSVR")
+    assert (seen["format"], seen["format_version"], seen["estimator"]) == ("onefold-model", 1, "LSSVR")
     assert seen["model"]["params"]["gamma"] == 0.5
     assert {"dtype": "float64", "shape": [30, 2]} in seen["arrays"].values()
 
 
 def test_a_file_written_by_hand(tmp_path):
-    """Length and JSON header, then the arrays without gaps, with a checksum: format version 4."""
+    """Length and JSON header, then the arrays without gaps, with a checksum: format version 1."""
     expansion = {name: {"$array": name} for name in ("centres", "coef", "intercept")}
     expansion["kernel"] = {"$object": "RBF", "fields": {"gamma": 1.0}}
     model = {
@@ -89,18 +89,18 @@ def test_a_file_written_by_hand(tmp_path):
     np.testing.assert_allclose(loaded.predict(x[:, None]), expected, rtol=1e-14)
 
 
-def test_other_versions_are_told_apart(tmp_path):
+def test_files_of_newer_versions_are_refused(tmp_path):
     path = forge(tmp_path / "m", metadata_of({}, format_version=7, onefold_version="9.8"))
     for read in (saving.load, saving.peek):
         with pytest.raises(ModelFileError) as caught:
             read(path)
         message = str(caught.value)
         assert str(path) in message
-        assert "format version 7, written by onefold 9.8" in message
-        assert "reads format version 4" in message
+        assert "written by a newer onefold, 9.8, in format version 7" in message
+        assert f"this onefold {onefold.__version__} reads format versions up to 1" in message
         assert "pip install --upgrade onefold" in message
-    with pytest.raises(ModelFileError, match="fit and save the model again"):
-        saving.load(forge(tmp_path / "m", metadata_of({}, format_version=3)))
+    with pytest.raises(ModelFileError, match="gives no format version"):
+        saving.load(forge(tmp_path / "m", metadata_of({}, format_version=0)))
     with pytest.raises(ModelFileError, match=r"'Later', which .* not know; upgrade"):
         saving.load(forge(tmp_path / "m", metadata_of({"$object": "Later", "fields": {}})))
 
@@ -230,14 +230,14 @@ def test_what_is_not_a_model_file_is_refused(tmp_path, name):
     "metadata",
     [
         "", "null", "{}",
-        '{"format":"other","format_version":4}',
+        '{"format":"other","format_version":1}',
         '{"format":"onefold-model","format_version":true}',
-        '{"format":"onefold-model","format_version":4}',
+        '{"format":"onefold-model","format_version":1}',
         '{"format":"onefold-model",' + GOOD["onefold"][1:],
-        '{"format":"onefold-model","format_version":4,"model":NaN}',
+        '{"format":"onefold-model","format_version":1,"model":NaN}',
         '{"format":"onefold-model","format_version":' + "9" * 5000 + "}",
-        '{"format":"onefold-model","format_version":4,"model":' + "[" * 90_000 + "]" * 90_000 + '}',
-        '{"format":"onefold-model","format_version":4,"model":' + '{"a":' * 300 + "1" + "}" * 301,
+        '{"format":"onefold-model","format_version":1,"model":' + "[" * 90_000 + "]" * 90_000 + '}',
+        '{"format":"onefold-model","format_version":1,"model":' + '{"a":' * 300 + "1" + "}" * 301,
         metadata_of(None),
         metadata_of({"key": KERNEL}),
         metadata_of(KERNEL, estimator=None),
@@ -261,7 +261,7 @@ def test_damage_is_found(tmp_path):
             saving.load(path)
 
 
-PART = '{"format":"onefold-model","format_version":4,"%s":"%s"}'
+PART = '{"format":"onefold-model","format_version":1,"%s":"%s"}'
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pytest
 from sklearn.datasets import make_friedman1
 from sklearn.metrics import make_scorer, mean_absolute_error
 from sklearn.metrics.pairwise import rbf_kernel
@@ -94,8 +95,7 @@ def given(data: Data) -> Data:
 
 
 def as_torch(data: Data) -> Data:
-    import torch
-
+    torch = pytest.importorskip("torch")
     torch.set_num_threads(1)
     return Data(torch.asarray(data.X), torch.asarray(data.y), torch.asarray(data.new))
 
