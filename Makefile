@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test readme explore lint bench peers choice large build clean
+.PHONY: demo test readme explore lint docs papers bench peers choice large build release clean
 
 demo: $(VENV)/core
 	$(BIN)/onefold demo
@@ -24,27 +24,37 @@ lint: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The site, with every example executed; warnings are errors. Open docs/_build/html/index.html.
+docs: $(VENV)/docs
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+# Every table and figure of the five papers, in hours; `python -m papers KEY PART` makes one.
+papers: $(VENV)/dev
+	$(BIN)/python -m papers
+
 bench: $(VENV)/dev
 	$(BIN)/python -m benchmarks.exact
 
-# Real tables beside other libraries, which are installed for it; ONEFOLD_DATA says where the tables are.
+# Other libraries on the same rows, each in an environment of its own; goes on where it was stopped.
+# ONEFOLD_DATA says where the tables are. `make large` takes the large ones, with DEVICE=cuda on a GPU.
 peers: $(VENV)/dev
-	$(BIN)/python -m pip install --quiet --group peers
-	$(BIN)/python -m benchmarks.tables
+	$(BIN)/python -m benchmarks.peers small medium large tables report
+
+DEVICE ?= cuda
+large: $(VENV)/dev
+	$(BIN)/python -m benchmarks.peers big report --device $(DEVICE)
 
 # Whether the default choice for tables is right, beside LightGBM and CatBoost; goes on where it was stopped.
 choice: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --group peers
 	$(BIN)/python -m benchmarks.choice run benchmarks/results/choice --workers 2
 
-# Large tables on the machine of DEVICE ("cuda", or "none" for the host), beside LightGBM and xrfm; goes on where it was stopped.
-DEVICE ?= cuda
-large: $(VENV)/dev
-	$(BIN)/python -m pip install --quiet --group peers
-	$(BIN)/python -m benchmarks.large run benchmarks/results/large --device $(DEVICE)
-
 build: $(VENV)/dev
 	$(BIN)/python -m build
+
+# The wheel and the source archive in empty environments, with the oldest and the newest supported versions.
+release: build
+	$(BIN)/python -m tests.tools.release
 
 # Two levels of set-up: what the demonstration needs, and what development needs.
 $(VENV)/bin/python:
@@ -60,5 +70,10 @@ $(VENV)/dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	touch $@
 
+$(VENV)/docs: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable . --group docs
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build docs/gallery docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
