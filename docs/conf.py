@@ -51,6 +51,7 @@ sphinx_gallery_conf = {
     "image_scrapers": ("matplotlib",),
     "reset_modules": ("matplotlib",),
     "image_srcset": ["2x"],
+    "capture_repr": (),
     "min_reported_time": 10,
     "write_computation_times": False,
     "remove_config_comments": True,
@@ -111,7 +112,7 @@ def links_from_the_root(app: Sphinx, path: Path, parent: str, content: list[str]
 
     def rewrite(match: re.Match[str]) -> str:
         link = match[1]
-        return f"]({ROOT_PAGES.get(link, link.removeprefix('docs/'))}{match[2]})"
+        return f"]({ROOT_PAGES.get(link, link.removeprefix('docs/'))}{match[2] or ''})"
 
     if path.parent == Path(".."):
         content[0] = re.sub(r"\]\((?!https?:)([^)#\s]+)(#[^)\s]*)?\)", rewrite, content[0])
