@@ -11,7 +11,7 @@ import onefold
 ROOT = Path(onefold.__file__).parent
 # From the bottom to the top.
 LAYERS = """
-_version typing, machine, linalg, rows, kernels, smoothers, basis, expansions, approximations, heldout,
+_version typing docstrings, machine, linalg, rows, kernels, smoothers, basis, expansions, approximations, heldout,
 calibration, criteria, search, trust_check, estimators, facts, saving, tables, export, plots, report,
 tuning, cli __main__
 """

@@ -33,7 +33,7 @@ from tests.tools.readme import ROOT, copy_tree
 
 PACKAGE = Path("src/onefold")
 # Not the core.
-AROUND = {"cli", "export", "facts", "plots", "report", "saving", "tables", "tuning", "typing"}
+AROUND = {"cli", "docstrings", "export", "facts", "plots", "report", "saving", "tables", "tuning", "typing"}
 
 # Where the tests of a room are; a room that is not here has the folder of its own name. The metamorphic
 # relations are asked of every room.
@@ -51,6 +51,7 @@ TESTS = {
     "rows": "rows dask_rows basis",
     "search": "search learned trust",
     "smoothers": "smoothers heldout corners circulant toeplitz",
+    "docstrings": "test_docstrings.py",
     "facts": "report tables",
     "trust_check": "trust",
     "tuning": "tables cli",
