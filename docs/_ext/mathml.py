@@ -1,6 +1,7 @@
-"""Mathematics as MathML, which browsers draw themselves: no script, no font and nothing to fetch.
+r"""Mathematics as MathML, which browsers draw themselves: no script, no font and nothing to fetch.
 
-``latex2mathml`` passes on what it does not know, so what it could not convert is a warning here.
+``latex2mathml`` passes on what it does not know, so what it could not convert is a warning here. It sets
+a ``\tag{1.2}`` in front of the formula: here that is the number at the right margin.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 # Environments that the converter lacks, by one that it has.
 SAME = {"aligned": "split", "gathered": "gather*"}
+TAG = re.compile(r"\\tag{([^{}]*)}")
 LOST = re.compile(r"<mi>(&|\\[^<]*)</mi>|mathvariant=\"bold-italic\"")
 
 
@@ -44,11 +46,13 @@ def visit_math(self: HTML5Translator, node: nodes.math) -> None:
 
 
 def visit_displaymath(self: HTML5Translator, node: nodes.math_block) -> None:
-    latex = node.astext()
+    latex, tag = TAG.sub("", node.astext()), TAG.search(node.astext())
     if r"\\" in latex and r"\begin" not in latex:
         latex = rf"\begin{{split}}{latex}\end{{split}}"
     self.body.append(self.starttag(node, "div", CLASS="math"))
     self.body.append(mathml(latex, "block", node))
+    if tag:
+        self.body.append(f'<span class="eqno">({escape(tag[1])})</span>')
     if node["number"]:
         self.body.append(f'<span class="eqno">({get_node_equation_number(self, node)})')
         self.add_permalink_ref(node, "Link to this equation")
