@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 # Environments that the converter lacks, by one that it has.
 SAME = {"aligned": "split", "gathered": "gather*"}
 TAG = re.compile(r"\\tag{([^{}]*)}")
+BOLD = re.compile(r'<mn mathvariant="bold">(\d)</mn>')
 LOST = re.compile(r"<mi>(&|\\[^<]*)</mi>|mathvariant=\"bold-italic\"")
 
 
@@ -34,6 +35,8 @@ def mathml(latex: str, display: str, node: nodes.Node) -> str:
     except Exception as error:  # noqa: BLE001 - of any kind: the converter has no base class of its own
         logger.warning("formula not converted (%s): %s", error, latex, location=node)
         return f"<code>{escape(latex)}</code>"
+    # Browsers draw single letters in bold by their own characters alone.
+    code = BOLD.sub(lambda digit: f"<mn>&#x{ord('𝟎') + int(digit[1]):X};</mn>", code)
     lost = LOST.search(code)
     if lost:
         logger.warning("formula converted in part (%s): %s", lost[0], latex, location=node)
@@ -50,13 +53,14 @@ def visit_displaymath(self: HTML5Translator, node: nodes.math_block) -> None:
     if r"\\" in latex and r"\begin" not in latex:
         latex = rf"\begin{{split}}{latex}\end{{split}}"
     self.body.append(self.starttag(node, "div", CLASS="math"))
-    self.body.append(mathml(latex, "block", node))
+    # The theme reverses the order: what comes first stands at the right.
     if tag:
         self.body.append(f'<span class="eqno">({escape(tag[1])})</span>')
     if node["number"]:
         self.body.append(f'<span class="eqno">({get_node_equation_number(self, node)})')
         self.add_permalink_ref(node, "Link to this equation")
         self.body.append("</span>")
+    self.body.append(mathml(latex, "block", node))
     self.body.append("</div>\n")
     raise nodes.SkipNode
 
