@@ -379,13 +379,21 @@ def choice_of_all(cells: list[Cell], data: Data) -> Cell:
 
 
 def blend_weights(H: Any, data: Data, rows: Any) -> Any:
-    """Least squares with weights ≥ 0; one more row, that counts most, says that they add up to 1."""
-    Y, root = data.Y[rows], np.repeat(np.sqrt(data.weights[rows]), data.Y.shape[1])
-    columns = H[:, rows].reshape(len(H), -1).T * root[:, None]
-    most = 1e5 * max(np.abs(columns).max(), np.abs(Y.ravel() * root).max())
-    columns = np.vstack([columns, np.full(len(H), most)])
-    found, _ = nnls(columns, np.append(Y.ravel() * root, most), maxiter=10_000)
-    return found / found.sum()
+    """Least squares with weights ≥ 0 that add up to 1.
+
+    One more row, that counts most, finds which weights are positive. SciPy 1.14 squares that row
+    and loses digits, so the positive ones are computed again, the first from the others.
+    """
+    root = np.repeat(np.sqrt(data.weights[rows]), data.Y.shape[1])
+    columns, y = H[:, rows].reshape(len(H), -1).T * root[:, None], data.Y[rows].ravel() * root
+    most = 1e5 * max(np.abs(columns).max(), np.abs(y).max())
+    heavy = np.vstack([columns, np.full(len(H), most)])
+    found, _ = nnls(heavy, np.append(y, most), maxiter=10_000)
+    first, *others = np.flatnonzero(found)
+    base = columns[:, first]
+    found[others] = np.linalg.lstsq(columns[:, others] - base[:, None], y - base, rcond=None)[0]
+    found[first] = 1.0 - found[others].sum()
+    return found
 
 
 def blend(cells: list[Cell], chosen: Cell, data: Data) -> tuple[dict[Any, float], Any, float]:
