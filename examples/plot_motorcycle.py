@@ -63,14 +63,19 @@ for name, model in models.items():
 # %%
 # How many of the 133 rows does the function need as centres? :class:`~onefold.SparseLSSVR` drops
 # the centres with the smallest coefficients, a twentieth at a time, and keeps *all* residuals in
-# the loss. It stops at the fewest centres whose held-out error is at most 2 % above the lowest.
+# the loss. With `tolerance=0` it takes the number of centres that has the lowest held-out error.
+# On the left, that error hardly changes until fewer than ten centres remain. On the right, the
+# small model is close to the one with all rows, although its centres are not where one would put
+# them by hand.
 
-sparse = make_pipeline(StandardScaler(), SparseLSSVR(cv=folds, tolerance=0.02, n_jobs=1)).fit(X, y)
+sparse = make_pipeline(StandardScaler(), SparseLSSVR(cv=folds, tolerance=0, n_jobs=1)).fit(X, y)
 machine = sparse[-1]
 centres = sparse[0].inverse_transform(machine.expansion_.centres)
 sizes, scores = machine.path_["n_centres"], machine.path_["mean_test_score"]
-print(f"{machine.n_centres_} centres; held-out RMSE {np.sqrt(-machine.best_score_):.1f} g", end="; ")
-print(f"at best {np.sqrt(-scores.max()):.1f} g, with {sizes[np.argmax(scores)]} centres")
+print(
+    f"{machine.n_centres_} centres: held-out RMSE {np.sqrt(-machine.best_score_):.1f} g; "
+    f"all {sizes[0]} distinct rows: {np.sqrt(-scores[0]):.1f} g"
+)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2), layout="constrained")
 left.plot(sizes, np.sqrt(-scores), color="#0072b2", lw=2)

@@ -70,7 +70,7 @@ left.set(
     xlim=(0, 0.9),
     ylim=0,
 )
-left.legend(frameon=False, fontsize="small", loc="upper right")
+left.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(0.2, 1))
 
 precision, recall, _ = precision_recall_curve(leaves, chance)
 words = f"all thresholds; average precision {average_precision_score(leaves, chance):.2f}"

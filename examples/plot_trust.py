@@ -60,7 +60,7 @@ for name in list(models)[1:]:
 # The held-out error of each method over the same grid, and its choice. Many landmarks have the
 # surface of the exact method. Few landmarks are too coarse for narrow kernels. The Toeplitz
 # matrix averages the kernel over the order of the rows; where that order means nothing, so does
-# its surface.
+# its surface. In the grey cells it is not even positive definite, and there is no score.
 
 figure, axes = plt.subplots(1, 4, figsize=(12, 3.6), sharey=True, layout="constrained")
 for ax, (name, model) in zip(axes, models.items()):
@@ -69,6 +69,7 @@ for ax, (name, model) in zip(axes, models.items()):
         for one, s in zip(model.cv_results_["params"], model.cv_results_["mean_test_score"])
     }
     scores = np.array([[cells[g, a] for g in settings["gammas"]] for a in settings["alphas"]])
+    ax.set_facecolor("0.7")
     shown = ax.pcolormesh(
         np.log2(settings["gammas"]),
         np.log2(settings["alphas"]),
@@ -79,6 +80,8 @@ for ax, (name, model) in zip(axes, models.items()):
     )
     ax.plot(np.log2(model.gamma_), np.log2(model.alpha_), "o", mfc="none", mec="#d55e00", mew=2.5, ms=13)
     ax.set_title(f"{name}\n{verdicts[name]}", loc="left", fontsize="medium")
-    ax.set_xlabel("log₂ gamma")
-axes[0].set_ylabel("log₂ alpha")
-figure.colorbar(shown, ax=axes, label="held-out RMSE", extend="max")
+    ax.set(xlabel="gamma", xticks=[-9, -5, -1, 3], yticks=[-13, -7, -1, 5])
+    ax.set_xticklabels([f"$2^{{{power}}}$" for power in (-9, -5, -1, 3)])
+axes[0].set_yticklabels([f"$2^{{{power}}}$" for power in (-13, -7, -1, 5)])
+axes[0].set_ylabel("alpha")
+figure.colorbar(shown, ax=axes, label="held-out RMSE (standard deviations)", extend="max")
