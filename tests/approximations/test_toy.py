@@ -1,4 +1,4 @@
-"""The approximation that docs/extending/extending-search.md adds from outside keeps the promises too."""
+"""The approximation that docs/extending/approximation.md adds from outside keeps the promises too."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import onefold.approximations.base as registry
 from onefold.approximations import Approximation, Exact, register, registered
 from tests.approximations.conformance import Conformance
 
-PAGE = Path(__file__).parents[2] / "docs" / "extending" / "extending-search.md"
+PAGE = Path(__file__).parents[2] / "docs" / "extending" / "approximation.md"
 
 
 @pytest.fixture(autouse=True, scope="module")
