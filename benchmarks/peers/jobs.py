@@ -61,21 +61,21 @@ METHODS = {
     "onefold grid": Method(kernels.onefold_grid, OWN, ("small",)),
     "KernelRidge grid": Method(kernels.kernel_ridge_grid, "scikit-learn", ("small",)),
     "SVC grid": Method(kernels.svc_grid, "scikit-learn", ("small",)),
-    "SVC grid, intelex": Method(kernels.svc_grid_intelex, "scikit-learn-intelex", ("small",)),
+    "SVC grid (intelex)": Method(kernels.svc_grid_intelex, "scikit-learn-intelex", ("small",)),
     "Nystroem + RidgeClassifierCV": Method(kernels.nystroem_grid, "scikit-learn", ("small",)),
     "himalaya grid": Method(kernels.himalaya_grid, "himalaya", ("small",)),
-    "GPyTorch, 100 steps": Method(kernels.gpytorch_grid, "gpytorch", ("small",)),
+    "GPyTorch (100 steps)": Method(kernels.gpytorch_grid, "gpytorch", ("small",)),
     # (b)
     "onefold exact": Method(kernels.onefold_fit, OWN, ("medium",)),
-    "onefold, 2000 centres": Method(kernels.onefold_medium, OWN, ("medium",)),
+    "onefold (2000 centres)": Method(kernels.onefold_medium, OWN, ("medium",)),
     "KernelRidge": Method(kernels.kernel_ridge, "scikit-learn", ("medium",)),
     "Nystroem(2000) + Ridge": Method(kernels.nystroem_medium, "scikit-learn", ("medium",)),
     "SVR": Method(kernels.svr, "scikit-learn", ("medium",)),
-    "SVR, intelex": Method(kernels.svr_intelex, "scikit-learn-intelex", ("medium",)),
+    "SVR (intelex)": Method(kernels.svr_intelex, "scikit-learn-intelex", ("medium",)),
     "himalaya": Method(kernels.himalaya_fit, "himalaya", ("medium",)),
     "GPyTorch exact": Method(kernels.gpytorch_fit, "gpytorch", ("medium",)),
     # (c)
-    "onefold, 1000 centres": Method(kernels.onefold_large, OWN, ("large",)),
+    "onefold (1000 centres)": Method(kernels.onefold_large, OWN, ("large",)),
     "Nystroem(1000) + Ridge": Method(kernels.nystroem_large, "scikit-learn", ("large",)),
 }
 AT_20000 = ("onefold exact", "KernelRidge")  # the two that show what happens there
