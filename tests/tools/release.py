@@ -171,6 +171,20 @@ def check_contents() -> str:
     return f"{len(in_wheel)} files in the wheel, {len(in_source)} in the source archive"
 
 
+def check_version() -> str:
+    """The changelog and CITATION.cff speak of this version, with one date."""
+    version = re.escape(onefold.__version__)
+    patterns = {
+        "CHANGELOG.md": rf"^## {version} \(([\d-]+)\)$",
+        "CITATION.cff": rf"^version: {version}\ndate-released: ([\d-]+)$",
+    }
+    texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in patterns}
+    dates = {name: re.findall(patterns[name], text, re.M) for name, text in texts.items()}
+    if len({tuple(found) for found in dates.values()}) > 1 or not dates["CHANGELOG.md"]:
+        raise StepFailed(f"dates of {onefold.__version__} are missing or differ: {dates}")
+    return f"{onefold.__version__} of {dates['CHANGELOG.md'][0]}"
+
+
 class Environment:
     """An empty environment in `folder`, which keeps the output of its commands in one file."""
 
@@ -290,7 +304,9 @@ def main() -> int:
     given = parser.parse_args()
     if not (WHEEL.exists() and SOURCE.exists()):
         parser.error(f"dist/ does not hold {NAME}: run `python -m build` first")
-    rows, installed = [timed("archives", "contents", check_contents)], {}
+    rows, installed = [], {}
+    for step, check in {"version": check_version, "contents": check_contents}.items():
+        rows.append(timed("archives", step, check))
     for name in given.only:
         done, installed[name] = try_out(known[name], project, given.tests, given.workers)
         rows += done
