@@ -1,0 +1,400 @@
+"""Table 2 and Figure 2 of decherchi2010: the data sets, and test errors against the number of rows."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import data_sets
+from papers.decherchi2010_jobs import CG, LAMBDAS, METHODS, OURS, PUBLISHED, WIDTHS, gathered, run_jobs
+from papers.page import Found, Page
+
+TITLES = {
+    "mnist": "MNIST 3 vs 8",
+    "ijcnn1": "Ijcnn",
+    "daimler_mini": "Daimler",
+    "w8a": "w8a",
+    "covtype": "Covertype",
+    "cbcl_faces": "Faces",
+}
+SHORT = "daimler_mini"  # the set of the short version
+# What differs from the paper, where anything does.
+DIFFERS = {
+    "mnist": "MNIST has fewer threes and eights than the paper used; 80 variables are the first "
+    "principal "
+    "components, as the paper does not say what it took",
+    "daimler_mini": "only a public sample of 700 images could be had",
+}
+ALMOST = 0.01  # "almost matched": difference of test errors
+REASONABLE = 2.0  # "a reasonable range": times the error of elimination
+SERIES = {
+    "toeplitz": ("Toeplitz", {"color": "black", "marker": "o"}),
+    "elimination": ("elimination", {"color": "black", "linestyle": "--", "marker": "s"}),
+    "cg": ("CG", {"color": "0.6", "marker": "^"}),
+    "nystroem": ("Nyström, 1000 rows (not in the paper)", {"color": "C0", "linewidth": 1}),
+    "parzen": ("Parzen window (not in the paper)", {"color": "C1", "linewidth": 1, "linestyle": ":"}),
+}
+
+
+# -- Table 2 -------------------------------------------------------------------------------------------
+
+
+def measure_table2(short: bool) -> Found:
+    """Rows, variables and the share of the smaller class of what is in the files."""
+    found: Found = {}
+    for name, stored in data_sets([SHORT] if short else list(PUBLISHED)):
+        y = stored["y_binary"] if "y_binary" in stored else stored["y"]
+        rows = np.isin(y, (3, 8)) if name == "mnist" else np.ones(len(y), dtype=bool)
+        positive = float(np.mean(y[rows] == y[rows].max()))
+        found[name] = {
+            "rows": int(rows.sum()),
+            "variables": int(stored["X"].shape[1]),
+            "smaller class": min(positive, 1 - positive),
+        }
+    return found
+
+
+def thousands(sizes: Any) -> str:
+    return ", ".join(f"{n:,}" for n in sizes)
+
+
+def show_table2(found: Found, page: Page) -> None:
+    page.text(
+        "Training rows, test rows and variables. The columns *at hand* and *smaller class* are of the "
+        "rows that could be had; the other columns give what is used here and what the paper used."
+    )
+    same, rows = [], []
+    for name, here in found.items():
+        if OURS[name] == PUBLISHED[name]:
+            same.append(name)
+        (sizes, test, variables), (paper_sizes, paper_test, paper_variables) = (
+            OURS[name],
+            PUBLISHED[name],
+        )
+        rows.append(
+            {
+                "set": TITLES[name],
+                "at hand": f"{here['rows']:,}",
+                "smaller class": f"{here['smaller class']:.1%}",
+                "training rows": thousands(sizes),
+                "paper": thousands(paper_sizes),
+                "test rows": f"{test:,}",
+                "paper ": f"{paper_test:,}",
+                "variables": _variables(here["variables"], variables),
+                "paper  ": paper_variables,
+                "differs": DIFFERS.get(name, ""),
+            }
+        )
+    page.table(rows)
+    others = [name for name in found if name not in same]
+    why = f"{len(same)} of {len(found)} sets have the published numbers of rows and variables"
+    if others:
+        why += "; " + "; ".join(f"{TITLES[name]}: {DIFFERS[name]}" for name in others)
+    kind = "Reproduced" if not others else "Partly reproduced" if same else "Not reproduced"
+    page.verdict(kind, why + ". Which rows the paper drew is not known for any set.")
+
+
+def _variables(stored: int, used: int) -> str:
+    return str(used) if stored == used else f"{used} of {stored}"
+
+
+# -- Figure 2 ------------------------------------------------------------------------------------------
+
+
+def found_by_jobs(short: bool, methods: Sequence[str]) -> Found:
+    """What the jobs have kept; where there is nothing, those that a host can do are run."""
+    if not short:
+        return gathered() or run_jobs(METHODS)
+    with tempfile.TemporaryDirectory() as folder:
+        return run_jobs(methods, scratch=Path(folder), names=[SHORT])
+
+
+def best_of(errors: Any) -> Found:
+    """Of errors (widths, halves of the test rows, λ): the least, and that of an honest choice.
+
+    The paper chooses the width and λ on the test rows; the honest choice is made on one half of them and
+    judged on the other, both ways.
+    """
+    table = np.array(errors)
+    mean = table.mean(axis=1)
+    width, value = np.unravel_index(mean.argmin(), mean.shape)
+    other = []
+    for half in (0, 1):
+        i, j = np.unravel_index(table[:, half].argmin(), mean.shape)
+        other.append(table[i, 1 - half, j])
+    return {
+        "best": float(mean.min()),
+        "honest": float(np.mean(other)),
+        "width": float(WIDTHS[width]),
+        "lambda": float(LAMBDAS[value]) if mean.shape[1] > 1 else None,
+    }
+
+
+def measure_figure2(short: bool) -> Found:
+    """By set, n and method: the best test error over the grid, and where it is."""
+    return {
+        name: {n: _errors_of(jobs) for n, jobs in sizes.items()}
+        for name, sizes in found_by_jobs(short, ["toeplitz", "dense", "nystroem"]).items()
+    }
+
+
+def _errors_of(jobs: Found) -> Found:
+    found: Found = {}
+    if "toeplitz" in jobs:
+        found |= {key: best_of(jobs["toeplitz"][key]) for key in ("toeplitz", "parzen")}
+        width = list(WIDTHS).index(found["toeplitz"]["width"])
+        found["toeplitz"]["least eigenvalue"] = jobs["toeplitz"]["least eigenvalue"][width]
+    if "dense" in jobs:
+        dense = jobs["dense"]
+        found |= {key: best_of(dense[key]) for key in ("elimination", "cg") if key in dense}
+        found["missed"] = float(np.mean(np.array(dense["residuals"]) > CG["tolerance"]))
+        found["dense"] = {"device": dense["device"], "seconds": dense["seconds"]}
+    if "nystroem" in jobs:
+        found |= {"nystroem": {"best": jobs["nystroem"]["nystroem"]}}
+        found |= {key: jobs["nystroem"][key] for key in ("constant", "trust")}
+    return found
+
+
+def percent(here: Found, method: str) -> str | None:
+    return f"{100 * here[method]['best']:.2f}" if method in here else None
+
+
+def largest(sizes: Found, *methods: str) -> str | None:
+    """The largest n for which all of these methods were run."""
+    common = [n for n, here in sizes.items() if all(method in here for method in methods)]
+    return max(common, key=int) if common else None
+
+
+def show_figure2(found: Found, page: Page) -> None:
+    page.text(
+        "Test error of the best machine of the grid, in percent. As in the paper, γ and λ are chosen on "
+        "the test rows themselves, except for the Nyström column. *Elimination* is a Cholesky "
+        "factorisation, *CG* at most 100 conjugate gradients with Matlab's tolerance of 10⁻⁶. Two "
+        "columns are not in the paper. *Parzen window* is the sign of Σ (y_i − ȳ) k(x, x_i): "
+        "nothing is solved. "
+        "*Nyström* is `LSSVCCV` with 1000 rows drawn as landmarks, γ and λ chosen by three folds of the "
+        "training rows. *Constant* always predicts the larger class."
+    )
+    page.figure(
+        _draw(found),
+        "decherchi2010-figure2",
+        "Test error in percent against the number of training rows, one panel for each set",
+    )
+    page.table(
+        [
+            {"set": TITLES[name], "n": f"{int(n):,}"}
+            | {
+                label: percent(here, method)
+                for method, label in (
+                    ("toeplitz", "Toeplitz"),
+                    ("elimination", "elimination"),
+                    ("cg", "CG"),
+                    ("nystroem", "Nyström"),
+                    ("parzen", "Parzen window"),
+                )
+            }
+            | {"constant": f"{100 * here['constant']:.2f}" if "constant" in here else None}
+            for name, sizes in found.items()
+            for n, here in sizes.items()
+        ]
+    )
+    page.text(_missing(found), _honest(found))
+    _show_procedure(found, page)
+    _judge(found, page)
+
+
+def _missing(found: Found) -> str:
+    """Which sizes no dense method was run for, and where the dense ones were run."""
+    parts = []
+    for method, label in (("elimination", "Elimination"), ("cg", "CG")):
+        sizes = [(int(n), name) for name in found for n in found[name] if method not in found[name][n]]
+        if sizes:
+            names = ", ".join(f"{TITLES[name]} with {n:,} rows" for n, name in sorted(sizes))
+            parts.append(f"{label} was not run for {names}.")
+    devices = {
+        here["dense"]["device"] for sizes in found.values() for here in sizes.values() if "dense" in here
+    }
+    if "cuda" in devices:
+        parts.append(
+            "The dense methods ran in double precision on one NVIDIA H200 with 141 GB: K takes 20 "
+            "GB with "
+            "50,000 rows and 80 GB with 100,000."
+        )
+    return " ".join(parts) or "Every method was run for every size."
+
+
+def _honest(found: Found) -> str:
+    gaps = [
+        here[method]["honest"] - here[method]["best"]
+        for sizes in found.values()
+        for here in sizes.values()
+        for method in ("toeplitz", "elimination", "cg")
+        if method in here
+    ]
+    return (
+        "Choosing on the test rows flatters: chosen on one half of them and judged on the other, errors "
+        f"are {100 * np.mean(gaps):.2f} points higher on average and at most {100 * max(gaps):.2f}."
+    )
+
+
+def _show_procedure(found: Found, page: Page) -> None:
+    """§4.3: is the width chosen with T that of K on few rows, and does T then do on many?"""
+    page.text(
+        "**The check of §4.3.** The paper says to select on some thousand rows with K and with T, "
+        "and to "
+        "train with T on all rows if both find the same σ. *Widths* is γ chosen with T over γ chosen by "
+        "elimination, on the fewest rows. *trust* is the verdict of `onefold.trust` on those rows. "
+        "*Excess* is the "
+        "error of the Toeplitz machine above that of elimination, or of CG where only that was run, in "
+        "points, for the most rows for which both are known."
+    )
+    page.table(
+        [
+            {
+                "set": TITLES[name],
+                "rows": f"{int(one['first']):,}",
+                "widths": f"{one['ratio']:g}",
+                "trust": one["trust"],
+                "rows ": f"{int(one['last']):,}",
+                "excess": f"{100 * one['excess']:.2f}",
+                "times the error": f"{one['times']:.2f}",
+            }
+            for name, one in procedure(found).items()
+        ]
+    )
+
+
+def procedure(found: Found) -> Found:
+    """By set: the ratio of the widths on the fewest rows, and the excess error on the most."""
+    rows: Found = {}
+    for name, sizes in found.items():
+        first, exact = min(sizes, key=int), "elimination"
+        last = largest(sizes, "toeplitz", "elimination")
+        if largest(sizes, "toeplitz", "cg") != last:
+            last, exact = largest(sizes, "toeplitz", "cg"), "cg"
+        if last is None or "elimination" not in sizes[first]:
+            continue
+        start, end = sizes[first], sizes[last]
+        rows[name] = {
+            "first": first,
+            "last": last,
+            "ratio": start["toeplitz"]["width"] / start["elimination"]["width"],
+            "trust": (start.get("trust") or {}).get("verdict", ""),
+            "excess": end["toeplitz"]["best"] - end[exact]["best"],
+            "times": end["toeplitz"]["best"] / max(end[exact]["best"], 1e-9),
+        }
+    return rows
+
+
+def claims(found: Found) -> list[tuple[str, str, bool]]:
+    """What the paper says of Figure 2, what was found here, and whether that agrees."""
+    checked, cells = procedure(found), [here for sizes in found.values() for here in sizes.values()]
+    made = []
+    near = {name: one for name, one in checked.items() if name in ("covtype", "daimler_mini")}
+    if near:
+        said = ", ".join(
+            f"{TITLES[name]} {100 * one['excess']:+.1f} points" for name, one in near.items()
+        )
+        holds = all(one["excess"] <= ALMOST for one in near.values())
+        made.append(("almost matches the classical solution on Covertype and Daimler", said, holds))
+    others = {name: one for name, one in checked.items() if name not in near}
+    if others:
+        said = ", ".join(f"{TITLES[name]} {one['times']:.1f} times" for name, one in others.items())
+        holds = all(one["times"] <= REASONABLE for one in others.values())
+        made.append(
+            (
+                "elsewhere the error stays within a reasonable range (here: at most twice that of the "
+                "exact solution)",
+                said,
+                holds,
+            )
+        )
+    cover = found.get("covtype", {})
+    if "toeplitz" in cover.get("100000", {}) and "elimination" in cover.get("20000", {}):
+        own, less = cover["100000"]["toeplitz"]["best"], cover["20000"]["elimination"]["best"]
+        said = f"{100 * own:.1f} % against {100 * less:.1f} %"
+        if "cg" in cover["100000"]:
+            said += f"; but CG with the same 100,000 rows {100 * cover['100000']['cg']['best']:.1f} %"
+        made.append(
+            ("with 100,000 rows of Covertype it beats elimination with 20,000", said, own < less)
+        )
+    if checked:
+        agree = [(one["ratio"] == 1) == (one["excess"] <= ALMOST) for one in checked.values()]
+        made.append(
+            (
+                "where T and K choose the same σ on few rows, T does well on many, and only there "
+                "(here: "
+                f"within {100 * ALMOST:.0f} point)",
+                f"so on {sum(agree)} of {len(agree)} sets",
+                all(agree),
+            )
+        )
+    missed = [here["missed"] for here in cells if "missed" in here]
+    if missed:
+        made.append(
+            (
+                "in half of the experiments CG misses its tolerance in 100 iterations",
+                f"in {np.mean(missed):.0%} of all widths, λ, sets and sizes",
+                bool(0.25 < np.mean(missed) < 0.75),
+            )
+        )
+    return made
+
+
+def _judge(found: Found, page: Page) -> None:
+    made = claims(found)
+    page.table([{"claim": a, "here": b, "holds": "yes" if c else "no"} for a, b, c in made])
+    cells = [here for sizes in found.values() for here in sizes.values() if "toeplitz" in here]
+    window = [abs(here["toeplitz"]["best"] - here["parzen"]["best"]) for here in cells]
+    indefinite = sum(
+        here["toeplitz"]["least eigenvalue"] + here["toeplitz"]["lambda"] <= 0 for here in cells
+    )
+    last = [sizes[n] for sizes in found.values() if (n := largest(sizes, "toeplitz", "nystroem"))]
+    better = sum(here["nystroem"]["best"] < here["toeplitz"]["best"] for here in last)
+    page.text(
+        "Why it works where it works: T is good only with kernels so narrow that it is close to "
+        "the identity, "
+        "and the machine is then close to a Parzen window, which solves nothing. The two best "
+        "errors are "
+        f"within half a point in {sum(gap < 0.005 for gap in window)} of {len(window)} cells. At "
+        "the best "
+        f"cell of the grid T + λI is indefinite in {indefinite} of {len(cells)} cases. A Nyström "
+        "machine, chosen "
+        f"without the test rows, is better on {better} of {len(last)} sets at their largest size."
+    )
+    kept = sum(holds for *_, holds in made)
+    kind = "Reproduced" if kept == len(made) else "Partly reproduced" if kept else "Not reproduced"
+    failed = "; ".join(claim for claim, _, holds in made if not holds)
+    page.verdict(
+        kind,
+        f"{kept} of {len(made)} claims hold" + (f"; these do not: {failed}." if failed else "."),
+    )
+
+
+def _draw(found: Found) -> Any:
+    """The paper's form: black for Toeplitz, dashed for elimination, grey for CG."""
+    from matplotlib.figure import Figure
+
+    columns = min(3, len(found))
+    lines = -(-len(found) // columns)
+    figure = Figure(figsize=(3.6 * columns, 2.9 * lines + 0.8), layout="constrained")
+    panels = figure.subplots(lines, columns, squeeze=False).ravel()
+    for axes, (name, sizes) in zip(panels, found.items()):
+        for method, (label, style) in SERIES.items():
+            points = [
+                (int(n), 100 * here[method]["best"]) for n, here in sizes.items() if method in here
+            ]
+            if points:
+                axes.plot(*zip(*points), label=label, markersize=4, **style)
+        axes.set(title=TITLES[name], xscale="log", xlabel="training rows", ylabel="test error, %")
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+    for axes in panels[len(found) :]:
+        axes.remove()
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9)
+    return figure
