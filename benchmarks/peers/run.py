@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,7 @@ def in_a_process(job: Job, python: str, cores: list[int], limits: Limits, second
     device = limits.device if METHODS[job.method].on_device else "cpu"
     record = {"job": job.job, "table": job.table, "split": job.split, "method": job.method}
     record |= {"device": device, "threads": limits.threads, "machine": machine()}
+    record["date"] = date.today().isoformat()
     told = record | {"cores": cores, "seconds": limits.settings, "data": str(DATA)}
     process = subprocess.Popen(
         [python, "-m", "benchmarks.peers.worker", json.dumps(told)],
