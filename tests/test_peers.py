@@ -160,15 +160,32 @@ def test_the_page_says_who_wins_and_keeps_its_records(tmp_path):
             one = record(table, 0, method, error=error, classes=kind, **facts)
             records.append(one | ({"log loss": error} if kind else {"coverage": 0.9, "width": 1.0}))
     records.append(record("letter", 0, "neo-ls-svm", failed="exit 1: two classes"))
-    records.append(record("small", 0, "SVC grid", error=0.09, **facts) | {"job": "small"})
-    records.append(record("bike", 0, "onefold", error=0.2, **facts) | {"job": "big"})
-    path.write_text("\n".join(map(json.dumps, records)), "utf-8")
-    page = write([path], tmp_path / "page")
-    assert "| LightGBM, 25 settings | 3 | 3 | 0 | 0 |" in page
-    assert "lower than ours: none." in page
+    for table in ("uci_wine", "uci_pol"):
+        records.append(record(table, 0, "onefold", error=0.2, classes=0, **facts))
+        records.append(record(table, 0, "lightgbm", error=0.195 if table == "uci_pol" else 0.1, **facts))
+        records.append(record(table, 0, "histgb", error=0.3, classes=0, **facts))
+    small = {"job": "small", "n": 1300}
+    records.append(record("small", 0, "onefold grid", error=0.1, **facts) | small | {"seconds": 0.5})
+    records.append(record("small", 0, "SVC grid", error=0.09, **facts) | small)
+    records.append(record("small", 0, "SVC grid", error=0.09, **facts) | small | {"machine": "two"})
+    crash = record("medium_20000", 0, "KernelRidge", failed="exit -11: ")
+    records.append(crash | {"job": "medium"})
+    big = {"promised": 0.21, "gpu memory": 3 * 2**30}
+    records.append(record("bike", 0, "onefold", error=0.2, facts=big, **facts) | {"job": "big"} | big)
+    second = tmp_path / "second.jsonl"  # a file is of one machine
+    for place, some in ((path, "one"), (second, "two")):
+        own = [one for one in records if one.get("machine", "one") == some]
+        place.write_text("\n".join(map(json.dumps, own)), "utf-8")
+    page = write([path, second], tmp_path / "page")
+    assert "| LightGBM, 25 settings | 5 | 3 | 0 | 2 |" in page
+    assert "On 1 of 5 tables" in page
+    assert "| uci_wine | 0.2000 | LightGBM, 25 settings | 0.1000 | 2 |" in page
     assert "rlscore: No module named 'numpy'" in page
     assert "neo-ls-svm on letter: exit 1: two classes" in page
-    assert "| SVC grid | 100 | 1.0 | 0.0900 | 1.00 |" in page
-    assert "| bike | 100 | 0.2000, 1.0 s |  |  |" in page
+    assert "| onefold grid | 1,300 | 0.5 | 1 | 0.1000 | 1.00 |" in page
+    assert "| SVC grid | 1,300 | 1.0 | 2 | 0.0900 | 1.00 |" in page
+    assert "| SVC grid | 1,300 | 1.0 |  | 0.0900 | 1.00 |" in page
+    assert "| KernelRidge | 20,000 | exit -11:" in page
+    assert "| bike | 100 | 0.2000, 1.0 s |  |  | 0.2100 | 3 |" in page
     assert (tmp_path / "page" / "images" / "ranks.png").exists()
     assert write([], tmp_path / "page") == page

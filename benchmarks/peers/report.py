@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import Row, markdown
-from benchmarks.peers.jobs import BIG
+from benchmarks.peers.jobs import BIG, METHODS, SURFACES
 from benchmarks.peers.run import Record, key_of, read
 from benchmarks.peers.statistics import Figures, Ranks, compare, complete, means, median_ratio, ranks
 from benchmarks.tables_data import CAUTIONS, TASKS
@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "peers"
 KEPT = (
     *("job", "table", "split", "method", "device", "threads", "machine", "environment", "failed"),
     *("n", "n_test", "d", "classes", "error", "log loss", "coverage", "width", "seconds", "memory"),
-    *("predict seconds", "gpu memory", "gpu", "versions", "promised", "settings"),
+    *("predict seconds", "gpu memory", "gpu", "versions", "promised", "settings", "date"),
 )
 NAMES = {
     "onefold": "onefold",
@@ -44,9 +44,10 @@ def stored(paths: Iterable[Path], folder: Path) -> list[Record]:
     """The records of results.json and of the given files, the latter first in case of doubt."""
     kept = folder / "results.json"
     old = json.loads(kept.read_text("utf-8")) if kept.exists() else []
-    found = {key_of(one): one for one in old}
+    found = {_place(one): one for one in old}
     for path in paths:
-        for key, one in read(path).items():
+        for one in read(path).values():
+            key = _place(one)
             if "failed" not in one or "seconds" not in found.get(key, {}):
                 one |= {
                     name: one["facts"][name]
@@ -59,6 +60,11 @@ def stored(paths: Iterable[Path], folder: Path) -> list[Record]:
     lines = ",\n".join(json.dumps(one, separators=(",", ":")) for one in records)
     kept.write_text(f"[\n{lines}\n]\n", "utf-8")
     return records
+
+
+def _place(record: Record) -> tuple[Any, ...]:
+    """A job and the machine it ran on."""
+    return *key_of(record), record.get("machine", "")
 
 
 def write(paths: Iterable[Path], folder: Path = PAGE) -> str:
@@ -162,17 +168,19 @@ def score_rows(figures: Figures, methods: Sequence[str]) -> list[Row]:
     return rows
 
 
-def lost(figures: Figures) -> str:
+def lost(figures: Figures) -> list[Row]:
     """Where some peer's error is at least 3 % lower than ours, the worst first."""
-    found = []
+    rows = []
     for table, scores in figures.items():
         others = {name: value for name, value in scores.items() if not name.startswith("onefold")}
-        if "onefold" in scores and others:
-            best = min(others, key=others.__getitem__)
-            if others[best] < 0.97 * scores["onefold"]:
-                ratio = scores["onefold"] / max(others[best], 1e-12)
-                found.append((ratio, f"{table} ({NAMES[best]}, ratio {ratio:.2f})"))
-    return "; ".join(text for _, text in sorted(found, reverse=True)) or "none"
+        if "onefold" not in scores or not others:
+            continue
+        best, percent = min(others, key=others.__getitem__), TASKS[table] == "classification"
+        if others[best] < 0.97 * scores["onefold"]:
+            row: Row = {"table": table, "onefold": error_text(scores["onefold"], percent)}
+            row |= {"best peer": NAMES[best], "its error": error_text(others[best], percent)}
+            rows.append(row | {"ratio": scores["onefold"] / max(others[best], 1e-12)})
+    return sorted(rows, key=lambda row: -row["ratio"])
 
 
 def _tables(records: list[Record], folder: Path) -> list[str]:
@@ -193,7 +201,11 @@ def _tables(records: list[Record], folder: Path) -> list[str]:
             f"{found.tables} tables that all of these methods have (1 is the best). Friedman's test: "
             f"p = {found.p:.2g}. A red bar joins methods that Nemenyi's test at 5 % does not tell apart."
         )
-    sections.append(f"Where a peer's error is at least 3 % lower than ours: {lost(figures)}.")
+    if behind := lost(figures):
+        sections.append(
+            f"**Where we lose.** On {len(behind)} of {len(figures)} tables the best of all peers has an "
+            f"error at least 3 % lower than ours:\n\n{markdown(behind)}"
+        )
     shown = [name for name in methods if name != "mapie"]
     sections.append(f"Every table:\n\n{markdown(score_rows(figures, shown))}")
     cautions = "; ".join(f"{', '.join(names.split())}: {text}" for names, text in CAUTIONS.items())
@@ -232,37 +244,60 @@ def _intervals(records: list[Record]) -> list[str]:
 
 
 def _given(records: list[Record], title: str, text: str) -> list[str]:
+    """One table for each machine: seconds of two machines are not compared."""
+    sections = [f"## {title}", text] if records else []
+    machines = sorted({one["machine"] for one in records}, key=lambda name: -_count(records, name))
+    for machine in machines:
+        rows = given_rows([one for one in records if one["machine"] == machine])
+        head = f"{machine}:\n\n" if len(machines) > 1 else ""
+        sections.append(head + markdown(rows))
+    return sections
+
+
+def _count(records: list[Record], machine: str) -> int:
+    return sum(one["machine"] == machine for one in records)
+
+
+def given_rows(records: list[Record]) -> list[Row]:
+    """The fastest first; ratios are to the first of our own methods on the same rows."""
+    order = list(METHODS)
     done = sorted((one for one in records if "seconds" in one), key=lambda one: one["seconds"])
-    failed = [one for one in records if "failed" in one]
-    if not records:
-        return []
+    ours = sorted(
+        (one for one in done if one["method"].startswith("onefold")),
+        key=lambda one: -order.index(one["method"]),
+    )
+    base = {one["table"]: one for one in ours}
     rows: list[Row] = []
-    for one in [*done, *failed]:
-        row: Row = {"method": one["method"], "rows": one.get("n", "")}
-        if "failed" in one:
-            rows.append(row | {"rows": one["table"], "seconds": one["failed"]})
-            continue
-        row |= {"seconds": f"{one['seconds']:.1f}", "error": one.get("error")}
-        row["error"] = "" if row["error"] is None else f"{row['error']:.4f}"
+    for one in sorted(done, key=lambda one: one["n"]):
+        row: Row = {"method": one["method"], "rows": f"{one['n']:,}", "seconds": f"{one['seconds']:.1f}"}
+        own = base.get(one["table"])
+        row["time ratio"] = f"{one['seconds'] / own['seconds']:.2g}" if own else ""
+        row["error"] = "" if one.get("error") is None else f"{one['error']:.4f}"
         rows.append(row | {"peak memory, GiB": f"{one['memory'] / 2**30:.2f}"})
-    return [f"## {title}", text, markdown(rows)]
+    for one in [one for one in records if "failed" in one]:
+        size, _ = SURFACES.get(one["table"], (1300, 0))
+        rows.append({"method": one["method"], "rows": f"{size:,}", "seconds": one["failed"]})
+    return rows
 
 
 def _big(records: list[Record]) -> list[str]:
     rows = []
     for table, (_, task, _) in BIG.items():
         own = {one["method"]: one for one in records if one["table"] == table}
-        done = [one for one in own.values() if "seconds" in one]
-        row: Row = {"table": table, "rows": done[0]["n"] if done else ""}
+        done, labels = [one for one in own.values() if "seconds" in one], task == "classification"
+        if not done:
+            continue
+        row: Row = {"table": table, "rows": f"{done[0]['n']:,}"}
         for name in ("onefold", "xrfm", "lightgbm"):
             one = own.get(name, {})
             text = one.get("failed", "")
             if "seconds" in one:
-                text = error_text(one["error"], task == "classification")
-                text += f", {one['seconds']:.1f} s"
-            row[name] = text
-        if done:
-            rows.append(row)
+                text = f"{error_text(one['error'], labels)}, {one['seconds']:.1f} s"
+            row[NAMES[name].split(",")[0]] = text
+        ours = own.get("onefold", {})
+        row["promised"] = error_text(ours.get("promised"), labels)
+        row["GPU memory, GiB"] = f"{ours['gpu memory'] / 2**30:.0f}" if "gpu memory" in ours else ""
+        rows.append(row)
     return ["## Large tables", LARGE, markdown(rows)] if rows else []
 
 
