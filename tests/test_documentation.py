@@ -23,10 +23,18 @@ from onefold.cli import main
 from onefold.cli.options import build_parser
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCS = ROOT / "docs"
+BUILT = (DOCS / "_build", DOCS / "gallery", DOCS / "api" / "generated")
+PAGES = [
+    ROOT / "README.md",
+    *sorted(page for page in DOCS.rglob("*.md") if not set(BUILT) & set(page.parents)),
+]
+# Blocks of three backticks; those of more, which hold others, are directives of the site.
 FENCE = re.compile(
-    r"(?:<!-- not run: (?P<why>[^>]+) -->\n+)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.M | re.S
+    r"(?:<!-- not run: (?P<why>[^>]+) -->\n+)?^```(?!`)(?P<kind>\{?\w*\}?)[^\n]*\n(?P<text>.*?)^```$",
+    re.M | re.S,
 )
+SHOWN = {"text", "{toctree}", "{include}"}  # kinds that are not run
 
 
 def blocks(kind: str) -> list:
@@ -77,7 +85,8 @@ def test_shell_blocks(clone, capsys, text, why):
 
 
 def test_there_are_blocks_of_both_kinds():
-    assert {match["kind"] for match in FENCE.finditer(_all_text())} <= {"", "shell", "python"}
+    assert {match["kind"] for match in FENCE.finditer(_all_text())} <= {"", "shell", "python"} | SHOWN
+    assert not re.search(r"^[ \t>]+```", _all_text(), re.M), "blocks that no test would find"
     assert len(blocks("python")) >= 9
     assert sum("onefold " in block.values[0] for block in blocks("shell")) >= 3
 
@@ -92,23 +101,28 @@ def test_commands_in_the_text_are_spelled_right():
 
 
 def test_benchmarks_and_tools_in_the_text_exist():
-    named = set(re.findall(r"python -m (benchmarks\.\w+|tests\.tools\.\w+)", _all_text()))
-    assert named
+    named = set(re.findall(r"python -m ((?:benchmarks|papers|tests\.tools)[.\w]*)", _all_text()))
+    assert {name.split(".")[0] for name in named} >= {"benchmarks", "papers"}
     for name in named:
-        assert (ROOT / f"{name.replace('.', '/')}.py").exists(), name
+        path = ROOT / name.rstrip(".").replace(".", "/")
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), name
 
 
 def test_links_lead_somewhere():
-    for page in PAGES:
-        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
-            assert link.startswith("http") or (page.parent / link).exists(), (page.name, link)
+    for page in {*PAGES, *ROOT.glob("*.md")}:
+        prose = FENCE.sub("", page.read_text(encoding="utf-8"))
+        for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)", prose):
+            target = (page.parent / link).resolve()
+            if target.parent == DOCS / "gallery":  # pages that are made from the examples
+                target = ROOT / "examples" / target.with_suffix(".py").name
+            assert link.startswith(("http", "mailto:")) or target.exists(), (page.name, link)
 
 
 def test_the_readme_from_top_to_bottom(clone, capsys):
     """In one new folder, in the order of the page, with nothing but what its installation brings."""
     readme = PAGES[0].read_text(encoding="utf-8")
     assert readme.index("## Installing") < readme.index("## From the shell")
-    assert len(readme.splitlines()) <= 125
+    assert len(readme.splitlines()) <= 120
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named = [*project["dependencies"], *project["optional-dependencies"]["plot"]]
     brought = {re.split(r"[^\w-]", line)[0].lower() for line in named}
@@ -123,11 +137,52 @@ def test_the_readme_from_top_to_bottom(clone, capsys):
                 assert main(shlex.split(command, comments=True)[1:]) == 0, capsys.readouterr().err
 
 
-def test_every_page_is_in_the_index():
-    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
-    for page in PAGES[1:]:
-        where = page.relative_to(ROOT / "docs")
-        assert page.name == "README.md" or f"]({where})" in index, where
+def test_every_page_is_in_a_table_of_contents():
+    """The site's index leads to each page, and to none that is missing."""
+    todo, reached = [DOCS / "index.md"], set()
+    while todo:
+        page = todo.pop()
+        if page in reached:
+            continue
+        reached.add(page)
+        for match in FENCE.finditer(page.read_text(encoding="utf-8")):
+            if match["kind"] == "{toctree}":
+                todo += _entries(page, match["text"])
+    assert reached >= set(PAGES[1:])
+
+
+def _entries(page: Path, toctree: str) -> list[Path]:
+    """The pages that a table of contents names; those in reStructuredText have no others."""
+    found: list[Path] = []
+    for line in toctree.splitlines():
+        entry = line.strip()
+        if entry and not entry.startswith(":") and entry not in {"gallery/index", "api/index"}:
+            new = sorted(set(page.parent.glob(f"{entry}.md")) - {page})
+            assert new, (page.name, entry)
+            found += new
+    return found
+
+
+def test_the_start_shows_what_is_printed(clone, capsys):
+    """Words exactly, numbers to three digits: the first block of output, and the file of predictions."""
+    page = (DOCS / "start.md").read_text(encoding="utf-8")
+    tune = next(match["text"] for match in FENCE.finditer(page) if "onefold tune" in match["text"])
+    for command in tune.splitlines():
+        assert main(shlex.split(command)[1:]) == 0
+    printed = capsys.readouterr().out + Path("prices.csv").read_text(encoding="utf-8")
+    lines = [_words_and_numbers(line) for line in printed.splitlines()]
+    shown = "".join(match["text"] for match in FENCE.finditer(page) if match["kind"] == "text")
+    assert len(shown.splitlines()) > 20
+    for line in shown.splitlines():
+        if line.strip() not in {"", "..."} and not line.startswith("Done in"):
+            words, numbers = _words_and_numbers(line)
+            near = [found for known, found in lines if known == words]
+            assert any(found == pytest.approx(numbers, rel=2e-3) for found in near), line
+
+
+def _words_and_numbers(line: str) -> tuple[list[str], list[float]]:
+    number = r"(?<![\w.^])-?\d+(?:\.\d+)?"
+    return re.sub(number, "#", line).split(), [float(one) for one in re.findall(number, line)]
 
 
 def _all_text() -> str:
