@@ -52,15 +52,15 @@ def visit_displaymath(self: HTML5Translator, node: nodes.math_block) -> None:
     latex, tag = TAG.sub("", node.astext()), TAG.search(node.astext())
     if r"\\" in latex and r"\begin" not in latex:
         latex = rf"\begin{{split}}{latex}\end{{split}}"
-    self.body.append(self.starttag(node, "div", CLASS="math"))
-    # The theme reverses the order: what comes first stands at the right.
+    # The theme would put what comes first at the right, and show a wide formula from its end.
+    self.body.append(self.starttag(node, "div", CLASS="math", STYLE="flex-direction: row"))
+    self.body.append(mathml(latex, "block", node))
     if tag:
         self.body.append(f'<span class="eqno">({escape(tag[1])})</span>')
     if node["number"]:
         self.body.append(f'<span class="eqno">({get_node_equation_number(self, node)})')
         self.add_permalink_ref(node, "Link to this equation")
         self.body.append("</span>")
-    self.body.append(mathml(latex, "block", node))
     self.body.append("</div>\n")
     raise nodes.SkipNode
 
