@@ -14,6 +14,7 @@ import argparse
 from importlib import import_module
 from pathlib import Path
 
+from papers import summary
 from papers.page import PAGES, Paper
 
 KEYS = ("ding2011", "ding2012", "edwards2013", "cawley2002", "decherchi2010")
@@ -41,6 +42,7 @@ def main() -> None:
             paper(key).write(options.out)
         else:
             paper(key).run(options.parts, options.short, options.out)
+    summary.write(KEYS, options.out)
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ def found_by_jobs(short: bool, methods: Sequence[str]) -> Found:
     if not short:
         return gathered() or run_jobs(METHODS)
     with tempfile.TemporaryDirectory() as folder:
-        return run_jobs(methods, scratch=Path(folder), names=[SHORT])
+        return run_jobs(methods, scratch=Path(folder), names=[SHORT], largest=OURS[SHORT][0][0])
 
 
 def best_of(errors: Any) -> Found:

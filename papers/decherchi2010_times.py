@@ -97,7 +97,8 @@ def measure_table1(short: bool) -> Found:
             for method, taken in _seconds(n, 1 if short else 3, found).items():
                 found[method]["seconds"][str(n)] = taken
     for method in PUBLISHED:
-        for n in (*sizes, *([MANY] if method == TB and not short else [])):
+        many = [MANY] if method == TB else []
+        for n in sizes[-1:] if short else (*sizes, *many):
             found[method]["bytes"][str(n)] = peak_memory(_CODE.format(method=method, n=n, root=_ROOT))
             print(f"  {method} {n}", flush=True)
     return found

@@ -65,7 +65,7 @@ def test_the_published_table_contradicts_its_claims() -> None:
     np.testing.assert_allclose(z, by_hand)
     assert z[0] < ida.SIGNIFICANT < min(z[1:])
     # One difference of ten, the smallest in size, has the other sign: 2 of 2^10 sign patterns each way.
-    exact, approximate = zip(*((a[1], b[1]) for a, b in ding2011._PUBLISHED.values()))
+    exact, approximate = zip(*((a[1], b[1]) for a, b in ding2011.PUBLISHED.values()))
     assert ida.signed_rank(exact, approximate) == pytest.approx(4 / 2**10)
 
 

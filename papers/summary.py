@@ -1,0 +1,290 @@
+"""docs/papers/index.md: all verdicts, which method to use when, and which claims hold.
+
+Verdicts are read from the pages, figures from the stored results.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import Row, markdown
+from papers import cawley2002, decherchi2010_errors, ding2011, ida
+from papers.decherchi2010_errors import ALMOST, TITLES, largest
+from papers.edwards2013_times import EXACT, LSSVM, growth
+from papers.page import VERDICTS, Found
+
+_HEADING = re.compile(r"^## (?P<names>.+?): (?P<what>.+)$")
+_VERDICT = re.compile(rf"^\*\*(?P<kind>{'|'.join(VERDICTS)}):\*\* ")
+_TOCTREE = """```{toctree}
+:glob:
+:maxdepth: 1
+
+*
+```"""
+
+
+def verdicts(page: Path) -> Iterator[tuple[str, str, str]]:
+    """(table or figure, what it is about, verdict) of a page, in its order."""
+    heading, kinds = None, []
+    for line in [*page.read_text("utf-8").splitlines(), "## end: end"]:
+        if found := _HEADING.match(line):
+            if heading is not None:
+                # "Table I and Figure 1" with a verdict for each, or one verdict for all.
+                names = heading["names"].split(" and ")
+                names = names if len(names) == len(kinds) else [heading["names"]]
+                kinds = kinds or ["Not run yet"]
+                yield from ((name, heading["what"], kind) for name, kind in zip(names, kinds))
+            heading, kinds = found, []
+        elif found := _VERDICT.match(line):
+            kinds.append(found["kind"])
+
+
+def write(keys: Sequence[str], folder: Path) -> Path:
+    """Write index.md from the pages and results that are there."""
+    pages = [folder / f"{key}.md" for key in keys if (folder / f"{key}.md").exists()]
+    table = [
+        {"paper": f"[{page.stem}]({page.name})", "what": name, "about": what, "verdict": kind}
+        for page in pages
+        for name, what, kind in verdicts(page)
+    ]
+    counts = ", ".join(
+        f"{sum(row['verdict'] == kind for row in table)} {kind.lower()}" for kind in VERDICTS
+    )
+    stored = {
+        path.stem: json.loads(path.read_text("utf-8"))["found"] for path in folder.glob("results/*.json")
+    }
+    lines = [
+        "# Papers",
+        "onefold's methods come from five papers. Every table and figure of their experiments is "
+        "computed "
+        f"here again: {counts}. The pages give our figures beside the published ones, the splits "
+        "and seeds, and "
+        "the reason for each verdict. `make papers` computes everything (hours), "
+        "`python -m papers KEY PART` one table or figure.",
+        markdown(table),
+        "## Which of these methods to use when",
+        "\n".join(f"- {text}" for text in _advice(stored)),
+        "The guides go through the choice with examples: "
+        "[which estimator](../guides/which-estimator.md), "
+        "[which approximation](../guides/which-approximation.md), "
+        "[whether to trust it](../guides/trust.md).",
+        "## Which of the papers' claims hold on present machines",
+        markdown(list(_claims(stored))),
+        _TOCTREE,
+    ]
+    target = folder / "index.md"
+    target.write_text("\n\n".join(lines) + "\n", "utf-8")
+    return target
+
+
+def _advice(stored: Found) -> Iterator[str]:
+    if "ding2011-table2" in stored:
+        n, exact, approximate, literal = _times(stored["ding2011-table2"], "approximate")
+        yield (
+            "**Some thousand rows: no approximation.** Exact cross-validation needs one "
+            "factorisation per "
+            f"kernel width. With {n} rows and 143 candidates it takes {exact:.1f} s ({literal:.1f} s if "
+            f"every fold is refitted); a circulant matrix takes {approximate:.2f} s and chooses worse."
+        )
+    if "ding2012-table2" in stored:
+        own, marks = (_worse(stored["ding2012-table2"], key) for key in ("Algorithm 1", "landmarks"))
+        yield (
+            "**More rows: Nyström with k-means landmarks** (`Nystroem`). With a tenth of the rows as "
+            f"landmarks it is significantly worse than exact selection on {marks[0]} of {marks[1]} "
+            "sets of "
+            f"ding2012, Algorithm 1 of the paper on {own[0]}. Use more landmarks where that matters."
+        )
+    if "cawley2002-figure2" in stored:
+        few, rows = (
+            [reader(stored[f"cawley2002-figure{i}"]) for i in (1, 2)]
+            for reader in (cawley2002.fewest_flat, lambda found: found["training rows"])
+        )
+        yield (
+            "**Quick predictions or a small file: pruning as in cawley2002** (`SparseLSSVR`). The "
+            "error stays "
+            f"within 5 % of the full model's with {few[0]} of {rows[0]} patterns (motorcycle) and "
+            f"{few[1]} of "
+            f"{rows[1]} (Boston housing)."
+        )
+    yield (
+        "**An equally spaced series: Toeplitz**, which is exact there ([manual](../manual/toeplitz.md))."
+    )
+    if "decherchi2010-figure2" in stored:
+        found = stored["decherchi2010-figure2"]
+        better, of = _nystroem_wins(found)
+        yield (
+            "**Toeplitz for other rows: no.** Chosen on the test rows themselves it is behind a "
+            "Nyström machine "
+            f"chosen without them on {better} of {of} sets, and within half a point of a Parzen "
+            "window, which "
+            f"needs no solution at all, in {_window_share(found):.0%} of the cases."
+        )
+    if "ding2011-table2" in stored:
+        worse, of = _worse(stored["ding2011-table2"], "approximate")
+        circulant = "approximate, circulant final model"
+        thyroid = stored["ding2011-table2"]["thyroid"]["random"]
+        yield (
+            "**Circulant matrices: rarely.** They choose significantly worse hyper-parameters on "
+            f"{worse} of {of} sets of ding2011. Where they are used, train the final model exactly: on "
+            f"thyroid the circulant model errs on {thyroid[circulant]['mean']:.1f} % of the rows, "
+            "the exact "
+            f"one with the same choice on {thyroid['approximate']['mean']:.1f} %."
+        )
+
+
+def _claims(stored: Found) -> Iterator[Row]:
+    if "ding2011-table2" in stored:
+        n, exact, approximate, literal = _times(stored["ding2011-table2"], "approximate")
+        worse, of = _worse(stored["ding2011-table2"], "approximate")
+        yield _claim(
+            "ding2011",
+            "approximate selection is faster, the more so the more rows",
+            "yes" if min(literal, exact) > approximate else "no",
+            f"{literal / approximate:.0f} times faster than literal refits and "
+            f"{exact / approximate:.0f} times "
+            f"faster than onefold's exact selection, with {n} rows",
+        )
+        yield _claim(
+            "ding2011",
+            "nothing is lost by it",
+            "no" if worse else "yes",
+            f"significantly worse on {worse} of {of} sets, and on {_published_worse()} by the "
+            "paper's own figures",
+        )
+    if "ding2012-table2" in stored:
+        n, exact, approximate, literal = _times(stored["ding2012-table2"], "Algorithm 1")
+        worse, of = _worse(stored["ding2012-table2"], "Algorithm 1")
+        yield _claim(
+            "ding2012",
+            "Nyström selection is faster",
+            "yes" if min(literal, exact) > approximate else "no",
+            f"{literal / approximate:.0f} times faster than literal refits and "
+            f"{exact / approximate:.0f} times "
+            f"faster than exact selection, with {n} rows",
+        )
+        yield _claim(
+            "ding2012",
+            "it is worse on Splice only",
+            "no" if worse > 1 else "yes",
+            f"significantly worse on {worse} of {of} sets",
+        )
+    if "ding2012-theorem3" in stored:
+        cells = [cell for one in stored["ding2012-theorem3"].values() for cell in one["cells"]]
+        ratios = [cell["bound"] / cell["change"] for cell in cells if cell["change"] > 0]
+        yield _claim(
+            "ding2012",
+            "the change of the model is bounded (Theorem 3)",
+            "yes, but of little use" if min(ratios) >= 1 else "no",
+            f"the bound is {np.median(ratios):.2g} times the change, in the median",
+        )
+    if "edwards2013-table1" in stored:
+        times = stored["edwards2013-table1"]
+        exact, circulant = (max(times[key], key=int) for key in (EXACT, LSSVM))
+        yield _claim(
+            "edwards2013",
+            "leave-one-out in O(n log n)",
+            "yes" if growth(times[LSSVM])[1] < 1.4 else "no",
+            f"{times[LSSVM][circulant]:.2g} s with 2^{circulant} rows; exact leave-one-out takes "
+            f"{times[EXACT][exact]:.0f} s with 2^{exact}",
+        )
+    if "edwards2013-table3" in stored:
+        beaten, of = _beaten(stored["edwards2013-table3"])
+        yield _claim(
+            "edwards2013",
+            "it chooses good models for energy data",
+            "no" if beaten > of / 2 else "yes",
+            f"a linear regression or the last value has a lower error on {beaten} of {of} targets",
+        )
+    if "cawley2002-figure1" in stored and "cawley2002-figure2" in stored:
+        figures = [stored[f"cawley2002-figure{i}"] for i in (1, 2)]
+        ratios = [one["seconds"]["conventional"] / one["seconds"]["improved"] for one in figures]
+        lower = [cawley2002.lower(one) for one in figures]
+        yield _claim(
+            "cawley2002",
+            "keeping every residual gives lower errors than Suykens' pruning, in less time",
+            "yes" if all(won == of for won, of in lower) and min(ratios) > 1 else "partly",
+            f"lower at {sum(won for won, _ in lower)} of {sum(of for _, of in lower)} sizes, "
+            f"{ratios[0]:.0f} and {ratios[1]:.0f} times faster",
+        )
+    if "decherchi2010-figure2" in stored:
+        yield from _toeplitz_claims(stored["decherchi2010-figure2"])
+
+
+def _toeplitz_claims(found: Found) -> Iterator[Row]:
+    checked = decherchi2010_errors.procedure(found)
+    close = [TITLES[name] for name, one in checked.items() if one["excess"] <= ALMOST]
+    yield _claim(
+        "decherchi2010",
+        "the error is close to the exact solution's",
+        "on some sets" if close else "no",
+        f"within {100 * ALMOST:.0f} point on {len(close)} of {len(checked)} sets with the most rows"
+        + (f" ({', '.join(close)})" if close else ""),
+    )
+    cells = found.get("covtype", {})
+    most = largest(cells, "toeplitz", "cg")
+    if most and int(most) > 20_000:
+        own, exact = (100 * cells[most][key]["best"] for key in ("toeplitz", "cg"))
+        yield _claim(
+            "decherchi2010",
+            "exact methods end at 20,000 rows, where only the approximation goes on",
+            "no longer",
+            f"conjugate gradients on one GPU take {int(most):,} rows of Covertype: {exact:.1f} % "
+            "errors, "
+            f"Toeplitz {own:.1f} %",
+        )
+
+
+def _claim(key: str, claim: str, holds: str, here: str) -> Row:
+    return {"paper": f"[{key}]({key}.md)", "claim": claim, "holds": holds, "here": here}
+
+
+# -- figures out of the stored results -----------------------------------------------------------------
+
+
+def _times(found: Found, method: str) -> tuple[int, float, float, float]:
+    """Rows of the largest set, and seconds there: exact, approximate, literal."""
+    one = max(found.values(), key=lambda one: one["n"])
+    seconds = [one["random"][key]["seconds"] for key in ("exact", method)]
+    return one["n"], *seconds, one["literal seconds"]
+
+
+def _worse(found: Found, method: str) -> tuple[int, int]:
+    """On how many sets a selection is significantly worse than the exact one, and of how many."""
+    pairs = [(one["random"][method], one["random"]["exact"]) for one in found.values()]
+    return sum(ida.z_statistic(*pair) > ida.SIGNIFICANT for pair in pairs), len(pairs)
+
+
+def _published_worse() -> int:
+    return _worse(
+        {name: {"random": ding2011.published(name)} for name in ding2011.PUBLISHED}, "approximate"
+    )[0]
+
+
+def _beaten(found: Found) -> tuple[int, int]:
+    """On how many energy targets a baseline has a lower CoV than A-LOO, and of how many."""
+    cov: dict[str, dict[str, Any]] = {
+        title: {method: float(np.mean(values, axis=0)[0]) for method, values in blocks.items()}
+        for title, blocks in found.items()
+    }
+    baselines = {
+        t: min(one["linear regression"], one.get("last value", np.inf)) for t, one in cov.items()
+    }
+    return sum(one["A-LOO"] > baselines[title] for title, one in cov.items()), len(cov)
+
+
+def _nystroem_wins(found: Found) -> tuple[int, int]:
+    last = [sizes[n] for sizes in found.values() if (n := largest(sizes, "toeplitz", "nystroem"))]
+    return sum(one["nystroem"]["best"] < one["toeplitz"]["best"] for one in last), len(last)
+
+
+def _window_share(found: Found) -> float:
+    cells = [one for sizes in found.values() for one in sizes.values() if "toeplitz" in one]
+    return float(
+        np.mean([abs(one["toeplitz"]["best"] - one["parzen"]["best"]) < 0.005 for one in cells])
+    )
