@@ -91,6 +91,22 @@ def test_every_message_is_on_the_page() -> None:
     assert not {where: text for where, text in found.items() if longest(text) not in page}
 
 
+def test_every_message_of_the_page_is_in_the_source() -> None:
+    """Those of tables, and of the list of damaged files."""
+    cells = re.findall(r"^(?:- |\| )(`.*?`)(?: \||$)", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    shown = [text.replace("\\|", "|") for cell in cells for text in re.findall("`([^`]+)`", cell)]
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py"))
+    written = {
+        node.value
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    source = "\n".join([*written, *messages().values()])
+    assert len(shown) > 300
+    assert not [text for text in shown if longest(text) not in source]
+
+
 def test_what_is_left_out_exists() -> None:
     source = {path.relative_to(SOURCE).as_posix(): path.read_text() for path in SOURCE.rglob("*.py")}
     joined = re.sub(r'"\s*\n\s*f?"', "", "\n".join(source.values()))
