@@ -61,7 +61,9 @@ def show(found: Found, page: Page) -> None:
         '*approximate* (`refit="exact"`) and circulant in the column *circulant model* '
         '(`refit="same"`). The paper gives neither the spacings nor the order of the rows; these are '
         "onefold's defaults (spacings from the data, rows in principal order). Features are "
-        "standardised by the training rows.",
+        "standardised by the training rows. Nothing is random but the partitions, whose rows are "
+        "listed in "
+        "the data files: folds are those of `StratifiedKFold(5)`, not shuffled.",
         "Test error in percent, mean ± standard deviation over random partitions of the published sizes "
         "(100 of each set, 20 of image, drawn for this project: not those of the paper). "
         "z = (approximate − exact) / √(e² + e′²) with the standard errors e and e′; above 1.64 the "

@@ -125,7 +125,8 @@ def show_table1(found: Found, page: Page) -> None:
             row[f"{name}, s (paper)"] = PUBLISHED[name].get(power)
         rows.append(row)
     page.text(
-        "Seconds of leave-one-out for one kernel and one ridge value, random rows, one thread. E-LOO "
+        "Seconds of leave-one-out for one kernel and one ridge value, one thread, random rows "
+        "(seed 0). E-LOO "
         "is the exact leave-one-out of an LS-SVM, O(n³): a Cholesky factorisation of the kernel "
         "matrix and the diagonal of its inverse. A-LOO replaces the matrix by a two-level circulant "
         "one, O(n log n). Each is the best of several runs, E-LOO beyond 2^12 a single one. The paper "

@@ -16,6 +16,7 @@ import numpy as np
 from benchmarks.common import Row, markdown
 from papers import cawley2002, decherchi2010_errors, ding2011, ida
 from papers.decherchi2010_errors import ALMOST, TITLES, largest
+from papers.decherchi2010_times import TB, exponent
 from papers.edwards2013_times import EXACT, LSSVM, growth
 from papers.page import VERDICTS, Found
 
@@ -211,6 +212,19 @@ def _claims(stored: Found) -> Iterator[Row]:
             "yes" if all(won == of for won, of in lower) and min(ratios) > 1 else "partly",
             f"lower at {sum(won for won, _ in lower)} of {sum(of for _, of in lower)} sizes, "
             f"{ratios[0]:.0f} and {ratios[1]:.0f} times faster",
+        )
+    if "decherchi2010-table1" in stored:
+        own = stored["decherchi2010-table1"][TB]
+        (time, storage), most = (
+            (exponent(own[key]) for key in ("seconds", "bytes")),
+            max(own["bytes"], key=int),
+        )
+        yield _claim(
+            "decherchi2010",
+            "O(n²) time and O(n) memory",
+            "yes" if time < 2.35 and storage < 1.35 else "no",
+            f"a solution's time grows as n^{time:.1f}; {own['bytes'][most] / 1e6:.0f} MB with "
+            f"{int(most):,} rows",
         )
     if "decherchi2010-figure2" in stored:
         yield from _toeplitz_claims(stored["decherchi2010-figure2"])
