@@ -196,6 +196,7 @@ def test_what_cannot_be_moved_is_refused(monkeypatch):
     pytest.importorskip("torch")
     with pytest.raises(ValueError, match="dense rows"):
         LSSVR(device="cpu").fit(scipy.sparse.csr_matrix(X), NUMBERS)
-    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.setattr(sys, "path", [])  # as if it were not installed
     with pytest.raises(ImportError, match="onefold\\[torch\\]"):
         LSSVR(device="cuda").fit(X, NUMBERS)
