@@ -11,8 +11,8 @@ import onefold
 ROOT = Path(onefold.__file__).parent
 # From the bottom to the top.
 LAYERS = """
-_version typing docstrings, machine, linalg, rows, kernels, smoothers, basis, expansions, approximations, heldout,
-calibration, criteria, search, trust_check, estimators, facts, saving, tables, export, plots, report,
+_version typing docstrings, machine, linalg, rows, kernels, smoothers, basis, expansions, approximations,
+heldout, calibration, criteria, search, trust_check, estimators, facts, saving, tables, export, plots, report,
 tuning, cli __main__
 """
 LIBRARIES = re.compile(

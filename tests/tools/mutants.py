@@ -33,7 +33,18 @@ from tests.tools.readme import ROOT, copy_tree
 
 PACKAGE = Path("src/onefold")
 # Not the core.
-AROUND = {"cli", "docstrings", "export", "facts", "plots", "report", "saving", "tables", "tuning", "typing"}
+AROUND = {
+    "cli",
+    "docstrings",
+    "export",
+    "facts",
+    "plots",
+    "report",
+    "saving",
+    "tables",
+    "tuning",
+    "typing",
+}
 
 # Where the tests of a room are; a room that is not here has the folder of its own name. The metamorphic
 # relations are asked of every room.
