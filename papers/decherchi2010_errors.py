@@ -29,12 +29,14 @@ DIFFERS = {
     "components, as the paper does not say what it took",
     "daimler_mini": "only a public sample of 700 images could be had",
 }
-ALMOST = 0.01  # "almost matched": difference of test errors
-REASONABLE = 2.0  # "a reasonable range": times the error of elimination
+ALMOST, REASONABLE = 1.25, 2.0  # times the error of elimination: "almost matched", "a reasonable range"
 SERIES = {
     "toeplitz": ("Toeplitz", {"color": "black", "marker": "o"}),
-    "elimination": ("elimination", {"color": "black", "linestyle": "--", "marker": "s"}),
-    "cg": ("CG", {"color": "0.6", "marker": "^"}),
+    "cg": ("CG", {"color": "0.6", "marker": "o", "linewidth": 3}),
+    "elimination": (
+        "elimination",
+        {"color": "black", "linestyle": "--", "marker": "s", "markersize": 6, "fillstyle": "none"},
+    ),
     "nystroem": ("Nyström, 1000 rows (not in the paper)", {"color": "C0", "linewidth": 1}),
     "parzen": ("Parzen window (not in the paper)", {"color": "C1", "linewidth": 1, "linestyle": ":"}),
 }
@@ -137,7 +139,7 @@ def best_of(errors: Any) -> Found:
 def measure_figure2(short: bool) -> Found:
     """By set, n and method: the best test error over the grid, and where it is."""
     return {
-        name: {n: _errors_of(jobs) for n, jobs in sizes.items()}
+        name: {n: own for n, jobs in sizes.items() if (own := _errors_of(jobs))}
         for name, sizes in found_by_jobs(short, ["toeplitz", "dense", "nystroem"]).items()
     }
 
@@ -152,7 +154,7 @@ def _errors_of(jobs: Found) -> Found:
         dense = jobs["dense"]
         found |= {key: best_of(dense[key]) for key in ("elimination", "cg") if key in dense}
         found["missed"] = float(np.mean(np.array(dense["residuals"]) > CG["tolerance"]))
-        found["dense"] = {"device": dense["device"], "seconds": dense["seconds"]}
+        found["device"] = dense["device"]
     if "nystroem" in jobs:
         found |= {"nystroem": {"best": jobs["nystroem"]["nystroem"]}}
         found |= {key: jobs["nystroem"][key] for key in ("constant", "trust")}
@@ -208,21 +210,24 @@ def show_figure2(found: Found, page: Page) -> None:
 
 
 def _missing(found: Found) -> str:
-    """Which sizes no dense method was run for, and where the dense ones were run."""
+    """Which sizes a method was not run for, and where the dense ones were run."""
     parts = []
-    for method, label in (("elimination", "Elimination"), ("cg", "CG")):
-        sizes = [(int(n), name) for name in found for n in found[name] if method not in found[name][n]]
+    for method, (label, _) in SERIES.items():
+        sizes = [
+            (n, name)
+            for name, own in found.items()
+            for n in OURS[name][0]
+            if method != "parzen" and method not in own.get(str(n), {})
+        ]
         if sizes:
             names = ", ".join(f"{TITLES[name]} with {n:,} rows" for n, name in sorted(sizes))
-            parts.append(f"{label} was not run for {names}.")
-    devices = {
-        here["dense"]["device"] for sizes in found.values() for here in sizes.values() if "dense" in here
-    }
-    if "cuda" in devices:
+            parts.append(f"Not run: {label.split(',')[0]} for {names}.")
+    dense = [int(n) for own in found.values() for n, here in own.items() if here.get("device") == "cuda"]
+    if dense:
         parts.append(
-            "The dense methods ran in double precision on one NVIDIA H200 with 141 GB: K takes 20 "
-            "GB with "
-            "50,000 rows and 80 GB with 100,000."
+            f"The dense methods ran in double precision on one NVIDIA H200; with {max(dense):,} "
+            "rows K takes "
+            f"{8e-9 * max(dense) ** 2:.0f} GB."
         )
     return " ".join(parts) or "Every method was run for every size."
 
@@ -294,21 +299,24 @@ def claims(found: Found) -> list[tuple[str, str, bool]]:
     """What the paper says of Figure 2, what was found here, and whether that agrees."""
     checked, cells = procedure(found), [here for sizes in found.values() for here in sizes.values()]
     made = []
-    near = {name: one for name, one in checked.items() if name in ("covtype", "daimler_mini")}
-    if near:
-        said = ", ".join(
-            f"{TITLES[name]} {100 * one['excess']:+.1f} points" for name, one in near.items()
-        )
-        holds = all(one["excess"] <= ALMOST for one in near.values())
-        made.append(("almost matches the classical solution on Covertype and Daimler", said, holds))
-    others = {name: one for name, one in checked.items() if name not in near}
+    for name in ("covtype", "daimler_mini"):
+        if name in checked:
+            one = checked[name]
+            said = f"{one['times']:.2f} times its error with {int(one['last']):,} rows"
+            made.append(
+                (
+                    f"almost matches the classical solution on {TITLES[name]}",
+                    said,
+                    one["times"] <= ALMOST,
+                )
+            )
+    others = {name: one for name, one in checked.items() if name not in ("covtype", "daimler_mini")}
     if others:
         said = ", ".join(f"{TITLES[name]} {one['times']:.1f} times" for name, one in others.items())
         holds = all(one["times"] <= REASONABLE for one in others.values())
         made.append(
             (
-                "elsewhere the error stays within a reasonable range (here: at most twice that of the "
-                "exact solution)",
+                "elsewhere the error stays in a reasonable range (here: at most twice the exact one)",
                 said,
                 holds,
             )
@@ -323,14 +331,14 @@ def claims(found: Found) -> list[tuple[str, str, bool]]:
             ("with 100,000 rows of Covertype it beats elimination with 20,000", said, own < less)
         )
     if checked:
-        agree = [(one["ratio"] == 1) == (one["excess"] <= ALMOST) for one in checked.values()]
+        same = [one["ratio"] == 1 for one in checked.values()]
+        well = [one["times"] <= ALMOST for one in checked.values()]
         made.append(
             (
-                "where T and K choose the same σ on few rows, T does well on many, and only there "
-                "(here: "
-                f"within {100 * ALMOST:.0f} point)",
-                f"so on {sum(agree)} of {len(agree)} sets",
-                all(agree),
+                "T does well on many rows where T and K choose the same σ on few, and only there (here: "
+                "at most a quarter more errors)",
+                f"the same σ on {sum(same)} of {len(same)} sets, T does well on {sum(well)}",
+                same == well,
             )
         )
     missed = [here["missed"] for here in cells if "missed" in here]
@@ -338,8 +346,10 @@ def claims(found: Found) -> list[tuple[str, str, bool]]:
         made.append(
             (
                 "in half of the experiments CG misses its tolerance in 100 iterations",
-                f"in {np.mean(missed):.0%} of all widths, λ, sets and sizes",
-                bool(0.25 < np.mean(missed) < 0.75),
+                f"in {np.mean(missed):.0%} of all widths, λ, sets and sizes; at most "
+                f"{max(missed):.0%} for a set "
+                "and size",
+                bool(0.4 < np.mean(missed) < 0.6),
             )
         )
     return made
@@ -355,16 +365,26 @@ def _judge(found: Found, page: Page) -> None:
     )
     last = [sizes[n] for sizes in found.values() if (n := largest(sizes, "toeplitz", "nystroem"))]
     better = sum(here["nystroem"]["best"] < here["toeplitz"]["best"] for here in last)
+    ratios = [
+        here["toeplitz"]["width"] / here["elimination"]["width"]
+        for here in cells
+        if "elimination" in here
+    ]
     page.text(
-        "Why it works where it works: T is good only with kernels so narrow that it is close to "
-        "the identity, "
-        "and the machine is then close to a Parzen window, which solves nothing. The two best "
+        "**Why it works where it works.** T needs narrow kernels: its best γ is "
+        f"{np.median(ratios):.0f} times that of elimination in the median. T is then close to a "
+        "multiple of the "
+        "identity, and the machine close to a Parzen window, which solves nothing: the two best "
         "errors are "
-        f"within half a point in {sum(gap < 0.005 for gap in window)} of {len(window)} cells. At "
+        f"within half a point in {sum(gap < 0.005 for gap in window)} of {len(window)} cases. At "
         "the best "
-        f"cell of the grid T + λI is indefinite in {indefinite} of {len(cells)} cases. A Nyström "
-        "machine, chosen "
-        f"without the test rows, is better on {better} of {len(last)} sets at their largest size."
+        f"cell of the grid T + λI is indefinite in {indefinite} of {len(cells)} cases. The Nyström "
+        "machine, "
+        f"chosen without the test rows, is better on {better} of {len(last)} sets at their largest "
+        "size; where "
+        "it is not, its 1000 landmarks are too few."
+        if ratios
+        else "Elimination was not run, so that there is nothing to compare the Toeplitz machine with."
     )
     kept = sum(holds for *_, holds in made)
     kind = "Reproduced" if kept == len(made) else "Partly reproduced" if kept else "Not reproduced"
@@ -384,14 +404,19 @@ def _draw(found: Found) -> Any:
     figure = Figure(figsize=(3.6 * columns, 2.9 * lines + 0.8), layout="constrained")
     panels = figure.subplots(lines, columns, squeeze=False).ravel()
     for axes, (name, sizes) in zip(panels, found.items()):
+        top = 0.0
         for method, (label, style) in SERIES.items():
             points = [
                 (int(n), 100 * here[method]["best"]) for n, here in sizes.items() if method in here
             ]
             if points:
-                axes.plot(*zip(*points), label=label, markersize=4, **style)
-        axes.set(title=TITLES[name], xscale="log", xlabel="training rows", ylabel="test error, %")
-        axes.set_ylim(bottom=0)
+                axes.plot(*zip(*points), label=label, **{"markersize": 4} | style)
+                top = max(top, *(error for _, error in points)) if method != "parzen" else top
+        ticks = [int(n) for n in sizes]
+        axes.set(title=TITLES[name], xscale="log", ylabel="test error, %", ylim=(0, 1.1 * top))
+        axes.set_xticks(ticks, [f"{n / 1000:g}" for n in ticks], minor=False)
+        axes.minorticks_off()
+        axes.set_xlabel("training rows, thousands")
         axes.grid(alpha=0.3)
     for axes in panels[len(found) :]:
         axes.remove()
