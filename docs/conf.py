@@ -38,6 +38,7 @@ myst_enable_extensions = ["amsmath", "attrs_block", "colon_fence", "deflist", "d
 myst_heading_anchors = 3
 myst_dmath_double_inline = True
 
+default_role = "code"  # of single backticks in docstrings and examples
 highlight_language = "bash"  # of blocks without a name
 toc_object_entries_show_parents = "hide"
 
