@@ -1,7 +1,8 @@
 r"""From decision values to probabilities, by calibrators fitted to held-out rows.
 
-*Log-odds.* Least squares make f an estimate of 2p − 1, so that (1 + f)/2 is nearly a probability, and
-its log-odds z tell 0.99 from 0.999 where f itself does not. Two numbers for all classes:
+*Log-odds.* Least squares make f an estimate of 2p − 1, so that (1 + f)/2 is nearly a probability. From
+0.9 to 0.99 its log-odds z grow as much as from 0.5 to 0.9, f by a quarter as much; beyond 0.99 z is
+constant, and f alone tells estimates apart. Two numbers for all classes:
 
     p ∝ exp(β f + δ z),    z = log(c / (1 − c)),  c = (1 + f)/2 held within 0.01 and 0.99
     β, δ ≥ 0 = argmin Σ_i v_i log(1 + Σ_{j ≠ y_i} exp(β d_ij + δ e_ij)) + λ/2 (β² + δ²)
