@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -197,6 +198,17 @@ def test_what_served_the_fit_alone_and_is_code_is_dropped_and_noted(tmp_path):
     assert loaded.dropped_params_.keys() == {"criterion", "callback"}
     first = build(["mse", lambda e, rows, y: 0.0])
     assert through_file(first, tmp_path).criterion is None
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_where_a_fit_wrote_is_neither_saved_nor_restored(tmp_path, kind):
+    path = tmp_path / "secret.journal"
+    model = LSSVRCV(**SMALL, checkpoint=kind(path)).fit(X, Y)
+    assert path.exists()
+    loaded = through_file(model, tmp_path)
+    assert loaded.checkpoint is None
+    assert loaded.dropped_params_ == {"checkpoint": type(kind(path)).__name__}
+    assert not [one for one in tmp_path.iterdir() if one != path and b"secret" in one.read_bytes()]
 
 
 def product(A, B):

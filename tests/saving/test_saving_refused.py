@@ -225,6 +225,14 @@ def test_models_that_would_fail_later_are_refused(tmp_path, number):
         load_changed(tmp_path, built(name), change)
 
 
+@pytest.mark.parametrize("name", ["search", "table"])
+def test_no_file_chooses_where_a_fit_writes(tmp_path, name):
+    named = params(checkpoint=str(tmp_path / "chosen"))
+    loaded = load_changed(tmp_path, built(name), named)
+    assert loaded.checkpoint is None
+    assert loaded.dropped_params_ == {"checkpoint": "str"}
+
+
 def test_sparse_centres_need_a_kernel_that_takes_them(tmp_path):
     def change(model, arrays):
         """Dense centres become the same centres as a sparse matrix."""

@@ -16,12 +16,14 @@ a dollar sign and says how to read it:
 ``$dict``      key and value pairs, where some key is not a string
 ``$object``    an instance of a registered class: ``fields``, the arguments of its constructor; of an
                estimator ``params`` and ``fitted``, the attributes that end in an underscore
-``$dropped``   a constructor parameter that could not be saved, as its repr
+``$dropped``   a constructor parameter that could not be saved, as its repr; of those that belong to
+               the machine of the fit, `checkpoint` and `client`, the type alone
 =============  =====================================================================
 
 Keys of ordinary dicts that begin with a dollar sign get a second one. Only names of registered classes
 (`onefold.saving.classes`) are built, and only names of fitted attributes are set on an estimator: a
-file can neither reach other code nor replace a method.
+file can neither reach other code nor replace a method. A `checkpoint` in a file is not restored either:
+no file chooses where a later fit writes.
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ _MAX_DEPTH = 200  # nodes inside nodes; stops cyclic lists and files built to ex
 _WORTH_SHARING = 2**12  # bytes
 _FITTED_NAME = re.compile(r"[a-z][a-z0-9_]*_")
 _DROPPED = "dropped_params_"
+_LOCAL = frozenset({"checkpoint", "client"})  # parameters that no file brings to another machine
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _REPR_LENGTH = 200
 
@@ -282,6 +285,8 @@ class Encoder:
         notes = getattr(estimator, _DROPPED, {})
         if key in notes and value is defaults[key]:
             return {"$dropped": notes[key]}  # as it was when this model was loaded
+        if key in _LOCAL and value is not None:
+            return {"$dropped": type(value).__name__}
         count = len(self.arrays)
         try:
             return self.encode(value, name, depth)
@@ -293,6 +298,13 @@ class Encoder:
         self._met = {what: one for what, one in self._met.items() if one in self.arrays}
         # Addresses differ from run to run; equal models must give equal files.
         return {"$dropped": _ADDRESS.sub("", repr(value))[:_REPR_LENGTH]}
+
+
+def _note(cls: type, key: str, item: Node) -> str | None:
+    """What is remembered of an estimator's parameter that is not restored; None of others."""
+    if isinstance(item, dict) and "$dropped" in item and key in _defaults(cls):
+        return str(item["$dropped"])
+    return type(item).__name__ if key in _LOCAL and item is not None else None
 
 
 def _defaults(cls: type) -> Parts:
@@ -376,11 +388,8 @@ class Decoder:
         for key in given:
             if key not in inspect.signature(cls).parameters:
                 raise BadContent(f"{cls.__name__} has no parameter {key!r:.60} in this onefold", UPGRADE)
-        dropped = {
-            key: str(item["$dropped"])
-            for key, item in given.items()
-            if is_estimator and isinstance(item, dict) and "$dropped" in item and key in _defaults(cls)
-        }
+        notes = {key: _note(cls, key, item) for key, item in given.items() if is_estimator}
+        dropped = {key: note for key, note in notes.items() if note is not None}
         value = cls(**self._parts({k: item for k, item in given.items() if k not in dropped}, depth))
         if is_estimator:
             for key, item in node["fitted"].items():

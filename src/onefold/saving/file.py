@@ -42,8 +42,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     Equal models give equal files, byte for byte. Constructor parameters that served the fit alone
     and have no place in a file (a scorer function, a splitter of the user's own, a random generator, a
-    callback) are noted by their repr; the loaded estimator has the defaults instead, and the notes in
-    ``dropped_params_``.
+    callback) are noted by their repr, and what belongs to this machine (`checkpoint`, `client`) by its
+    type; the loaded estimator has the defaults instead, and the notes in ``dropped_params_``.
 
     Parameters
     ----------
