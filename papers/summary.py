@@ -217,10 +217,8 @@ def _claims(stored: Found) -> Iterator[Row]:
         )
     if "decherchi2010-table1" in stored:
         own = stored["decherchi2010-table1"][TB]
-        (time, storage), most = (
-            (exponent(own[key]) for key in ("seconds", "bytes")),
-            max(own["bytes"], key=int),
-        )
+        time, storage = exponent(own["seconds"]), exponent(own["bytes"], 2)
+        most = max(own["bytes"], key=int)
         yield _claim(
             "decherchi2010",
             "O(n²) time and O(n) memory",
