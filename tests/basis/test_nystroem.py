@@ -242,6 +242,21 @@ def test_bound_holds_for_the_model_it_speaks_of(regression, force_training, trai
     assert 0 < np.abs(exact.predict(X) - low.predict(X)).max() <= low.approximation_["decision_bound"]
 
 
+@pytest.mark.parametrize("alpha", [0.5, 50.0])
+def test_bound_holds_for_weights_of_different_size(regression, alpha):
+    """Most of the weight on a row that no landmark is near; equal weights would give too low a bound."""
+    X, Y = regression
+    weight = 10.0 ** np.random.default_rng(0).uniform(-3, 0, len(X))
+    X, weight[-1] = np.vstack([X[:-1], np.full((1, X.shape[1]), 9.0)]), 300.0
+    weight /= weight.mean()
+    exact = KernelRidge(gamma=GAMMA, alpha=alpha).fit(X, Y, weight)
+    low = KernelRidge(gamma=GAMMA, alpha=alpha, approximation=_settings(X[:C])).fit(X, Y, weight)
+    found, change = low.approximation_, np.abs(exact.predict(X) - low.predict(X)).max()
+    assert change <= found["decision_bound"]
+    equal = np.sqrt(len(X)) * np.linalg.norm(Y, axis=0).max() * found["kernel_error"] / alpha**2
+    assert (change > equal) == (alpha == 50.0)
+
+
 def test_bound_counts_the_intercept(regression):
     """κ √n (‖y‖ + |b| √n) ‖K − K̃‖₂ / μ² of targets about their mean; the largest of two targets."""
     X, Y = regression

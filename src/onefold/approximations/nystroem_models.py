@@ -102,7 +102,8 @@ class BasisModel(Model):
     def final_report(self, alpha: ArrayLike, expansion: Expansion) -> dict[str, Any]:
         """With ‖K − K̃‖₂ and ding2012's bound; warns of a ridge that rounding hides."""
         found = kernel_error(self.design, self.T, self.source, seed=0)
-        bound = decision_bound(found, self.problem.targets, vector(expansion.intercept), alpha)
+        data = self.problem.targets, self.problem.weight
+        bound = decision_bound(found, *data, vector(expansion.intercept), alpha)
         self.report |= {key: found[key] for key in ("kernel_error", "kernel_error_rows")}
         self.report["decision_bound"] = bound
         smallest, rounding = float(np.min(alpha)), self.report.get("rounding_ridge", 0.0)

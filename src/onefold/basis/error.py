@@ -7,6 +7,11 @@ with the true kernel over all rows and share b:
 
     |f̃(x) − f(x)| ≤ κ √n (‖y‖ + |b| √n) ‖K − K̃‖₂ / μ²,    κ = max k(x, x)
 
+for equal weights. Weights v, S = diag(√v_i), make it the same statement on SKS, SK̃S, Sy, √v b and the
+values √v_i k(x, x_i), and ‖S(K − K̃)S‖₂ ≤ max v ‖K − K̃‖₂:
+
+    |f̃(x) − f(x)| ≤ κ √Σv (‖Sy‖ + |b| √Σv) max v ‖K − K̃‖₂ / μ²
+
 It is a worst case, and usually far above anything seen.
 """
 
@@ -67,10 +72,17 @@ def largest_eigenvalue(product: Callable[[Array], Array], start: Array) -> float
     return max(0.0, float(np.linalg.eigvalsh(inner)[-1]))
 
 
-def decision_bound(found: dict[str, Any], Y: HostArray, intercept: HostArray, alpha: ArrayLike) -> float:
-    """The largest over targets of ding2012's bound on |f̃ − f|."""
-    n = Y.shape[0]
-    length = np.linalg.norm(Y, axis=0) + np.abs(intercept) * np.sqrt(n)
+def decision_bound(
+    found: dict[str, Any],
+    Y: HostArray,
+    weight: HostArray | None,
+    intercept: HostArray,
+    alpha: ArrayLike,
+) -> float:
+    """The largest over targets of the bound on |f̃ − f|."""
+    v = np.ones(Y.shape[0]) if weight is None else weight
+    root = np.sqrt(v.sum())
+    length = np.linalg.norm(np.sqrt(v)[:, None] * Y, axis=0) + np.abs(intercept) * root
     with np.errstate(over="ignore", invalid="ignore"):  # a bound of infinity is one
-        worst = np.max(length / np.asarray(alpha, dtype=float) ** 2)
-        return float(found["largest_diagonal"] * np.sqrt(n) * worst * found["kernel_error"])
+        worst = np.max(length / np.asarray(alpha, dtype=float) ** 2) * v.max()
+        return float(found["largest_diagonal"] * root * worst * found["kernel_error"])
