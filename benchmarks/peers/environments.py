@@ -25,7 +25,6 @@ ENVIRONMENTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "lightgbm": ((*SHARED, "lightgbm"),),
     "catboost": ((*SHARED, "catboost"),),
     "mapie": ((*SHARED, "mapie"),),
-    "rlscore": ((*SHARED, "cython"), ("rlscore",)),
 }
 
 

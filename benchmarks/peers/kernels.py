@@ -71,7 +71,10 @@ def svc_grid_intelex(table: Table, options: Options) -> Fitted:
 
 
 def nystroem_grid(table: Table, options: Options) -> Fitted:
-    """500 centres; every ridge by exact leave-one-out."""
+    """500 centres; every ridge by five folds.
+
+    Of two classes, the leave-one-out of scikit-learn 1.9.1 gives every ridge an accuracy of 1.
+    """
     from sklearn.kernel_approximation import Nystroem
     from sklearn.linear_model import RidgeClassifierCV
     from sklearn.pipeline import make_pipeline
@@ -80,7 +83,7 @@ def nystroem_grid(table: Table, options: Options) -> Fitted:
     for gamma in GAMMAS:
         centres = min(SMALL_CENTRES, len(table.y))
         features = Nystroem(gamma=gamma, n_components=centres, random_state=options.seed)
-        model = make_pipeline(features, RidgeClassifierCV(RIDGES, scoring="accuracy"))
+        model = make_pipeline(features, RidgeClassifierCV(RIDGES, scoring="accuracy", cv=FOLDS))
         model.fit(table.X, table.y)
         best = max(best, (float(model[-1].best_score_), model), key=lambda found: found[0])
     return tuned(best[1].predict, best[0])

@@ -58,7 +58,10 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
         "facts": fitted.facts,
         "versions": versions((*PACKAGES, method.environment)),
     }
-    # Workers of joblib are processes: as many as threads, each as large as the largest at worst.
+    # Workers of joblib are processes, which are counted once they have ended: as many as threads, each
+    # as large as the largest at worst.
+    if (loky := sys.modules.get("joblib.externals.loky")) is not None:
+        loky.get_reusable_executor().shutdown(wait=True)
     if (largest := resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) > children:
         record["memory"] += 1024 * largest * job["threads"]
     if gpu is not None:
