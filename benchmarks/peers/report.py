@@ -134,9 +134,10 @@ def picture(found: Ranks, path: Path) -> None:
     names = sorted(found.means, key=found.means.__getitem__)
     low, high = 1, len(names)
     half, groups = (len(names) + 1) // 2, found.groups()
-    figure = Figure(figsize=(8, 1.4 + 0.3 * (half + len(groups))), layout="constrained")
+    bottom = -0.5 * len(groups) - 0.4  # the first line of names
+    figure = Figure(figsize=(8, 1.0 + 0.3 * (half + len(groups))), layout="constrained")
     axes = figure.subplots()
-    axes.set(xlim=(low - 1.6, high + 1.6), ylim=(-1 - half - 0.5 * len(groups), 1.2))
+    axes.set(xlim=(low - 1.6, high + 1.6), ylim=(bottom - half + 0.5, 1.2))
     axes.axis("off")
     axes.plot([low, high], [0, 0], color="0.2", lw=1)
     for rank in range(low, high + 1):
@@ -145,7 +146,6 @@ def picture(found: Ranks, path: Path) -> None:
     end = low + found.difference
     axes.plot([low, end], [0.95, 0.95], color="0.2", lw=2)
     axes.text(end + 0.08, 0.95, f"critical difference {found.difference:.2f}", va="center", fontsize=9)
-    bottom = -0.5 * len(groups) - 0.4
     for place, name in enumerate(names):
         left, rank = place < half, found.means[name]
         y = bottom - (place if left else len(names) - 1 - place)
@@ -198,6 +198,18 @@ def lost(figures: Figures) -> list[Row]:
     return sorted(rows, key=lambda row: -row["ratio"])
 
 
+def shortened(records: list[Record]) -> str:
+    """Where time ended the search for a setting early, with the settings that were tried."""
+    parts = []
+    for name, asked in (("lightgbm", 25), ("xrfm", 12)):
+        own = [one for one in records if one["method"] == name and one.get("settings", asked) < asked]
+        tried = {one["table"]: one["settings"] for one in own}
+        if tried:
+            found = ", ".join(f"{table} ({count})" for table, count in sorted(tried.items()))
+            parts.append(f"{NAMES[name].split(',')[0]} on {found}")
+    return f"A limit on time left fewer random settings to {'; '.join(parts)}." if parts else ""
+
+
 def _tables(records: list[Record], folder: Path) -> list[str]:
     figures = means_all(records, "error")
     if not figures:
@@ -224,7 +236,7 @@ def _tables(records: list[Record], folder: Path) -> list[str]:
     shown = [name for name in methods if name != "mapie"]
     sections.append(f"Every table:\n\n{markdown(score_rows(figures, shown))}")
     cautions = "; ".join(f"{', '.join(names.split())}: {text}" for names, text in CAUTIONS.items())
-    return [*sections, f"Cautions: {cautions}."]
+    return [*sections, f"Cautions: {cautions}.", *filter(None, [shortened(records)])]
 
 
 def means_all(records: list[Record], key: str) -> Figures:
@@ -323,6 +335,7 @@ def _big(records: list[Record]) -> list[str]:
             text = reason(one)
             if "seconds" in one:
                 text = f"{error_text(one['error'], labels)}, {one['seconds']:.1f} s"
+                text += f", {one['settings']} tried" if "settings" in one else ""
             row[NAMES[name].split(",")[0]] = text
         ours = own.get("onefold", {})
         row["promised"] = error_text(ours.get("promised"), labels)
@@ -382,17 +395,17 @@ ratio* is the median of our seconds of search and fit over theirs, one thread ea
 it is empty where they ran on another machine or on a GPU.
 
 LightGBM and xrfm try random settings, judged by 20 % of the training rows, and refit the best; CatBoost
-tries its default and three random settings. xrfm with 12 settings did not get to all tables in time, and
-where it ran on a processor it tried settings for at most five minutes. The grid of scikit-learn ran on
-tables with at most 2000 training rows; neo-ls-svm has no more than two classes. Two methods are compared
+tries its default and three random settings. Random settings are tried for 200 s by LightGBM, for 60 s by
+xrfm on a GPU and for 300 s on a processor. Methods with fewer tables ran out of time, but the grid of
+scikit-learn is for at most 2000 training rows and neo-ls-svm for two classes. Two methods are compared
 on the tables and splits that both have."""
 
 LARGE = """Four fifths of a shuffled table are trained on, or as many rows as the table says, and up to
 20,000 others are tested. onefold and xrfm ran on a GPU with two cores beside it, LightGBM on four cores.
 xrfm tried settings for 15 s and LightGBM for 30 s, which a setting that has begun may exceed, and the
-best was fitted again. Each cell has the error and the seconds of everything until the model is there;
-an empty one was not run, as time was out. *Promised* is the error that onefold expects from its own
-folds."""
+best was fitted again; *tried* counts them, of xrfm beside its default. Each cell has the error and the
+seconds of everything until the model is there; an empty one was not run, as time was out. *Promised* is
+the error that onefold expects from its own folds."""
 
 GIVEN = {
     "small": (
