@@ -3,8 +3,9 @@ r"""From what a search found to the model that is kept, with its calibration and
 The model is the chosen one or a blend. Intervals come of residuals of held-out rows, fold by fold.
 *Normalised* ones need σ(x), how large residuals are at x, from a second machine on the logarithms of
 their sizes: log σ_s(x) is a kernel expansion fitted to log max(R_i, floor) over rows i outside fold s,
-so that no residual has a say in the σ it is divided by. One search on 2000 rows at most chooses its
-width and ridge, and its own fold models are the σ_s.
+so that σ_s is not fitted to the residuals that it divides. It is not independent of them: the residuals
+of rows outside a fold come from models that were trained with that fold. One search on 2000 rows at
+most chooses its width and ridge, and its own fold models are the σ_s.
 """
 
 from __future__ import annotations
