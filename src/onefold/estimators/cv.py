@@ -74,10 +74,10 @@ class KernelMachineCV(KernelMachine):
     ) -> Self:
         """Choose by cross-validation, then fit what was chosen, or the blend, on all rows.
 
-        One factorisation per kernel serves every alpha and every fold: O(12 n³) for the exact machine.
+        One factorisation per kernel serves every alpha and every fold: O(n³) for the exact machine.
         With metrics of their own the k folds share nothing: O(k n³) for each width of a round, and as
         much for the next metrics. Beyond `metric_rows` this is paid on a subsample, and on all rows one
-        Cholesky factor, O(n³/3), for each kernel with a metric that is left.
+        Cholesky factor, O(n³), for each kernel with a metric that is left.
 
         Parameters
         ----------

@@ -4,9 +4,9 @@ r"""R(μ) of a dense matrix K: by its eigenvalues, a thin factor, or a Cholesky 
 
     R = U [μ/(λ+μ)] Uᵀ,   diag R = (U∘U) [μ/(λ+μ)],   R_JJ = U_J [μ/(λ+μ)] U_Jᵀ
 
-One decomposition of about 12 n³ operations, then n² per μ for residuals and the diagonal, and
-2 n |J|² per μ for a held-out part J. Rows that no other row touches (a narrow kernel leaves most
-rows alone) are their own eigenvectors and never enter the decomposition.
+One decomposition, which takes as long as matrix products of about 12 n³ multiply-adds, then n² per μ
+for residuals and the diagonal, and 2 n |J|² per μ for a held-out part J. Rows that no other row touches
+(a narrow kernel leaves most rows alone) are their own eigenvectors and never enter the decomposition.
 
 *A thin factor*: K = B Bᵀ given by a thin B = U σ Zᵀ, without BᵀB:
 
