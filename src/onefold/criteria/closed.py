@@ -21,9 +21,11 @@ ridge μ are a hard margin in the space of K̃ = K + μV⁻¹, where every row h
 they are worth: ``docs/manual/criteria.md``.
 
 **Span.** The span S_i of row i is its distance in that space from the affine hull of all others (from
-their linear hull without an intercept). With M the bordered matrix of K̃ and α = R_b y / μ,
+their linear hull without an intercept). With M the bordered matrix of K̃, R_b that of √V K √V and
+α = √V R_b √V y / μ,
 
-    S_i² = 1 / (M⁻¹)_ii = μ / (R_b)_ii    ⇒    α_i S_i² = (R_b y)_i / (R_b)_ii = y_i − f₋ᵢ(x_i)
+    S_i² = 1 / (M⁻¹)_ii = μ / (v_i (R_b)_ii)
+    α_i S_i² = (R_b √V y)_i / (√v_i (R_b)_ii) = y_i − f₋ᵢ(x_i)
 
 with f₋ᵢ trained without row i. For a support vector machine this holds while its support vectors stay
 the same; for least squares, where every row is one, it always does. So the span rule costs what
