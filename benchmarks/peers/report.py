@@ -34,6 +34,14 @@ NAMES = {
     "grid": "SVC or KernelRidge, grid",
     "mapie": "MAPIE, HistGradientBoosting",
 }
+SHORT = {  # where many columns stand side by side
+    "onefold-plain": "rbf alone",
+    "lightgbm": "LightGBM",
+    "catboost": "CatBoost",
+    "histgb": "HistGB",
+    "xrfm": "xrfm",
+    "grid": "grid",
+}
 SHARE = 0.9  # a method is ranked where it has so many of the tables
 
 
@@ -178,7 +186,8 @@ def score_rows(figures: Figures, methods: Sequence[str]) -> list[Row]:
         row: Row = {"table": table}
         for name in methods:
             text = error_text(shown.get(name), percent)
-            row[NAMES[name]] = f"**{text}**" if shown.get(name) == min(shown.values()) else text
+            title = SHORT.get(name, NAMES[name])
+            row[title] = f"**{text}**" if shown.get(name) == min(shown.values()) else text
         rows.append(row)
     return rows
 
@@ -206,7 +215,7 @@ def shortened(records: list[Record]) -> str:
         tried = {one["table"]: one["settings"] for one in own}
         if tried:
             found = ", ".join(f"{table} ({count})" for table, count in sorted(tried.items()))
-            parts.append(f"{NAMES[name].split(',')[0]} on {found}")
+            parts.append(f"{SHORT[name]} on {found}")
     return f"A limit on time left fewer random settings to {'; '.join(parts)}." if parts else ""
 
 
@@ -240,12 +249,16 @@ def _tables(records: list[Record], folder: Path) -> list[str]:
 
 
 def means_all(records: list[Record], key: str) -> Figures:
-    """Means of each method over its own splits: a method that lacks a split costs no other one."""
+    """Means of the methods that have all splits of a table: one that lacks some costs no other one."""
+    splits = {(one["table"], one["split"]) for one in records if one.get(key) is not None}
     result: Figures = {}
     for name in NAMES:
-        own = means([one for one in records if one["method"] == name], key)
-        for table, found in own.items():
-            result.setdefault(table, {}).update(found)
+        own = [one for one in records if one["method"] == name and one.get(key) is not None]
+        there = {(one["table"], one["split"]) for one in own}
+        whole = {table for table, _ in there} - {table for table, _ in splits - there}
+        for table, found in means(own, key).items():
+            if table in whole:
+                result.setdefault(table, {}).update(found)
     return result
 
 
@@ -336,7 +349,7 @@ def _big(records: list[Record]) -> list[str]:
             if "seconds" in one:
                 text = f"{error_text(one['error'], labels)}, {one['seconds']:.1f} s"
                 text += f", {one['settings']} tried" if "settings" in one else ""
-            row[NAMES[name].split(",")[0]] = text
+            row[SHORT.get(name, name)] = text
         ours = own.get("onefold", {})
         row["promised"] = error_text(ours.get("promised"), labels)
         row["GPU memory, GiB"] = f"{ours['gpu memory'] / 2**30:.0f}" if "gpu memory" in ours else ""
