@@ -186,8 +186,8 @@ def test_the_page_says_who_wins_and_keeps_its_records(tmp_path):
     assert "| SVC grid | 1,300 | 1.0 | 2 | 0.0900 | 1.00 |" in page
     assert "| SVC grid | 1,300 | 1.0 |  | 0.0900 | 1.00 |" in page
     assert "| KernelRidge | 20,000 | crashed (SIGSEGV) |" in page
-    assert "KernelRidge does not survive 20,000 rows: crashed (SIGSEGV)." in page
+    assert "KernelRidge does not survive 20,000 rows: the process crashed (SIGSEGV)." in page
     assert "- LightGBM, 25 settings: lower on 3 of 5 tables, higher on 2;" in page
-    assert "| bike | 100 | 0.2000, 1.0 s |  |  | 0.2100 | 3 |" in page
+    assert "| bike | 100 | 0.2000, 1.0\N{NO-BREAK SPACE}s |  |  | 0.2100 | 3 |" in page
     assert (tmp_path / "page" / "images" / "ranks.png").exists()
     assert write([], tmp_path / "page") == page

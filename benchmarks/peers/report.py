@@ -174,7 +174,7 @@ def picture(found: Ranks, path: Path) -> None:
 def error_text(error: float | None, percent: bool) -> str:
     if error is None:
         return ""
-    return f"{100 * error:.2f} %" if percent else f"{error:.4f}"
+    return f"{100 * error:.2f}\N{NO-BREAK SPACE}%" if percent else f"{error:.4f}"
 
 
 def score_rows(figures: Figures, methods: Sequence[str]) -> list[Row]:
@@ -294,7 +294,8 @@ def _given(records: list[Record], title: str, text: str) -> list[str]:
         sections.append(head + markdown(rows))
     crashed = [one for one in records if "crashed" in reason(one)]
     sections += [
-        f"{one['method']} does not survive {SURFACES[one['table']][0]:,} rows: {reason(one)}."
+        f"scikit-learn's {one['method']} does not survive {SURFACES[one['table']][0]:,} rows: the "
+        f"process {reason(one)}. Use fewer rows, or another library."
         for one in crashed
     ]
     return sections
@@ -347,8 +348,8 @@ def _big(records: list[Record]) -> list[str]:
             one = own.get(name, {})
             text = reason(one)
             if "seconds" in one:
-                text = f"{error_text(one['error'], labels)}, {one['seconds']:.1f} s"
-                text += f", {one['settings']} tried" if "settings" in one else ""
+                text = f"{error_text(one['error'], labels)}, {one['seconds']:.1f}\N{NO-BREAK SPACE}s"
+                text += f", {one['settings']}\N{NO-BREAK SPACE}tried" if "settings" in one else ""
             row[SHORT.get(name, name)] = text
         ours = own.get("onefold", {})
         row["promised"] = error_text(ours.get("promised"), labels)
@@ -432,7 +433,7 @@ GIVEN = {
     "medium": (
         "One fit of 10,000 rows",
         "y = Σ_j sin(x · w_j) + 0.1 ε of five directions in 20 columns; γ = 0.02, ridge 0.01; 5000 test "
-        "rows, two threads. neo-ls-svm chooses its own hyper-parameters. "
+        "rows, two threads. neo-ls-svm chooses its own hyper-parameters; GPyTorch computes in float32. "
         "KernelRidge and onefold also fit 20,000 rows.",
     ),
     "large": (
