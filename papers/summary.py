@@ -184,7 +184,7 @@ def _claims(stored: Found) -> Iterator[Row]:
             "ding2012",
             "the change of the model is bounded (Theorem 3)",
             "yes, but of little use" if min(ratios) >= 1 else "no",
-            f"the bound is {np.median(ratios):.2g} times the change, in the median",
+            f"the bound is {np.median(ratios):,.0f} times the change, in the median",
         )
     if "edwards2013-table1" in stored:
         times = stored["edwards2013-table1"]
