@@ -171,7 +171,10 @@ def make_splits(
         # One array for both where they are the same, as of most splitters: it is looked at once.
         left_out.append(test if np.array_equal(test, rest) else rest)
     if not tests:
-        raise ValueError("the cross-validation gave no split with rows to test.")
+        raise ValueError(
+            "the cross-validation gave no split with rows to test; use cv=5, say, or give the rows that "
+            "it tests a weight above 0."
+        )
     if empty:
         warn_user(
             f"split {', '.join(map(str, empty))} tests rows of weight 0 only and has no score; "

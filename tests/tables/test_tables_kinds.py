@@ -155,7 +155,7 @@ WORDS = [str(v) for v in range(60)]
         ({"a": [1.0, None], "c": ["x", None]}, {"missing": "error"}, r"'a' \(1 of 2 rows\).*impute"),
         ({"a": [1.0, 2.0], "b": [1.0, float("-inf")]}, {}, "infinite values in 'b'"),
         ({"a": [1, 2], "l": [[1], [2]]}, {}, r"values of type list<item: int64> in 'l'"),
-        ({"who": [f"id-{i}" for i in range(60)]}, {}, "every column looks like an identifier"),
+        ({"who": [f"id-{i}" for i in range(60)]}, {}, r"an identifier \('who'\).*categorical=\['who'\]"),
         ({"hp": [*WORDS[:3], "?", *WORDS[3:]] * 3}, {}, r"'hp' holds numbers but.*'\?' in data row 4"),
         ({"hp": [f"{v},5" for v in range(30)] * 3}, {}, r"holds numbers as text, .*decimal point"),
         ({"unnamed_1": [1, 1, 2], "a": [1, 2, 2]}, {}, r"column 1 has no name.*drop=\['unnamed_1'\]"),

@@ -157,5 +157,5 @@ def test_target_weights_and_groups_may_be_columns_and_a_plan_needs_no_target() -
     assert plan(model, whole.drop(columns=["w", "g"]), "y").features == 5
     assert plan(TableRegressor(), FRAME).features == 5
     for asked in (TableRegressor(), make_pipeline(TableRegressor())):
-        with pytest.raises(ValueError, match="needs rows to be fitted to; give X"):
+        with pytest.raises(ValueError, match="must be fitted to rows first; give X"):
             plan(asked, (100, 3))

@@ -218,7 +218,10 @@ class Operator(Protocol):
 class IterativeModel(Model):
     """K itself, solved for one μ at a time."""
 
-    no_leave_one_out = "conjugate gradients fit one model and make no held-out predictions."
+    no_leave_one_out = (
+        "conjugate gradients fit one model and make no held-out predictions; select with an "
+        'approximation such as Nystroem and refit="exact".'
+    )
 
     def __init__(self, settings: ConjugateGradients, kernel: Kernel, problem: Problem) -> None:
         self._settings, self._kernel, self.problem = settings, kernel, problem

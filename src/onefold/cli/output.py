@@ -90,7 +90,10 @@ def _remove_stages_of_the_killed(directory: Path) -> None:
 def replaced_file(path: Path) -> Iterator[Path]:
     """A temporary name next to `path`, renamed to it when the block ends without error."""
     if not path.parent.is_dir():
-        raise ValueError(f"there is no directory {path.parent} to write {path.name} in")
+        raise ValueError(
+            f"there is no directory {path.parent} to write {path.name} in; create it, or use another "
+            "--out"
+        )
     with _naming(path), replacing(path) as temporary:
         yield temporary
 

@@ -102,7 +102,7 @@ def _predicted(
         n_rows += len(rows)
         yield pa.table(columns)
     if n_rows == 0:
-        raise ValueError(f"{source.path.name} has no rows to predict")
+        raise ValueError(f"{source.path.name} has no rows to predict; add rows")
 
 
 class _Score:
@@ -127,7 +127,9 @@ class _Score:
     def facts(self) -> dict[str, Any]:
         """The measures, how many rows they are of, and how many of these the model was fitted on."""
         if not self._pairs:
-            raise ValueError(f"no row has a value of '{self._model.target_}' to compare with")
+            raise ValueError(
+                f"no row has a value of '{self._model.target_}' to compare with; fill some in"
+            )
         y, predicted = (np.concatenate(part) for part in zip(*self._pairs))
         score: dict[str, Any] = {"rows": len(y), "rows_without_target": self._without}
         # Some training rows are known by hashes, all up to a thousand of them.

@@ -241,7 +241,10 @@ def width_grid(estimator: Any, families: Sequence[Family], X: Any, *, relative: 
     if relative:
         return _relative_widths(estimator.gammas)
     if len(families) > 1:
-        raise ValueError(f"{type(estimator).__name__} takes one kernel; got {estimator.kernel!r:.60}.")
+        raise ValueError(
+            f"{type(estimator).__name__} takes one kernel, and got {estimator.kernel!r:.60}; name one, "
+            "or use LSSVCCV or LSSVRCV, which choose among several."
+        )
     ((_, kernel),) = families
     kernel.check_features(X.shape[1])
     if not kernel.has_width:

@@ -166,7 +166,10 @@ def outer_gradients(
     n, d = X.shape
     total = float(n) if weight is None else float(np.sum(weight))
     if not total > 0:
-        raise ValueError("the average outer product of gradients needs a row of positive weight.")
+        raise ValueError(
+            "the average outer product of gradients needs a row of positive weight; give some rows a "
+            "weight above 0."
+        )
     if is_sparse(X) and not diagonal:
         raise ValueError(
             "sparse rows have a diagonal metric alone, as a full one would mix all their columns into "

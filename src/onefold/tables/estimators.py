@@ -622,7 +622,7 @@ def _is_array(table: Any) -> bool:
 
 def _joined(blocks: list[np.ndarray]) -> np.ndarray:
     if not blocks:
-        raise TableError("the table has no rows")
+        raise TableError("the table has no rows; add rows")
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 

@@ -450,9 +450,11 @@ class Learner:
     def finish(self) -> Preparation:
         """The preparation; raises with all that is wrong with the columns."""
         if self.rows == 0:
-            raise TableError("the table has no rows")
+            raise TableError("the table has no rows; add rows")
         if not self._lacking:
-            raise TableError("the table has no column left to predict from")
+            raise TableError(
+                "the table has no column left to predict from; add columns, or leave out fewer"
+            )
         identifiers = tuple(filter(self._identifies, self._lacking))
         used = [name for name in self._lacking if name not in identifiers]
         found = {name: self._column(name) for name in used}
@@ -464,11 +466,17 @@ class Learner:
             problems.append(missing_values(lacking, self.rows, ["fill them in", *remedies]))
         raise_all(problems)
         if not used:
-            raise TableError(f"every column looks like an identifier ({listing(identifiers)})")
+            raise TableError(
+                f"every column looks like an identifier ({listing(identifiers)})",
+                ["add others", Remedy("categorical", [identifiers[0]], "if it holds categories")],
+            )
         parts = [part for part in found.values() if part is not None]
         constant = tuple(name for name, part in found.items() if part is None)
         if not parts:
-            raise TableError(f"every column is constant ({listing(constant)}): nothing to learn")
+            raise TableError(
+                f"every column is constant ({listing(constant)}): nothing to learn; add others, or rows "
+                "with other values"
+            )
         return Preparation(
             parts=tuple(sorted(parts, key=lambda part: KINDS.index(type(part)))),
             missing=self._missing,

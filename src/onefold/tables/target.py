@@ -73,7 +73,7 @@ def learn_target(rows: TableRows, name: str, task: TargetKind | None = None) -> 
     """
     column = rows.column(name, role="target column")
     if len(rows) == 0:
-        raise TableError("the table has no rows")
+        raise TableError("the table has no rows; add rows")
     refuse_missing_targets(rows, name)
     kind = kind_of(column)
     if kind in {"date", "other"}:
@@ -105,7 +105,10 @@ def learn_target(rows: TableRows, name: str, task: TargetKind | None = None) -> 
     if kind == "numeric" and exact and np.abs(values).max() >= _EXACT:
         _refuse_lost_digits(distinct, values, f"the target '{name}'")
     if values.min() == values.max():
-        raise TableError(f"the target '{name}' is the same in every row: nothing to learn")
+        raise TableError(
+            f"the target '{name}' is the same in every row: nothing to learn; name another target "
+            "column, or add rows with other values"
+        )
     return Target(name, inferred, reason, values)
 
 
@@ -266,7 +269,8 @@ def _checked_classes(values: np.ndarray, name: str) -> np.ndarray:
     n_classes = len(np.unique(values))
     if n_classes == 1:
         raise TableError(
-            f"the target '{name}' has only one class ('{values[0]}'): nothing to tell apart"
+            f"the target '{name}' has only one class ('{values[0]}'): nothing to tell apart; "
+            "name another target column, or add rows of another class"
         )
     if n_classes > _MOST_CLASSES and 2 * n_classes > len(values):
         raise TableError(

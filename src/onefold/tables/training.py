@@ -334,7 +334,7 @@ def learn_from_disk(
         first = first or rows
         kept.append(rows.select(list(others)))
     if first is None:
-        raise TableError(f"{source.path.name} has no rows")
+        raise TableError(f"{source.path.name} has no rows; add rows")
     columns = pa.concat_tables([rows.columns for rows in kept], promote_options="permissive")
     return replace(kept[0], columns=columns), first
 
