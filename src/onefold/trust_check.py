@@ -300,7 +300,8 @@ def last_step(estimator: Any, X: Any, y: Any, *, what: str, **params: Any) -> tu
         prepares = not isinstance(whole, Pipeline) or len(whole.steps) > 1
         if prepares and isinstance(X, tuple) and all(isinstance(size, Real) for size in X):
             raise ValueError(
-                "the preparation before the estimator must be fitted to rows first; give X, not its shape."
+                "the preparation before the estimator must be fitted to rows first; give X, not its "
+                "shape."
             )
         if not isinstance(whole, Pipeline):
             whole, X, y, params = whole.as_step(X, y, **params)
