@@ -122,10 +122,10 @@ def _advice(stored: Found) -> Iterator[str]:
         better, of = _nystroem_wins(found)
         yield (
             "**Toeplitz for other rows: hardly ever.** With the most rows, its error is "
-            f"{min(times):.1f} to {max(times):.1f} times the exact solution's, which a GPU finds for "
-            "50,000 rows. A Parzen window, which solves nothing, comes within half a point of it in "
-            f"{_window_share(found):.0%} of the cases. Nyström needs enough landmarks, however: with 1000 "
-            f"of them it beats the Toeplitz machine on {better} of {of} sets only, with the most rows."
+            f"{min(times):.1f} to {max(times):.1f} times the exact solution's. A Parzen window, which "
+            f"solves nothing, comes within half a point of it in {_window_share(found):.0%} of the "
+            "cases. Nyström needs enough landmarks, however: with 1000 of them it beats the Toeplitz "
+            f"machine on {better} of {of} sets only, with the most rows."
         )
     if "ding2011-table2" in stored:
         worse, of = _worse(stored["ding2011-table2"], "approximate")
