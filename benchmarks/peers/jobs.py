@@ -62,7 +62,7 @@ METHODS = {
     "KernelRidge grid": Method(kernels.kernel_ridge_grid, "scikit-learn", ("small",)),
     "SVC grid": Method(kernels.svc_grid, "scikit-learn", ("small",)),
     "SVC grid (intelex)": Method(kernels.svc_grid_intelex, "scikit-learn-intelex", ("small",)),
-    "Nystroem + RidgeClassifierCV": Method(kernels.nystroem_grid, "scikit-learn", ("small",)),
+    "Nystroem + RidgeCV": Method(kernels.nystroem_grid, "scikit-learn", ("small",)),
     "himalaya grid": Method(kernels.himalaya_grid, "himalaya", ("small",)),
     "GPyTorch (100 steps)": Method(kernels.gpytorch_grid, "gpytorch", ("small",)),
     # (b)

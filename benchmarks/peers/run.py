@@ -133,6 +133,8 @@ def in_a_process(job: Job, python: str, cores: list[int], limits: Limits, second
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         return record | {"failed": f"longer than {seconds:.0f} s"}
+    if hasattr(os, "getloadavg"):  # above 1 where other work had a share of the cores
+        record["load"] = round(os.getloadavg()[0] / (os.cpu_count() or 1), 2)
     if process.returncode:
         last = (said.strip().splitlines() or [""])[-1]
         return record | {"failed": f"exit {process.returncode}: {last}"[:300]}
