@@ -260,7 +260,8 @@ def _honest(found: Found) -> str:
             for method, names in ends.items()
         )
         + ". What counts below as almost matching, at most a quarter more errors, was set with the "
-        "errors in view, as the paper gives no number. A limit in points would give another answer for some "
+        "errors in view, as the paper gives no number. A limit in points would give another answer "
+        "for some "
         "sets: the table after the next paragraph has both."
     )
 
