@@ -27,7 +27,7 @@ from onefold.approximations.footprint import exact_bytes
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Precomputed
-from onefold.kernels.tiles import gram, kernel_product
+from onefold.kernels.tiles import check_symmetric, gram, kernel_product
 from onefold.linalg import Array, Index, like_index, namespace, take_rows, vector, zeros
 from onefold.machine.speed import Speed
 from onefold.machine.threads import spans
@@ -289,8 +289,7 @@ def _check_matrix(K: Array, rounding: Rounding | None) -> None:
         return
     scale = max((float(xp.max(xp.abs(K[part, :]))) for part in spans(n, _STRIP)), default=0.0)
     for part in spans(n, _STRIP):
-        if float(xp.max(xp.abs(K[part, :] - K[:, part].T))) > rounding.tolerance * max(scale, 1e-300):
-            raise ValueError("the kernel matrix is not symmetric; a kernel must have k(a, b) = k(b, a).")
+        check_symmetric(K[part, :], K[:, part].T, scale, rounding.tolerance)
     # A negative eigenvalue of a principal submatrix proves one of the whole (interlacing).
     pick = np.unique(np.linspace(0, n - 1, min(n, _PROBE)).astype(int))
     rounding.settled(xp.linalg.eigvalsh(linalg.submatrix(K, pick, pick)))

@@ -25,6 +25,7 @@ _LINE = 16  # rows of a tile transposed at once: lines of the cache are filled b
 _DEVICE_TILE = 2**29  # bytes of a tile on a device
 _BLOCK = 2**27  # bytes of a block of rows and what belongs to them
 _QUIET = np.errstate(over="ignore", invalid="ignore")  # the caller looks at the result
+_SINGLE = 1e-6  # of the largest value: what a function that computes in single precision may be off
 _TILES_ALIVE = 4  # a kernel holds at most this many arrays of tile size at once
 
 
@@ -82,6 +83,8 @@ def gram(kernel: Kernel, X: Array) -> Array:
         (i, left), (j, right) = parts[pair[0]], parts[pair[1]]
         if i == j:
             half = kernel(left, right) / 2
+            if not kernel.always_psd:
+                check_symmetric(half, half.T, float(np.max(np.abs(half))))
             np.add(half, half.T, out=K[i, i])  # the same digits on both sides of the diagonal
             return
         tile = bound[pair[1]](left, K[i, j])
@@ -92,6 +95,12 @@ def gram(kernel: Kernel, X: Array) -> Array:
 
     _each(fill, [(i, j) for i in range(len(parts)) for j in range(i + 1)], kernel)
     return K
+
+
+def check_symmetric(part: Array, mirrored: Array, scale: float, tolerance: float = _SINGLE) -> None:
+    """Raise where k(a, b) and k(b, a) differ; NaN passes, which others refuse."""
+    if float(namespace(part).max(namespace(part).abs(part - mirrored))) > tolerance * max(scale, 1e-300):
+        raise ValueError("the kernel matrix is not symmetric; a kernel must have k(a, b) = k(b, a).")
 
 
 def _queued_gram(kernel: Kernel, rows: Array) -> Array:
