@@ -396,7 +396,8 @@ def _notes(records: list[Record]) -> list[str]:
 HEAD = """# Other libraries on the same rows
 
 `make peers` fits this library and others to the same rows. Each library has an environment of its own,
-made from the package registry. `python -m benchmarks.peers report` writes this page from the records in
+made from the package registry; the figures of the 16-core machine below come from one environment with
+all of them (`--here`). `python -m benchmarks.peers report` writes this page from the records in
 `results.json`.
 
 **What to choose.** On tables of up to some 10,000 rows, or of 500,000 rows with a GPU, onefold usually
