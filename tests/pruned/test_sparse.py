@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 
 from onefold import SparseLSSVR
 from onefold.basis import Design, collect
-from onefold.basis.pruning import prune, prune_sizes
+from onefold.basis.pruning import _root_prices, prune, prune_sizes
 from onefold.estimators.sparse import best_size, robust_weights
 from onefold.kernels import RBF
 from onefold.rows import rows_of
@@ -33,6 +33,21 @@ def _solve_cawley(K_rows, K_centres, y, mu, v=None):
     return solution[:-1], solution[-1]
 
 
+def _objective(K_rows, K_centres, y, mu):
+    """The least value of Σ (y − f)² + μ βᵀWβ."""
+    beta, b = _solve_cawley(K_rows, K_centres, y, mu)
+    return np.sum((y - K_rows @ beta - b) ** 2) + mu * beta @ K_centres @ beta
+
+
+def _prices(X, centres, y, mu, kernel):
+    """What the objective rises by without each centre, all others fitted again."""
+
+    def objective(index):
+        return _objective(kernel(X, X[index]), kernel(X[index], X[index]), y, mu)
+
+    return np.array([objective(np.delete(centres, j)) for j in range(len(centres))]) - objective(centres)
+
+
 def test_every_size_is_a_refit_from_scratch(data):
     X, y = data
     kernel = RBF(0.5)
@@ -40,15 +55,39 @@ def test_every_size_is_a_refit_from_scratch(data):
     statistics = collect(design, rows_of(X, y[:, None], None))[0]
     path = prune(statistics, design.inner(), 0.3, prune_sizes(30, 3, 0.1), fit_intercept=True)
     assert prune_sizes(30, 3, 0.2) == [30, 24, 19, 15, 12, 10, 8, 6, 5, 4, 3]
-    previous, strength = np.arange(30), None
+    previous, prices = np.arange(30), None
     for index, coef, intercept in zip(path.centres, path.coef, path.intercept):
         beta, b = _solve_cawley(kernel(X, X[index]), kernel(X[index], X[index]), y, 0.3)
         ours = kernel(X, X[index]) @ coef[:, 0] + intercept
         np.testing.assert_allclose(ours, kernel(X, X[index]) @ beta + b, atol=1e-7)
-        if len(index) < len(previous):  # the smallest coefficients went
-            kept = np.sort(np.argsort(strength, kind="stable")[len(previous) - len(index) :])
+        if len(index) < len(previous):  # those went that the objective missed least
+            kept = np.sort(np.argsort(prices)[len(previous) - len(index) :])
             np.testing.assert_array_equal(index, previous[kept])
-        previous, strength = index, np.abs(coef[:, 0])
+        previous, prices = index, _prices(X, index, y, 0.3, kernel)
+
+
+def test_centres_are_dropped_by_their_exact_price(data):
+    """Summed over targets; the smallest coefficients would be other centres."""
+    X, y = data
+    Y, kernel, centres = np.stack([y, np.cos(X[:, 0])], axis=1), RBF(0.5), np.arange(20)
+    design = Design(kernel, X[:20])
+    statistics, W = collect(design, rows_of(X, Y, None))[0], design.inner()
+    path = prune(statistics, W, 0.3, [20, 12], fit_intercept=True)
+    prices = sum(_prices(X, centres, one, 0.3, kernel) for one in Y.T)
+    assert set(path.centres[1]) == set(np.argsort(prices)[8:])
+    assert set(path.centres[1]) != set(np.argsort(np.linalg.norm(path.coef[0], axis=1))[8:])
+    K = kernel(X, X[:20])
+    B = K.T @ K - np.outer(K.sum(axis=0), K.sum(axis=0)) / len(X) + 0.3 * W
+    np.testing.assert_allclose(_root_prices(path.coef[0], np.linalg.cholesky(B)) ** 2, prices, rtol=1e-6)
+
+
+def test_neighbours_that_cancel_do_not_stay():
+    """A nearly singular system: by the smallest |β| the error would be 0.49."""
+    X = np.linspace(-3, 3, 60)[:, None]
+    clean = np.sin(X[:, 0])
+    y = clean + 0.1 * np.random.default_rng(0).normal(size=60)
+    fitted = SparseLSSVR(gammas=[5.0], alphas=[0.1], n_centres=10).fit(X, y)
+    assert np.sqrt(np.mean((fitted.predict(X) - clean) ** 2)) < 0.07
 
 
 @pytest.mark.parametrize("spoiled", ["NaN", "NaN off the diagonal", "infinite", "indefinite"])
@@ -83,9 +122,10 @@ def test_path_scores_prune_each_training_part_on_its_own(data):
                     break
                 design = Design(kernel, X[centres])
                 statistics = collect(design, rows_of(X[train], y[train][:, None], None))[0]
-                first = prune(statistics, design.inner(), mu, [len(centres)], fit_intercept=True)
-                order = np.argsort(np.abs(first.coef[0][:, 0]), kind="stable")
-                centres = centres[np.sort(order[len(centres) - size :])]
+                [_, kept] = prune(
+                    statistics, design.inner(), mu, [len(centres), size], fit_intercept=True
+                ).centres
+                centres = centres[kept]
             values = kernel(X[test], X[centres]) @ beta + b
             scores.append(-np.mean((values - y[test]) ** 2))
         np.testing.assert_allclose(fitted.path_[f"split{split}_test_score"], scores, rtol=2e-3)

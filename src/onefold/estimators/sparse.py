@@ -75,7 +75,7 @@ class Pruned(KernelMachine):
     ) -> Self:
         """Tune the full model, prune it, and choose the number of centres.
 
-        O(n m²) for the statistics of m = min(n, max_centres) first centres, and 2.3 m³ for each path.
+        O(n m²) for the statistics of m = min(n, max_centres) first centres, and 4.7 m³ for each path.
         The arguments are those of :meth:`LSSVRCV.fit`; X holds rows, not a kernel matrix.
         """
         self._check_settings()
@@ -215,9 +215,10 @@ class SparseLSSVR(KernelRegressor, Pruned):
     r"""Least-squares support vector regression with few centres [cawley2002]_.
 
     f(x) = Σ_{j∈S} β_j k(x, z_j) + b, penalty βᵀK_SSβ, all residuals in the loss. gamma and alpha are
-    chosen for the full model; then the centres with the smallest ``|β|`` are dropped, a twentieth at a
-    time. One gamma and one alpha: nothing is tuned. No metric is learned here; one that was learned
-    elsewhere goes into the kernel: ``kernel=RBF(metric=fitted.metric_)``.
+    chosen for the full model; then the centres without which the objective rises least are dropped, a
+    twentieth at a time; [cawley2002]_ drops those of the smallest ``|β|``. One gamma and one alpha:
+    nothing is tuned. No metric is learned here; one that was learned elsewhere goes into the kernel:
+    ``kernel=RBF(metric=fitted.metric_)``.
 
     Parameters
     ----------
