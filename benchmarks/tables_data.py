@@ -1,4 +1,4 @@
-"""The real tables of benchmarks.tables: which, their splits, and the preparation all methods share.
+"""The real tables of the benchmarks: which, their splits, and the preparation all methods share.
 
 A file `NAME.npz` holds X and y. It may hold only the rows that the benchmark uses: then
 `bench_train_idx` and `bench_test_idx` (splits × size) name them, and are taken instead of a draw.

@@ -3,7 +3,7 @@ r"""Figures 1 and 2 of cawley2002: pruning that keeps every residual, against pr
 Conventional (Suykens et al.): train on all rows, drop the *rows* with the smallest |α|, tune and train
 again on the rest. Rows that are dropped are lost to the loss as well. Improved:
 :class:`onefold.SparseLSSVR` drops centres, keeps every residual, scales the ridge with the number of
-rows, and tunes only once.
+rows, and tunes only once. Which centres go is its own rule: the paper drops those of the smallest |β|.
 """
 
 from __future__ import annotations
@@ -236,8 +236,10 @@ PAPER = Paper(
         "smallest coefficients and training again on the rest, with a new model selection at every "
         "step. cawley2002 drops *centres* only, keeps the residuals of all rows in the loss, "
         "regularises the mean squared error and selects the model once. In onefold this is "
-        "`SparseLSSVR` ([manual](../manual/sparse.md)); the conventional method is in "
-        "`papers/cawley2002.py`.\n\n"
+        "`SparseLSSVR` ([manual](../manual/sparse.md)), with one difference: cawley2002 drops the "
+        "centres with the smallest coefficients, `SparseLSSVR` those without which the objective rises "
+        "least. [Both rules](../studies/sparse.md) are compared on the same data. The conventional "
+        "method is in `papers/cawley2002.py`.\n\n"
         "Both figures plot the RMS error of 10-fold cross-validation against the number of training "
         "patterns in the expansion. The published curves are pictures without numbers, and they are "
         "missing from the copy of the paper at hand, so that our curves are compared with what the text "

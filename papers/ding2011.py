@@ -232,6 +232,6 @@ PAPER = Paper(
     "L. Ding, S. Liao, *Approximate Model Selection for Large Scale LSSVM*, ACML 2011 (JMLR W&CP 20).",
     "The kernel matrix is replaced by a multilevel circulant matrix while hyper-parameters are "
     "selected, so that a candidate costs O(n log n) instead of O(n³). How onefold does it: "
-    "[circulant.md](../manual/circulant.md).",
+    "[the manual](../manual/circulant.md).",
     (Part("table2", "Table 2: ten sets, time and test error", run, show),),
 )

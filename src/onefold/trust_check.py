@@ -86,6 +86,7 @@ def trust(
     repeats : int, default=1
         Number of subsamples.
     random_state : int, RandomState, Generator or None, default=None
+        Of the subsamples.
 
     Returns
     -------

@@ -371,7 +371,8 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
     Parameters
     ----------
     kernel : str, Kernel, callable, or list of these, default="rbf"
-        "rbf", "laplacian", "matern", "powexp", "polynomial", "linear", "precomputed", an object from
+        "rbf", "laplacian", "matern12", "matern32", "matern52" ("matern" is "matern32"), "powexp",
+        "polynomial" or "poly", "linear", "precomputed", an object from
         :mod:`onefold.kernels`, or a function of two blocks of rows. The widths of a Kernel object are
         multiplied by each of `gammas`. A list is a choice among families; "auto" is
         ["rbf", "powexp", "laplacian"], for sparse rows the first two.
@@ -417,8 +418,8 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
     metric_rows : int or None, default=None
         From how many rows metrics are learned. With no more rows than that every fold has a metric of
         its own; with more, the last folds are reserved and alone are scored. None is all rows
-        up to 5000, of which 1500 teach the metric of a fold; beyond, as many as take ten seconds on
-        the machine of the rows, 4000 at least.
+        up to 5000, from 1500 of which the metric of a fold is learned; beyond, as many as take ten
+        seconds on the machine of the rows, 4000 at least.
     blend : bool, default=False
         Keep a sum of the best models of the kernels, metrics and rounds, with weights w_g ≥ 0 from their
         held-out predictions, unless the chosen one alone predicts held-out rows as well.
@@ -438,9 +439,9 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
     calibration : {"log_odds", "temperature", "sigmoid", "isotonic"} or None, default="log_odds"
         How decision values become probabilities, fitted to the held-out ones
         (:doc:`/manual/probabilities`): what ``CalibratedClassifierCV(ensemble=False)`` has, without
-        refitting. "log_odds" and "temperature" keep the order of the classes, so that the likeliest is
-        the one of `predict`; with the others it may not be. Scorers of probabilities calibrate with it,
-        too (None: with "log_odds"), each fold by the others.
+        refitting. With "temperature", and with "log_odds" where there are no class weights, the
+        likeliest class is the one of `predict`; otherwise it may not be. Scorers of probabilities
+        calibrate with it, too (None: with "log_odds"), each fold by the others.
     device : str, torch device or None, default=None
         Move NumPy rows there ("cuda", say) and compute with torch; predictions for NumPy rows come back
         as NumPy arrays. None computes where X is. Blocks of Dask's rows are moved by their worker.

@@ -123,7 +123,8 @@ class LSSVC(Given, KernelClassifier):
     Parameters
     ----------
     kernel : str, Kernel or callable, default="rbf"
-        "rbf", "laplacian", "matern", "polynomial", "linear", "precomputed", an object from
+        "rbf", "laplacian", "matern12", "matern32", "matern52" ("matern" is "matern32"), "powexp",
+        "polynomial" or "poly", "linear", "precomputed", an object from
         :mod:`onefold.kernels` (which keeps its own parameters), or a function of two row blocks.
     gamma : float, array (d,), "scale" or None, default=1.0
         Width of a kernel given by name, as in scikit-learn; an array holds one per feature; None
@@ -140,9 +141,9 @@ class LSSVC(Given, KernelClassifier):
     calibration : {"log_odds", "temperature", "sigmoid", "isotonic"} or None, default="log_odds"
         How decision values become the probabilities of `predict_proba` (:doc:`/manual/probabilities`).
         It is fitted to predictions of rows left out one by one: of all rows, or with the exact machine
-        of 1000 drawn at random, which takes some tenths of the time of the fit. "log_odds" and
-        "temperature" keep the order of the classes, so that the likeliest is the one of `predict`; with
-        the others it may not be. None saves the time.
+        of 1000 drawn at random, which takes some tenths of the time of the fit. With
+        "temperature", and with "log_odds" where there are no class weights, the likeliest class is the
+        one of `predict`; otherwise it may not be. None saves the time.
     device, client
         As in :class:`LSSVCCV`.
     random_state : int, RandomState, Generator or None, default=None
@@ -223,7 +224,8 @@ class LSSVR(Given, KernelRegressor):
 class KernelRidge(LSSVR):
     r"""Kernel ridge regression: (K + μ V⁻¹) α = y, f(x) = Σ α_i k(x, x_i).
 
-    scikit-learn's ``KernelRidge`` in the same parameters, with the same numbers.
+    scikit-learn's ``KernelRidge``, with the same numbers where kernel, gamma and alpha are the same. The
+    defaults are others: ``kernel="rbf"`` and ``gamma=1.0``.
 
     Parameters
     ----------
