@@ -187,5 +187,21 @@ def _words_and_numbers(line: str) -> tuple[list[str], list[float]]:
     return re.sub(number, "#", line).split(), [float(one) for one in re.findall(number, line)]
 
 
+def test_figures_of_the_readme_are_those_of_the_peers_page():
+    readme, peers = (
+        (ROOT / name).read_text(encoding="utf-8").replace("\xa0", " ")
+        for name in ("README.md", "docs/peers/index.md")
+    )
+    found = re.search(
+        r"lower test error (on \d+ of \d+ tables); (geometric mean [^|]+ at the median)", readme
+    )
+    line = next(line for line in peers.splitlines() if line.startswith("- LightGBM"))
+    assert all(part in line for part in found.groups())
+    on_a_gpu = re.findall(r"\| (\d\.\d\d %) wrong, (\d+\.\d s) \|", readme)
+    assert len(on_a_gpu) == 2
+    for error, seconds in on_a_gpu:
+        assert f"{error}, {seconds}" in peers
+
+
 def _all_text() -> str:
     return "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
