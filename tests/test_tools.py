@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from tests.tools.mutants import AROUND, COSTS, PACKAGE, ROOT, TESTS, room_tests, rooms
+from tests.tools.mutants import AROUND, COSTS, PACKAGE, ROOT, TESTS, folder_tests, folders
 
 
-def test_every_room_has_tests_and_no_exemption_is_of_a_file_that_left():
-    assert AROUND | set(TESTS) <= set(rooms())
-    for room in rooms():
-        for path in room_tests(PACKAGE / room):
-            assert (ROOT / path).exists(), (room, path)
+def test_every_folder_has_tests_and_no_exemption_is_of_a_file_that_left():
+    assert AROUND | set(TESTS) <= set(folders())
+    for folder in folders():
+        for path in folder_tests(PACKAGE / folder):
+            assert (ROOT / path).exists(), (folder, path)
     files = [path.as_posix() for path in (ROOT / PACKAGE).rglob("*.py")]
     for where, _ in COSTS:
         for part in where.split("|") if "(" not in where else [where]:

@@ -1,12 +1,12 @@
 r"""How much of the core do the tests pin down? Draw random mutants and see which survive.
 
 A mutant is the package with one operator, comparison, condition, constant, sign or pair of arguments
-changed. It is made in a copy of the tree, never in place. The tests of its room run, those first whose
+changed. It is made in a copy of the tree, never in place. The tests of its folder run, those first whose
 path names its file, then a sample of all files, until a time limit; the first that fails (see that all
 pass before), and a run that takes far too long catch it. Mutants that only say which of two equal routes
 runs are listed below, and not drawn.
 
-    python -m tests.tools.mutants --mutants 40 --seed 0 --rooms smoothers criteria
+    python -m tests.tools.mutants --mutants 40 --seed 0 --folders smoothers criteria
 
 In the copy this module is a plugin of pytest, which puts the tests in order and ends with the limit.
 """
@@ -46,8 +46,8 @@ AROUND = {
     "typing",
 }
 
-# Where the tests of a room are; a room that is not here has the folder of its own name. The metamorphic
-# relations are asked of every room.
+# Where the tests of a folder are; those of one that is not here are in the folder of its name. The
+# metamorphic relations are asked of every folder.
 TESTS = {
     "approximations": "approximations basis circulant toeplitz grid",
     "basis": "basis pruned",
@@ -120,7 +120,7 @@ class Sandbox:
         words = [word.removesuffix(".py") for word in mutant.path.relative_to(PACKAGE).parts[1:]]
         target.write_text(mutant.text(), "utf-8")
         try:
-            code, text = self._run([*room_tests(mutant.path), "--first", *words])
+            code, text = self._run([*folder_tests(mutant.path), "--first", *words])
         finally:
             target.write_bytes(before)
         found = re.search(r"^(FAILED|ERROR) .*$", text, flags=re.MULTILINE)
@@ -170,20 +170,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 # -- drawing -------------------------------------------------------------------------------------------
 
 
-def rooms() -> list[str]:
+def folders() -> list[str]:
     """The names of the folders and files of the package."""
     found = (ROOT / PACKAGE).iterdir()
     return sorted(path.stem for path in found if path.suffix in ("", ".py") and path.name[0] != "_")
 
 
-def room_tests(path: Path) -> list[str]:
-    """The folders and files of tests of a file's room, and the relations."""
-    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    return [f"tests/{name}" for name in (*TESTS.get(room, room).split(), "metamorphic")]
+def folder_tests(path: Path) -> list[str]:
+    """The folders and files of tests of a file's folder, and the relations."""
+    folder = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    return [f"tests/{name}" for name in (*TESTS.get(folder, folder).split(), "metamorphic")]
 
 
 def draw(names: list[str], count: int, generator: random.Random) -> list[Mutant]:
-    """`count` random mutants of the named rooms, files weighed by what there is to change."""
+    """`count` random mutants of the named folders, files weighed by what there is to change."""
     found = []
     for name in names:
         where = ROOT / PACKAGE / name
@@ -205,11 +205,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--mutants", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
-    core = sorted({*rooms()} - AROUND)
-    parser.add_argument("--rooms", nargs="+", default=core, help="folders and files of the package")
+    core = sorted({*folders()} - AROUND)
+    parser.add_argument("--folders", nargs="+", default=core, help="folders and files of the package")
     parser.add_argument("--limit", type=float, default=90, help="processor seconds for each mutant")
     options = parser.parse_args()
-    drawn = draw(options.rooms, options.mutants, random.Random(options.seed))
+    drawn = draw(options.folders, options.mutants, random.Random(options.seed))
     caught = 0
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         sandbox = Sandbox(Path(folder), options.limit)
