@@ -297,7 +297,9 @@ def _given(records: list[Record], title: str, text: str) -> list[str]:
     crashed = [one for one in records if "crashed" in reason(one)]
     sections += [
         f"scikit-learn's {one['method']} does not survive {SURFACES[one['table']][0]:,} rows: the "
-        f"process {reason(one)}. Use fewer rows, or another library."
+        f"process {reason(one)}. The likely cause is the threaded Cholesky factorisation of OpenBLAS, "
+        "as present wheels bring it, which corrupts memory from some 16,000 rows on; onefold factorises "
+        "by panels instead."
         for one in crashed
     ]
     return sections
@@ -371,7 +373,7 @@ def _notes(records: list[Record]) -> list[str]:
     machines = sorted({one[name] for one in records for name in ("machine", "gpu") if name in one})
     dates = sorted({one["date"] for one in records if "date" in one})
     versions = ", ".join(f"{name} {' and '.join(sorted(of))}" for name, of in sorted(found.items()))
-    lines = [f"Not installed: {'; '.join(texts) or 'none of the peers failed to install'}."]
+    lines = [f"Not installed: {'; '.join(texts) or 'none of those that were tried'}."]
     broken = sorted(
         {
             f"{NAMES.get(one['method'], one['method'])} on {one['table']}: {reason(one)}"
@@ -400,9 +402,10 @@ made from the package registry; the figures of the 16-core machine below come fr
 all of them (`--here`). `python -m benchmarks.peers report` writes this page from the records in
 `results.json`.
 
-**What to choose.** On tables of up to some 10,000 rows, or of 500,000 rows with a GPU, onefold usually
-has the lower error, above all where the target is a smooth function. Choose boosted trees where seconds
-count: they are faster at this size, and their time grows in proportion to the rows."""
+**What to choose.** On tables of up to some 10,000 rows, and of up to 60,000 rows with a GPU (the largest
+that were compared), onefold usually has the lower error, above all where the target is a smooth
+function. Choose boosted trees where seconds count: they are faster at this size, and their time grows in
+proportion to the rows."""
 
 TABLES = """At most 8000 training rows and 8000 test rows; three random splits of tables with fewer
 than 5000 rows, one of the others. The error is the test RMSE in deviations of the target, or the share
@@ -423,7 +426,8 @@ LARGE = """Four fifths of a shuffled table are trained on, or as many rows as th
 xrfm tried settings for 15 s and LightGBM for 30 s, which a setting that has begun may exceed, and the
 best was fitted again; *tried* counts them, of xrfm beside its default. Each cell has the error and the
 seconds of everything until the model is there; an empty one was not run, as time was out. *Promised* is
-the error that onefold expects from its own folds."""
+the error that onefold expects from its own folds. Of the 464,809 rows the final model of onefold is
+fitted exactly to 106,467, as many as the memory of the GPU allows."""
 
 GIVEN = {
     "small": (
@@ -449,11 +453,11 @@ GIVEN = {
 
 PUBLISHED = """## Not measured here again
 
-Two libraries for the same task do not install. RLScore 0.8.1 does not build: its setup needs NumPy,
-which pip's isolated builds do not offer, and without isolation its C files include a header that Python
-3.11 no longer has. liquidSVM's package needs an old Python and a download that fails. On 2026-11-15 they
-took these times for the small grid on a machine of two cores, where scikit-learn's grid of KernelRidge
-took 22.2 s:
+Two libraries for the same task do not install with present Pythons. RLScore 0.8.1 does not build: its
+setup needs NumPy, which pip's isolated builds do not offer, and without isolation its C files include a
+header that Python 3.11 no longer has. liquidSVM's package needs an old Python and a download that fails.
+These are times for the small grid of 2026-11-15 on another machine with two cores, where scikit-learn's
+grid of KernelRidge took 22.2 s:
 
 | method | seconds | of KernelRidge's time |
 | --- | --- | --- |
