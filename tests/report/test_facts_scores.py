@@ -222,6 +222,15 @@ def test_one_threshold_decides_what_is_better(own, other, words, notes):
     assert all(note.startswith(start) for note, start in zip(found, notes))
 
 
+@pytest.mark.parametrize(("rows", "told"), [(29, ["scores of 29 rows are uncertain"]), (30, [])])
+@pytest.mark.parametrize("new", [False, True])
+def test_scores_of_few_rows_are_called_uncertain(rows, told, new):
+    y = np.random.default_rng(0).normal(size=rows)
+    simple = [SimpleModel("mean", np.full((rows, 1), y.mean()))]
+    found = score_notes(score_facts(y, y[:, None], [np.arange(rows)], simple) | {"new_rows": new})
+    assert [one.partition(",")[0] for one in found] == told
+
+
 def test_gains_are_paired_on_the_same_rows():
     y, noise = np.random.default_rng(4).normal(size=(2, 200))
     mean, tree = np.full((200, 1), y.mean()), (y + 0.55 * noise)[:, None]

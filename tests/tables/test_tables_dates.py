@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onefold import TableRegressor
+from onefold.heldout import GapKFold
 from onefold.tables import BooleanColumn, DateColumn, Reading, TableError, TableRows, learn_preparation
 from onefold.tables.columns import is_moment, phases, text_seconds
 from onefold.tables.kinds import are_booleans
@@ -215,3 +216,27 @@ def test_words_for_true_and_false():
     with pytest.warns(UserWarning, match="1 in 'when'"):  # unknown words lie in the middle
         X = preparation.transform(moments("ja", "0", "perhaps", None))
     np.testing.assert_allclose(X[:, 0], np.sqrt(0.5) * np.array([1, -1, 0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("order", "options", "told"),
+    [
+        (np.arange(60), {}, True),
+        (np.arange(60)[::-1], {}, True),
+        (np.arange(60) // 2 * 2, {}, False),  # too many rows share a date
+        (np.r_[np.arange(58), 59, 58], {}, False),
+        (np.arange(60), {"ordered": True}, False),
+        (np.arange(60), {"cv": GapKFold(5)}, False),
+    ],
+)
+def test_rows_in_the_order_of_dates_are_told_where_folds_are_random(order, options, told, tmp_path):
+    when = np.datetime64("2024-01-01") + order.astype("timedelta64[D]")
+    frame = pd.DataFrame({"when": when, "x": np.random.default_rng(0).normal(size=60)})
+    frame["y"] = np.sin(order / 9.0) + frame["x"]
+    frame.loc[[7, 30], "when"] = pd.NaT
+    frame.to_csv(tmp_path / "t.csv", index=False)  # as text, too
+    for table in (frame, tmp_path / "t.csv"):
+        model = TableRegressor(**QUICK, **options).fit(table, "y")
+        assert model.report_["scores"]["in_order_of"] == ("when" if told else None)
+        for notes in (model.report_["notes"], model.report(X=table).as_dict()["cautions"]):
+            assert any(one.startswith("the rows are in the order of 'when'") for one in notes) is told

@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from onefold.facts.criteria import criterion_of
 from onefold.facts.measures import ERRORS, LABELS, Measured, ScoredRows, interval, labels_of
-from onefold.facts.words import counted, error_number, number
+from onefold.facts.words import counted, error_number, number, shortened
 from onefold.heldout import unpacked
 from onefold.linalg import is_sparse, to_numpy
 from onefold.machine.threads import limit_blas
@@ -33,6 +33,7 @@ Splits = Sequence[tuple[np.ndarray, np.ndarray]]
 
 _MOST_NUMBERS = 4_000_000  # of training rows × features × classes × splits for each simple model
 _FEWEST_ROWS = 500
+_FEW_ROWS = 30  # whose scores are uncertain
 _DEPTH = 4
 _LINEAR = (LogisticRegression, Ridge, RidgeCV)  # are given scaled features
 _CLEAR = 2.0  # standard errors
@@ -238,18 +239,25 @@ def comparison_words(scores: dict[str, Any], lead: str = "the best simple model,
 
 
 def score_notes(scores: dict[str, Any] | None) -> list[str]:
-    """What somebody who reads nothing else should know: no better than the baseline, or than a tree."""
+    """What somebody who reads nothing else should know: no better than the baseline, or in doubt."""
     if scores is None:
         return []
     found, main, baseline = scores["verdict"], scores["main"], scores["baselines"][0]
-    notes = []
-    if not found["better_than_baseline"]:
+    notes, new = [], scores.get("new_rows", False)  # where simple models were fitted to these rows
+    if not new and not found["better_than_baseline"]:
         gain = f"gain in {LABELS[main]} {measured_words(main, baseline['gain'])}"
         notes.append(f"no better than the {baseline['name']} by two standard errors: {gain}")
-    if found["than_best"] == "worse" and found["best"] != baseline["name"]:
+    if not new and found["than_best"] == "worse" and found["best"] != baseline["name"]:
         gain = found["gain"]
         size = f"{number(main, -gain['value'])} ± {error_number(main, gain['error'])}"
         notes.append(f"a simple model is better: {found['best']}, by {size} in {LABELS[main]}")
+    if not new and scores.get("in_order_of") is not None:
+        notes.append(
+            f"the rows are in the order of '{shortened(scores['in_order_of'])}': to predict later rows, "
+            "score with blocks of consecutive rows (ordered=True, on the command line --ordered)"
+        )
+    if scores["rows"] < _FEW_ROWS:
+        notes.append(f"scores of {counted(scores['rows'], 'row')} are uncertain, their errors too")
     return notes
 
 

@@ -19,7 +19,7 @@ from onefold.facts.scores import flat_scores, heldout_predictions, score_notes, 
 from onefold.search.ledger import edges
 from onefold.tables.columns import is_moment
 from onefold.tables.errors import listing
-from onefold.tables.kinds import Preparation
+from onefold.tables.kinds import DateColumn, Preparation
 from onefold.tables.reading import is_number
 from onefold.tables.rows import TableRows
 
@@ -46,6 +46,22 @@ def column_notes(
                 "number; drop it, unless it means something"
             )
     return tuple(notes)
+
+
+def in_order_of(training: Training) -> str | None:
+    """A column of dates that the rows are sorted by, up or down, where folds are drawn at random."""
+    if not training.cv_words.endswith("-fold"):
+        return None
+    preparation, matrix = training.preparation, training.X
+    for part, (name, place) in zip(preparation.parts, preparation.spans()):
+        if isinstance(part, DateColumn):
+            rows = np.asarray(matrix[:: max(1, matrix.size // MOST_VALUES), place])
+            values = rows[rows[:, -1] == 0, 0] if part.missing else rows[:, 0]
+            steps = np.diff(values)
+            sorted_ = bool((steps >= 0).all() or (steps <= 0).all())
+            if sorted_ and len(values) >= _FEWEST and 2 * np.count_nonzero(steps) > len(values):
+                return name
+    return None
 
 
 def columns_of(preparation: Preparation, matrix: Any) -> list[Column]:
@@ -91,6 +107,7 @@ def findings(model: Any, training: Training, suspicious: list[str], seconds: flo
     if found is not None and np.isfinite(found.values).all(axis=1).any():
         found = replace(found, values=model.in_target_units(found.values))
         scores = scores_of(estimator, found, training.X, y, training.sample_weight)
+        scores["in_order_of"] = in_order_of(training)
     report: dict[str, Any] = {
         "task": model.task,
         "task_reason": "as asked for" if target is None else target.reason,
