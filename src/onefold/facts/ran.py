@@ -199,6 +199,9 @@ def _method(report: dict[str, Any]) -> str:
 
 def trust_facts(approximation: dict[str, Any]) -> dict[str, Any]:
     """The verdict on the approximation and what it rests on, or how to get one."""
+    stages = [approximation.get(name, {}).get("name") for name in ("selected_with", "fitted_with")]
+    if {*stages} <= {"exact"} or approximation.get("name") == "exact":
+        return {"verdict": "exact", "words": "the exact method: nothing was approximated"}
     found = approximation.get("trust")
     if found is not None:
         words = (
@@ -207,9 +210,6 @@ def trust_facts(approximation: dict[str, Any]) -> dict[str, Any]:
             f"regret {found['regret']:.3g})"
         )
         return {"verdict": found["verdict"], "words": words}
-    stages = [approximation.get(name, {}).get("name") for name in ("selected_with", "fitted_with")]
-    if {*stages} <= {"exact"} or approximation.get("name") == "exact":
-        return {"verdict": "exact", "words": "the exact method: nothing was approximated"}
     if approximation.get("name") == "sparse":
         words = "pruned to few centres; the scores of every size say what that costs"
         return {"verdict": None, "words": words}
