@@ -54,7 +54,7 @@ def test_exit_codes_of_a_real_process(table):
         ("predict t-onefold t.csv >&-", 0, ""),
         ("predict t-onefold t.csv >&- 2>&-", 0, ""),
         ("predict t-onefold none.csv >&-", 2, "there is no file none.csv"),
-        ("predict t-onefold t.csv >/dev/full", 2, "can't use a file or the output: no space left"),
+        ("predict t-onefold t.csv >/dev/full", 2, "can't use standard output: no space left"),
         ("predict t-onefold t.csv --out p.csv", 2, "can't use p.csv: file too large"),
         ("predict t-onefold t.csv --out p.parquet", 2, "can't use p.parquet: file too large"),
         ("tune t.csv --target kind --out new", 2, "can't use new/model.onefold: file too large"),
@@ -170,8 +170,9 @@ def test_remedies_are_options_of_the_running_command(refused, monkeypatch, remed
     ("error", "code", "words"),
     [
         (FileNotFoundError(2, "No such file or directory", "x.csv"), 2, "there is no file x.csv"),
-        (OSError(28, "No space left on device"), 2, "can't use a file or the output: no space left "),
-        (OSError("odd"), 2, "can't use a file or the output: odd; check path, permissions and free"),
+        (OSError(28, ""), 2, "can't use standard output: no space left on device; make room there\n"),
+        (OSError(13, "", "p.csv"), 2, "can't use p.csv: permission denied; write to a folder where "),
+        (OSError("odd; mend it"), 2, "odd; mend it\n"),
         (MemoryError("Unable to allocate 9 TiB"), 1, "not enough memory (Unable to allocate 9 TiB)"),
     ],
 )

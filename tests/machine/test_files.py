@@ -1,5 +1,7 @@
 """Files are written whole or not at all, whoever else writes them; warnings name the user's line."""
 
+import errno
+import os
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -25,6 +27,43 @@ def test_an_error_leaves_what_was_there_and_nothing_else(tmp_path) -> None:
         write()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "words"),
+    [
+        (errno.ENOSPC, OSError, "No space left on device; make room there"),
+        (
+            errno.EACCES,
+            PermissionError,
+            "Permission denied; write to a folder where you have permission",
+        ),
+        (errno.EIO, OSError, "Input/output error; check path, permissions and free space"),
+    ],
+)
+@pytest.mark.parametrize("named", [False, True])
+def test_errors_of_the_disk_name_the_file_that_was_asked_for(
+    tmp_path, number, kind, words, named
+) -> None:
+    def write() -> None:
+        with replacing(tmp_path / "file") as temporary:
+            raise OSError(number, os.strerror(number), *([str(temporary)] if named else []))
+
+    with pytest.raises(kind, match=words) as found:
+        write()
+    assert (found.value.errno, found.value.filename) == (number, str(tmp_path / "file"))
+
+
+def test_errors_of_other_files_stay_as_they_are(tmp_path) -> None:
+    with pytest.raises(FileNotFoundError) as found, replacing(tmp_path / "file"):
+        (tmp_path / "other").read_text()
+    assert found.value.filename == str(tmp_path / "other")
+
+
+def test_a_report_into_no_folder_says_which_file(tmp_path) -> None:
+    model = LSSVRCV(gammas=[1.0], alphas=[1.0]).fit(np.eye(9), np.arange(9.0))
+    with pytest.raises(FileNotFoundError, match=r"in a folder that exists: '.*nowhere/r\.html'"):
+        model.report(tmp_path / "nowhere" / "r.html")
 
 
 def test_threads_do_not_share_a_name(tmp_path) -> None:

@@ -23,6 +23,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli.options import parsed
+from onefold.machine.files import with_remedy
 
 if TYPE_CHECKING:
     from onefold.tables.errors import Remedy
@@ -57,9 +58,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if isinstance(error, FileNotFoundError) and error.filename:
             return _fail(f"there is no file {error.filename}", 2)
-        what = os.strerror(error.errno) if error.errno else str(error)
-        file = error.filename or "a file or the output"
-        return _fail(f"can't use {file}: {what.lower()}; check path, permissions and free space", 2)
+        if error.errno is None:
+            return _fail(str(error), 2)
+        file = error.filename or "standard output"
+        return _fail(f"can't use {file}: {with_remedy(error.errno).lower()}", 2)
     except (ValueError, ImportError) as error:
         spelled = getattr(error, "spelled", None)
         return _fail(str(error) if spelled is None else spelled(partial(_as_option, options)), 2)

@@ -94,17 +94,17 @@ def replaced_file(path: Path) -> Iterator[Path]:
             f"there is no directory {path.parent} to write {path.name} in; create it, or use another "
             "--out"
         )
-    with _naming(path), replacing(path) as temporary:
+    with replacing(path) as temporary:
         yield temporary
 
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Errors of the disk name what was to be written, where they name no file."""
+    """Errors of the disk name what was to be written, not the stage."""
     try:
         yield
     except OSError as error:
-        error.filename = error.filename or str(path)
+        error.filename = str(path)
         raise
 
 

@@ -1,7 +1,8 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and what to do about disks that refuse."""
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -10,13 +11,34 @@ from pathlib import Path
 
 _LONGEST = 100  # letters of the name that the temporary one keeps: names have a limit
 
+_ELSEWHERE = "write to a folder where you have permission"
+_REMEDIES = {
+    errno.ENOSPC: "make room there",
+    errno.EACCES: _ELSEWHERE,
+    errno.EPERM: _ELSEWHERE,
+    errno.EROFS: _ELSEWHERE,
+    errno.ENOENT: "give the name of a file in a folder that exists",
+}
+
+
+def with_remedy(number: int) -> str:
+    """What the system says about an error of the disk, by its number, and what to do."""
+    return f"{os.strerror(number)}; {_REMEDIES.get(number, 'check path, permissions and free space')}"
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name of its own next to `path`, renamed to it if the block ends without error."""
+    """A temporary name of its own next to `path`, renamed to it if the block ends without error.
+
+    Errors of the disk name `path`, and what to do.
+    """
     temporary = path.with_name(f".{path.name[:_LONGEST]}.{secrets.token_hex(8)}.tmp")
     try:
         yield temporary
         os.replace(temporary, path)
+    except OSError as error:
+        if error.errno is None or error.filename not in (None, str(temporary), temporary):
+            raise
+        raise OSError(error.errno, with_remedy(error.errno), str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)

@@ -8,6 +8,8 @@ search maps: parsing text as often as it reads the rows would take many times lo
 
 from __future__ import annotations
 
+import errno
+import os
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -352,10 +354,10 @@ def written(preparation: Preparation, blocks: Iterable[TableRows], n: int, path:
             X.flush()
             del X
     except OSError as error:
-        megabytes = 4 * n * width >> 20
+        megabytes, why = 4 * n * width >> 20, os.strerror(error.errno or errno.ENOSPC).lower()
         raise TableError(
-            f"the {megabytes + 1} MB of rows can't be written to {path.parent} "
-            f"({(error.strerror or 'no room').lower()}); make room there, or tune on fewer rows"
+            f"the {megabytes + 1} MB of rows can't be written to {path.parent} ({why}); make room "
+            "there, or tune on fewer rows"
         ) from error
     return np.load(path, mmap_mode="r")
 
