@@ -198,6 +198,8 @@ def check_folds(cv: Any, n: int) -> None:
     """Raise for a word or a number of folds that means nothing for `n` rows."""
     if isinstance(cv, type) or (isinstance(cv, str) and cv != "loo"):
         raise ValueError(f'cv must be a number of folds, "loo" or a splitter; got {cv!r}.')
+    if n < 2:
+        raise ValueError(f"folds need at least 2 rows, and there is {n} (n_samples={n}); add rows.")
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool) and not 2 <= int(cv) <= n:
         raise ValueError(
             f"cv={cv} must be at least 2 and at most the number of rows, n_samples={n}; "

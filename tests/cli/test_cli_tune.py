@@ -111,6 +111,10 @@ def test_plan_takes_what_tune_takes(table, capsys, refused):
 
 REFUSED_TABLES = {
     "x,y\n": "no rows",
+    "x,y\n1,2\n": "the table has 1 row (n_samples=1); add rows",
+    "x,y\n" + "".join(f"{i},{i}.5\n" for i in range(30)) + "1,n.k.\n": (
+        "first being 'n.k.' in data row 31; fix it, or use --na-values n.k. --drop-missing-target if it"
+    ),
     "x,y\n" + "1,a\n2,a\n" * 9: "only one class ('a')",
     "x,y\n" + "1/2/2020,1.5\n2/1/2020,3\n" * 9: "use --day-first, --month-first, --drop x, or",
     "x,y\n" + '"4,321",1.5\n"5,321",3\n' * 9: 'use --decimal ",", --thousands ",", or --categorical x',
@@ -133,8 +137,17 @@ def test_refused_tables(tmp_path, monkeypatch, refused, text):
     [
         (["tune", "none.csv", "--target", "y"], "there is no file none.csv"),
         (["tune", "t.csv"], "name the column to predict, as in --target COL; the columns are 'length'"),
-        (["tune", "t.csv", "--target", "knid"], "has no column 'knid'; did you mean 'kind'?"),
-        ([*TUNE, "--weight", "mas"], "weight: t.csv has no column 'mas'; did you mean 'mass'?"),
+        (
+            ["tune", "t.csv", "--target", "knid"],
+            "--target: t.csv has no column 'knid'; did you mean 'kind'?",
+        ),
+        ([*TUNE, "--weight", "mas"], "--weight: t.csv has no column 'mas'; did you mean 'mass'?"),
+        ([*TUNE, "--id", "hose"], "error: --id: t.csv has no column 'hose'"),
+        (
+            [*TUNE, "--drop", "mass", "--categorical", "mass"],
+            "--drop and --categorical both name column",
+        ),
+        ([*TUNE, "--categorical", "kind"], "error: --categorical names the target column 'kind'"),
         ([*TUNE, "--cv", "loo", "--ordered"], "need a number of folds; use --cv 5"),
         ([*TUNE, "--simple", "--blend"], "a blend can't be had, as a simple search takes one kernel"),
         ([*TUNE, "--gap", "3"], "a gap needs ordered rows; use --ordered"),

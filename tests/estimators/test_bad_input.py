@@ -128,7 +128,7 @@ def test_what_only_a_matrix_or_a_prediction_shows() -> None:
         (lambda: LSSVR(lambda a, b: (a @ b.T) * np.inf).fit(X, NUMBERS), "NaN or infinite"),
         (lambda: LSSVR(lambda a, b: a @ (b + b[:1]).T).fit(X, NUMBERS), "not symmetric"),
         (lambda: LSSVR("precomputed").fit(np.eye(20) + np.eye(20, k=1), NUMBERS), "not symmetric"),
-        (lambda: LSSVRCV().fit(X[:1], [2.0]), "n_samples=1"),
+        (lambda: LSSVRCV().fit(X[:1], [2.0]), "need at least 2 rows, and there is 1 .n_samples=1.; add"),
         (lambda: KernelRidgeCV().fit(X[:1], [2.0]), "n_samples=1"),
     ]
     K = X @ X.T - 5 * np.eye(20)

@@ -332,6 +332,6 @@ def test_remedies_are_spelled_for_python_and_by_whoever_shows_them():
         "'kg weight=5' is odd; fix it, use Reading(na_values=[\"it's\"]) if it is missing, "
         "or drop=['kg weight=5']"
     )
-    assert error.spelled(lambda remedy: None) == "'kg weight=5' is odd; fix it"
-    assert TableError("odd", [drop]).spelled(lambda remedy: None) == "odd"
+    assert error.spelled(lambda remedy: None, str) == "'kg weight=5' is odd; fix it"
+    assert TableError("odd", [drop]).spelled(lambda remedy: None, str) == "odd"
     assert str(TableError("odd").with_remedy(Remedy("task", "regression"))) == "odd; use TableRegressor"

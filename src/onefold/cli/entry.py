@@ -64,7 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(f"can't use {file}: {with_remedy(error.errno).lower()}", 2)
     except (ValueError, ImportError) as error:
         spelled = getattr(error, "spelled", None)
-        return _fail(str(error) if spelled is None else spelled(partial(_as_option, options)), 2)
+        spell = partial(_as_option, options), partial(_option, options)
+        return _fail(str(error) if spelled is None else spelled(*spell), 2)
     return 0
 
 
@@ -74,6 +75,11 @@ def _command(name: str) -> Callable[[Any], None]:
     module = import_module(f"onefold.cli.{_MODULES.get(name, name)}")
     gc.enable()
     return getattr(module, f"run_{name}")
+
+
+def _option(options: dict[str, list[str]], name: str) -> str:
+    """A parameter as the option of the running command, or as it is."""
+    return next(iter(options.get(name, ())), name)
 
 
 def _as_option(options: dict[str, list[str]], remedy: Remedy) -> str | None:

@@ -240,12 +240,12 @@ def meaning_of(text: str, form: NumberFormat = PLAIN) -> object:
 # Columns of text that are not what they should be
 
 
-def refuse_mangled_numbers(first: Mapping[str, int], name: str) -> None:
+def refuse_mangled_numbers(first: Mapping[str, int], name: str, target: bool = False) -> None:
     """Refuse a text column that is a column of numbers but for a few values.
 
     One "?" among the numbers makes the whole column text, and hundreds of "categories" would then
     be learned in silence. A few whole numbers among words are taken for codes. `first` has the row in
-    which each value appeared first.
+    which each value appeared first. A `target` can't be called categorical, nor dropped.
     """
     numbers = [value for value in first if is_number(value)]
     words = [value for value in first if not is_number(value)]
@@ -253,19 +253,21 @@ def refuse_mangled_numbers(first: Mapping[str, int], name: str) -> None:
     many = len(first) > _FEW_CATEGORIES
     if len(numbers) < _FEW_NUMBERS or 2 * len(numbers) < len(first):
         return
-    codes = Remedy("categorical", [name], "if they are codes")
+    codes = [] if target else [Remedy("categorical", [name], "if they are codes")]
     if not words and many:
         raise TableError(
             f"column '{name}' holds numbers as text, the first being '{min(numbers)}'",
-            ["store them as numbers with a decimal point", codes],
+            ["store them as numbers with a decimal point", *codes],
         )
     if not words or not (fractions or many):
         return
     value = min(words, key=lambda word: first[word])
+    also = Remedy("drop_missing_target", True) if target else None
+    missing = Remedy("na_values", [value], "if it means missing", also)
     raise TableError(
         f"column '{name}' holds numbers but for some values, the first being '{value}' "
         f"in data row {first[value]}",
-        ["fix it", Remedy("na_values", [value], "if it means missing"), codes, Remedy("drop", [name])],
+        ["fix it", missing, *codes, *([] if target else [Remedy("drop", [name])])],
     )
 
 

@@ -33,6 +33,8 @@ class TableError(ValueError):
     cause : str
     remedies : sequence of Remedy and str
         What may be done, most likely first; text is shown as it is.
+    options : sequence of str
+        Parameters that are named before the cause.
 
     Examples
     --------
@@ -46,15 +48,20 @@ class TableError(ValueError):
     TableError
     """
 
-    def __init__(self, cause: str, remedies: Sequence[Remedy | str] = ()) -> None:
-        super().__init__(cause, remedies)
-        self.cause, self.remedies = cause, tuple(remedies)
+    def __init__(
+        self, cause: str, remedies: Sequence[Remedy | str] = (), options: Sequence[str] = ()
+    ) -> None:
+        super().__init__(cause, remedies, options)
+        self.cause, self.remedies, self.options = cause, tuple(remedies), tuple(options)
 
     def __str__(self) -> str:
-        return self.spelled(_as_python)
+        return self.spelled(_as_python, str)
 
-    def spelled(self, spell: Callable[[Remedy], str | None]) -> str:
-        """The sentence with its remedies as `spell` writes them, without those that it makes None of."""
+    def spelled(self, spell: Callable[[Remedy], str | None], name: Callable[[str], str]) -> str:
+        """The sentence with its remedies as `spell` writes them, without those that it makes None of.
+
+        Parameters are called as `name` has it.
+        """
         shown: list[str] = []
         after_use = False
         for remedy in self.remedies:
@@ -66,11 +73,12 @@ class TableError(ValueError):
             after_use = isinstance(remedy, Remedy)
             shown.append(words)
         words = ", or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
-        return f"{self.cause}; {words}" if shown else self.cause
+        cause = " and ".join(map(name, self.options)) + self.cause
+        return f"{cause}; {words}" if shown else cause
 
     def with_remedy(self, remedy: Remedy | str) -> TableError:
         """The same error with one more remedy."""
-        return TableError(self.cause, (*self.remedies, remedy))
+        return TableError(self.cause, (*self.remedies, remedy), self.options)
 
 
 class SeveralProblems(TableError):
@@ -80,9 +88,11 @@ class SeveralProblems(TableError):
         super().__init__(f"the table has {len(problems)} problems")
         self.args, self.problems = (problems,), tuple(problems)
 
-    def spelled(self, spell: Callable[[Remedy], str | None]) -> str:
+    def spelled(self, spell: Callable[[Remedy], str | None], name: Callable[[str], str]) -> str:
         """The sentences one after another."""
-        each = (f"({place}) {one.spelled(spell)}" for place, one in enumerate(self.problems, start=1))
+        each = (
+            f"({place}) {one.spelled(spell, name)}" for place, one in enumerate(self.problems, start=1)
+        )
         return f"{self.cause}: " + ". ".join(each)
 
 
@@ -95,10 +105,12 @@ def raise_all(problems: Sequence[TableError]) -> None:
 def _as_python(remedy: Remedy) -> str:
     if remedy.name == "task":
         return _ESTIMATORS[remedy.value]
-    setting = f"{remedy.name}={remedy.value!r}"
-    if remedy.also is not None:
-        setting += f", {remedy.also.name}={remedy.also.value!r}"
-    return f"Reading({setting})" if remedy.name in _OF_FILES else setting
+    settings = {
+        one.name: f"{one.name}={one.value!r}" for one in (remedy, remedy.also) if one is not None
+    }
+    of_files = ", ".join(setting for name, setting in settings.items() if name in _OF_FILES)
+    others = [setting for name, setting in settings.items() if name not in _OF_FILES]
+    return ", ".join([*([f"Reading({of_files})"] if of_files else []), *others])
 
 
 def listing(names: Iterable[str]) -> str:

@@ -173,8 +173,9 @@ class TableSource(ABC):
     def require(self, name: str, option: str = "") -> None:
         """Refuse a column that the table does not have; `option` is where it was named."""
         if name not in self.names:
-            where, near = f"{option}: " if option else "", did_you_mean(name, self.names)
-            raise TableError(f"{where}{self.path.name} has no column '{name}'; {near}", self.elsewhere)
+            colon, near = ": " if option else "", did_you_mean(name, self.names)
+            cause = f"{colon}{self.path.name} has no column '{name}'; {near}"
+            raise TableError(cause, self.elsewhere, [option] if option else [])
 
 
 def check_names(names: Sequence[str], table: str) -> None:

@@ -72,8 +72,7 @@ def learn_target(rows: TableRows, name: str, task: TargetKind | None = None) -> 
     Labels keep the spelling they have in a table of text, and their type in other tables.
     """
     column = rows.column(name, role="target column")
-    if len(rows) == 0:
-        raise TableError("the table has no rows; add rows")
+    refuse_few_rows(rows)
     refuse_missing_targets(rows, name)
     kind = kind_of(column)
     if kind in {"date", "other"}:
@@ -213,6 +212,21 @@ def _missing_in(values: np.ndarray) -> np.ndarray:
     return found.reshape(len(values), -1).any(axis=1)
 
 
+def refuse_few_rows(rows: TableRows) -> None:
+    """Refuse a table that nothing can be learned from."""
+    if len(rows) == 0:
+        raise TableError("the table has no rows; add rows")
+    if len(rows) == 1:
+        raise TableError("the table has 1 row (n_samples=1); add rows")
+
+
+def refuse_no_target(missing: np.ndarray, y: Any) -> None:
+    """Refuse rows of which none has a target."""
+    if len(missing) and missing.all():
+        name = f"'{y}'" if isinstance(y, str) else "y"
+        raise TableError(f"no row has a value of {name}; fill some in, or name another target")
+
+
 def refuse_missing_targets(rows: TableRows, name: str) -> None:
     """Refuse rows without a target."""
     missing = int(missing_targets(name, rows).sum())
@@ -253,7 +267,7 @@ def _classes(rows: TableRows, name: str) -> np.ndarray:
         first: dict[str, int] = {}
         for row, value in enumerate(as_text(column, name).to_pylist(), start=1):
             first.setdefault(value, row)
-        refuse_mangled_numbers(first, name)
+        refuse_mangled_numbers(first, name, target=True)
     if rows.written and pa.types.is_string(rows.columns.column(name).type):
         numbers = column.to_pylist() if kind == "numeric" else None
         return as_written(rows.text(name).to_pylist(), name, numbers)

@@ -46,6 +46,8 @@ from onefold.tables.target import (
     learn_target,
     missing_targets,
     plain_array,
+    refuse_few_rows,
+    refuse_no_target,
 )
 
 if TYPE_CHECKING:
@@ -166,8 +168,7 @@ def _learned(
         rows, *arrays = with_target(model, rows, *given)
         if not rows.names:
             raise TableError("the table has no columns; pass one that has some")
-        if len(rows) < 2:
-            raise TableError(f"the table has {len(rows)} rows (n_samples={len(rows)}); add rows")
+        refuse_few_rows(rows)
         y, weight, groups, target = _known(model, rows, *arrays)
         learner.add(rows)
         preparation = learner.finish()
@@ -227,6 +228,7 @@ def with_target(model: TableModel, rows: TableRows, y: Any, *others: Any) -> tup
     missing = missing_targets(y, rows)
     if not missing.any() or len(missing) != len(rows):  # of another length, which is refused later
         return rows, y, *others
+    refuse_no_target(missing, y)
     keep = np.flatnonzero(~missing)
     arrays = [v if v is None or isinstance(v, str) else plain_array(v)[keep] for v in (y, *others)]
     remarks = (*rows.remarks, left_out_note(missing, y))
@@ -243,7 +245,10 @@ def with_target_on_disk(model: TableModel, source: TableSource, y: Any) -> np.nd
     """The mask of rows with a target, one more pass over that column; None where all are to be used."""
     if not (model.drop_missing_target and isinstance(y, str)):
         return None
-    return np.concatenate([~missing_targets(y, rows) for rows in source.typed_batches(BLOCK, [y])])
+    blocks = [missing_targets(y, rows) for rows in source.typed_batches(BLOCK, [y])]
+    missing = np.concatenate(blocks)
+    refuse_no_target(missing, y)
+    return ~missing
 
 
 def prepared_again(model: TableModel, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
@@ -265,12 +270,12 @@ def check_columns(model: Any, table: TableRows | TableSource, named: dict[str, s
     several = [("drop", name) for name in model.drop]
     for option, name in [*named.items(), *several]:
         if option != "target" and name in model.categorical:
-            raise TableError(f"{option} and categorical both name column '{name}'; choose one")
+            raise TableError(f" both name column '{name}'; choose one", (), [option, "categorical"])
     several += [("categorical", name) for name in model.categorical]
     for option, name in [*named.items(), *several]:
         table.require(name, option)
         if option != "target" and name == named.get("target"):
-            raise TableError(f"{option} names the target column '{name}'; choose another column")
+            raise TableError(f" names the target column '{name}'; choose another column", (), [option])
 
 
 def _known(
