@@ -56,6 +56,8 @@ def test_decision_values_and_probabilities(table, capsys, refused, classes):
     capsys.readouterr()
     line = refused("predict", MODEL, "t.csv", "--interval", "0.9")
     assert "--interval is for regression with intervals, and this model predicts classes" in line
+    line = refused("predict", MODEL, "t.csv", "--interval", "1.5")
+    assert "'1.5' is no share between 0 and 1, such as 0.9" in line
 
 
 def test_bounds_and_what_is_for_classifiers(table, capsys, refused):

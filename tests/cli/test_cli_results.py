@@ -14,8 +14,8 @@ from sklearn.metrics import r2_score
 from onefold.cli import main
 from onefold.cli.terminal import result_text
 from onefold.facts.criteria import score_label, score_text
-from onefold.facts.ran import group_words
-from onefold.facts.words import json_text, percent
+from onefold.facts.ran import group_words, importance_lines
+from onefold.facts.words import counted, json_text, percent
 from onefold.tuning import tune_table
 
 GRID = {"simple": True, "gammas": [0.125, 0.5, 2.0], "alphas": [0.03125, 0.25, 2.0]}
@@ -202,3 +202,31 @@ def test_choice_blend_importances_and_rivals_are_said_and_kept(frame, tmp_path, 
     for params, score in zip(model.cv_results_["params"], model.cv_results_["mean_test_score"]):
         best[group_words(params)] = max(best.get(group_words(params), -np.inf), score)
     assert [score for _, score in rivals] == [score_text("mse", best[words]) for words, _ in rivals]
+
+
+@pytest.mark.parametrize(
+    ("shares", "lines"),
+    [
+        ({"a": 0.7, "b": 0.295, "c": 0.005}, ["a 70.00%", "b 29.50%", "1 other 0.50% together"]),
+        ({"a": 0.0, "b": 0.0}, []),
+        (
+            {"a": 0.009, **dict.fromkeys("bcdefg", 0.001)},
+            [
+                "a 0.90%",
+                *(f"{one} 0.10%" for one in "bcdef"),
+                "1 other 98.60% together",
+            ],
+        ),
+        (None, []),
+    ],
+)
+def test_columns_are_named_unless_none_matters(shares, lines):
+    assert [" ".join(one) for one in importance_lines(shares)] == lines
+
+
+@pytest.mark.parametrize(("rows", "noun"), [(83, "candidate"), (1700, "finalist")])
+def test_candidates_that_others_were_left_out_for_are_called_finalists(rows, noun):
+    model, found, _ = tune(table(rows, y=wave), **FEW, kernel="rbf", metric="diagonal")
+    text = result_text(model, ["t/search.csv"])
+    assert text.startswith(f"Best of {counted(found['candidates'], noun)} for 'y' by 5-fold")
+    assert f"  t/search.csv  every {noun} with its scores" in text

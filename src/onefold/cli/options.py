@@ -73,7 +73,10 @@ duration = _reads(
     "duration: give seconds, or as in 90s, 5m, 2h", _seconds, lambda value: 0 < value < math.inf
 )
 positive = _reads("whole number from 1", int, lambda value: value >= 1)
-share = _reads("share between 0 and 1, such as 0.2", float, lambda value: 0 < value < 1)
+share, coverage = (
+    _reads(f"share between 0 and 1, such as {usual}", float, lambda value: 0 < value < 1)
+    for usual in (0.2, 0.9)
+)
 frequency = _reads(
     "number of rows, and no share of them", lambda text: int(text) if text.isdigit() else float(text)
 )
@@ -227,7 +230,7 @@ _COMMANDS: dict[str, tuple[str, dict[str, Specs]]] = {
                 "--id": _option("ID column to copy (default: that of tune)", "COL"),
                 "--decision": _flag("add decision values (classification)"),
                 "--proba": _flag("add the probability of every class (classification)"),
-                "--interval": _option("add bounds that hold this share, as 0.9", "COVERAGE", share),
+                "--interval": _option("add bounds that hold this share, as 0.9", "COVERAGE", coverage),
                 "--score": _flag("compare with the target column of the table, on stderr"),
                 "--batch-rows": _option("rows in memory at a time", "N", positive),
                 "--json": _flag("print one JSON object: rows, file, score, predictions unless --out"),

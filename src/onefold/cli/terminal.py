@@ -30,7 +30,7 @@ from onefold.tables import TableModel
 
 _PURPOSE = {
     MODEL_NAME: "the model",
-    SEARCH_NAME: "every candidate with its scores",
+    SEARCH_NAME: "every {} with its scores",
     REPORT_NAME: "a page about the model and its rows",
 }
 _BAR = 20
@@ -94,7 +94,10 @@ def result_text(model: TableModel, files: list[str]) -> str:
         *measure_lines(report),
         *approximation_lines(estimator.approximation_),
     ]
-    lines = [_how_chosen(report, model.target_), *aligned(facts)]
+    # Metrics that were tried on some of the rows first leave the best of every kernel to be compared.
+    stages = {one["rows"] for one in getattr(estimator, "metric_history_", None) or ()}
+    noun = "finalist" if len(stages) > 1 else "candidate"
+    lines = [_how_chosen(report, model.target_, noun), *aligned(facts)]
     if report["scores"] is not None:
         lines.append("  (± is one standard error; choosing the best makes scores slightly optimistic)")
     lines += [f"  note: {note}" for note in report["notes"]]
@@ -107,21 +110,20 @@ def result_text(model: TableModel, files: list[str]) -> str:
     unit = " (scores of the logarithm)" if report.get("target_transform") else ""
     lines += ["", f"Next best{unit}", *next_best(estimator, report["criterion"])]
     lines += ["", f"Done in {report['seconds']:.1f} s; wrote"]
-    lines += aligned([(path, _PURPOSE[Path(path).name]) for path in files])
+    lines += aligned([(path, _PURPOSE[Path(path).name].format(noun)) for path in files])
     return "\n".join([*lines, f"Predict with: {command_line('predict', *files[:1])} NEW_TABLE"])
 
 
-def _how_chosen(report: dict[str, Any], target: str | None) -> str:
+def _how_chosen(report: dict[str, Any], target: str | None, noun: str) -> str:
     """Of how many candidates, and which rows their scores rest on."""
-    scores, cv, count = report["scores"], report["cv"], report["candidates"]
-    best = f"Best of {counted(count, 'candidate')} for '{target}'"
+    scores, cv = report["scores"], report["cv"]
+    best = f"Best of {counted(report['candidates'], noun)} for '{target}'"
     if scores is None:
         return f"{best} by the criterion {report['criterion']}"
     if scores["untested"] and report["search"]["metric"] != "none":
-        # The other folds taught the metrics; the best of every kernel are left to be compared.
-        finalists = f"Best of {counted(count, 'finalist')} for '{target}'"
+        # The other folds taught the metrics.
         folds = f"{counted(scores['folds'], 'fold')} ({scores['rows']:,} rows)"
-        return f"{finalists}, scored on {folds} of {cv} cross-validation"
+        return f"{best}, scored on {folds} of {cv} cross-validation"
     return f"{best} by cross-validation ({cv})" if " " in cv else f"{best} by {cv} cross-validation"
 
 

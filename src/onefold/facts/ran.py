@@ -136,10 +136,11 @@ def _cell_words(params: Mapping[str, Any]) -> str:
 
 
 def importance_lines(shares: Mapping[str, float] | None) -> list[tuple[str, str]]:
-    """The most important columns, with their shares."""
-    if not shares:
+    """The most important columns, with their shares; none where no column has one."""
+    first = [name for name, share in (shares or {}).items() if share > 0][:_MOST_FEATURES]
+    if not shares or not first:
         return []
-    shown = [name for name in shares if shares[name] >= _LEAST_SHARE][:_MOST_FEATURES]
+    shown = [name for name in first if shares[name] >= _LEAST_SHARE] or first
     lines = [(name, percent(shares[name])) for name in shown]
     if len(shares) > len(shown):
         left = percent(max(0.0, 1.0 - sum(shares[name] for name in shown)))
