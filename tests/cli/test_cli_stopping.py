@@ -37,8 +37,9 @@ SLOW = [
     "grid",
 ]
 KEPT = "onefold: stopping: the best so far will be kept (Ctrl-C again to stop at once) …\n"
-STOPPED = "onefold: stopping …\nonefold: interrupted; no file is left half-written\n"
 JOURNAL = Path("t-onefold.journal")
+GOES_ON = f"onefold: {JOURNAL} is kept: the same command goes on\n"
+STOPPED = f"onefold: stopping …\n{GOES_ON}onefold: interrupted; no file is left half-written\n"
 
 
 def write_table(folder: Path, rows: int) -> None:
@@ -67,7 +68,7 @@ def tuning(folder: Path, lines: int, *argv: str) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize(
     ("number", "code", "last", "jobs"),
-    [(signal.SIGINT, 130, STOPPED, "2"), (signal.SIGTERM, 143, "", "1")],
+    [(signal.SIGINT, 130, STOPPED, "2"), (signal.SIGTERM, 143, GOES_ON, "1")],
 )
 def test_before_the_first_evaluation_nothing_is_left_behind(tmp_path, number, code, last, jobs):
     write_table(tmp_path, 2500)

@@ -111,6 +111,7 @@ def test_plan_takes_what_tune_takes(table, capsys, refused):
 
 REFUSED_TABLES = {
     "x,y\n": "no rows",
+    "x,y\n1,2\n3,4.5\n": "and the table has 2 (n_samples=2); add rows, or use --cv 2",
     "x,y\n1,2\n": "the table has 1 row (n_samples=1); add rows",
     "x,y\n" + "".join(f"{i},{i}.5\n" for i in range(30)) + "1,n.k.\n": (
         "first being 'n.k.' in data row 31; fix it, or use --na-values n.k. --drop-missing-target if it"

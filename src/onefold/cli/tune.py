@@ -6,10 +6,12 @@ import argparse
 import glob
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from onefold.cli.entry import best_kept
+from onefold.cli.entry import Interrupted, best_kept
 from onefold.cli.options import open_asked, parameters
 from onefold.cli.output import (
     journal_of,
@@ -43,6 +45,7 @@ def run_tune(arguments: argparse.Namespace) -> None:
     given = [table for table in (arguments.table, options.get("test")) if table is not None]
     outputs = outputs_in(directory, arguments.force, inputs=given)
     with (
+        _telling_of(None if quiet else journal),
         useful_journal(journal),
         staged_results(directory) as stage,
         tuning(source, **options, checkpoint=journal, scratch=stage) as job,
@@ -75,6 +78,17 @@ def run_tune(arguments: argparse.Namespace) -> None:
         "no_report": no_page,
     }
     print(json_text(facts))
+
+
+@contextmanager
+def _telling_of(journal: Path | None) -> Iterator[None]:
+    """Say that there is a journal to go on from where the block is stopped by a signal."""
+    try:
+        yield
+    except (Interrupted, SystemExit):
+        if journal is not None and journal.exists():
+            print(f"onefold: {journal} is kept: the same command goes on", file=sys.stderr)
+        raise
 
 
 def run_plan(arguments: argparse.Namespace) -> None:

@@ -358,18 +358,20 @@ def folds_of(
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer):
         return cv, "folds as given"
     cv, most, what = int(cv), len(y), f"rows, and the table has {len(y)} (n_samples={len(y)})"
+    more: list[str] = ["add rows"]
     instead: list[Remedy] = []
     if groups is not None:
         if gap is not None:
             raise TableError("ordered rows and groups exclude each other; leave one of them out")
         most = len(np.unique(groups))
-        what = f"groups, and there are {most}"
+        what, more = f"groups, and there are {most}", []
     elif classes and gap is None and cv <= len(y):
         most = int(np.unique(y, return_counts=True)[1].max())
-        what, instead = f"rows of one class, and the largest has {most}", [Remedy("cv", "loo")]
+        what, more = f"rows of one class, and the largest has {most}", []
+        instead = [Remedy("cv", "loo")]
     if cv > most:
         fewer = [Remedy("cv", most)] if most > 1 else []
-        raise TableError(f"{cv} folds need at least {cv} {what}", [*fewer, *instead])
+        raise TableError(f"{cv} folds need at least {cv} {what}", [*more, *fewer, *instead])
     if groups is not None:
         return GroupKFold(cv), f"{cv}-fold, groups kept together"
     if gap is not None:
