@@ -11,7 +11,7 @@ from onefold import LSSVRCV, plan
 from onefold.approximations import Auto, Exact, Nystroem, Workload
 from onefold.cli import main
 from onefold.estimators.setup import set_up
-from onefold.machine.speed import Speed, machine_speed
+from onefold.machine.speed import Speed, duration_words, machine_speed
 
 FAST = Speed(multiply_adds=4e10, exponentials=1e9)
 FREE = 16 * 2**30
@@ -136,3 +136,19 @@ def test_command_describes_what_tune_runs(tmp_path, capsys, monkeypatch):
     assert "stay on disk" in labels["search"]["note"]
     assert (labels["rows"], labels["features"]) == (100, 4)  # a and three colours
     assert [len(np.unique(targets)) for targets in asked] == [100, 100, 100, 5]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.2, "1 s"),
+        (179, "3 min"),
+        (4800, "1 h 20 min"),
+        (7200, "2 h"),
+        (10.6 * 3600, "11 h"),
+        (47.4 * 3600, "47 h"),
+        (4281 * 3600, "178 days"),
+    ],
+)
+def test_long_times_are_rounded(seconds, words):
+    assert duration_words(seconds) == words

@@ -74,11 +74,15 @@ def _best(function: Callable[[], object]) -> float:
 
 
 def duration_words(seconds: float) -> str:
-    """A duration as people say it: ``8 s``, ``3 min``, ``1 h 20 min``."""
+    """A duration as people say it: ``8 s``, ``3 min``, ``1 h 20 min``, ``30 h``, ``12 days``."""
     if seconds < 60:
         return f"{max(seconds, 1.0):.0f} s"
     minutes = round(seconds / 60)
     if minutes < 60:
         return f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
+    if hours >= 48:
+        return f"{round(seconds / 86400)} days"
+    if hours >= 10:
+        return f"{round(seconds / 3600)} h"
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
