@@ -7,6 +7,11 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+from onefold import LSSVCCV, LSSVRCV
+
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "onefold"
 PAGE = ROOT / "docs" / "reference" / "errors.md"
@@ -105,6 +110,22 @@ def test_every_message_of_the_page_is_in_the_source() -> None:
     source = "\n".join([*written, *messages().values()])
     assert len(shown) > 300
     assert not [text for text in shown if longest(text) not in source]
+
+
+def test_words_of_scikit_learn_are_on_the_page() -> None:
+    quoted = re.findall(r"^- \*(.+?)\*:", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    X, y = np.arange(12.0).reshape(6, 2), np.arange(6) + 0.5
+    wrong = [
+        lambda: LSSVRCV().fit(np.where(X > 8, np.nan, X), y),
+        lambda: LSSVRCV().fit(X, np.where(y > 4, np.nan, y)),
+        lambda: LSSVRCV().fit(X, y.astype(str)),
+        lambda: LSSVCCV().fit(X, y),
+        lambda: LSSVRCV().fit(X[:, 0], y),
+    ]
+    assert len(quoted) == len(wrong)
+    for words, fit in zip(quoted, wrong):
+        with pytest.raises(ValueError, match=re.escape(words)):
+            fit()
 
 
 def test_what_is_left_out_exists() -> None:

@@ -178,3 +178,7 @@ def test_refused(tuned, refused):
     tuned.rename(columns={"length": "lenght"}).to_csv("new.csv", index=False)
     line = refused("predict", MODEL, "new.csv")
     assert "no column 'length', which the model needs; did you mean 'lenght'?" in line
+    tuned.rename(columns=str.upper).to_csv("new.csv", index=False)
+    assert refused("predict", MODEL, "new.csv").endswith(
+        "names differ in upper and lower case only; rename them"
+    )

@@ -423,6 +423,8 @@ class Preparation:
             which = f"column '{absent[0]}'" if len(absent) == 1 else f"columns {listing(absent)}"
             near = f"the columns are {listing(names)}"
             near = did_you_mean(absent[0], names) if len(absent) == 1 else near
+            if {name.lower() for name in absent} <= {name.lower() for name in names}:
+                near = "names differ in upper and lower case only; rename them"
             raise TableError(f"the table has no {which}, which the model needs; {near}", elsewhere)
 
     def transform(self, rows: TableRows, surprises: Surprises | None = None) -> np.ndarray:
