@@ -97,7 +97,18 @@ html_theme_options: dict[str, Any] = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {"index": [], "start": [], "changelog": []}
+# Pages that no section lies below.
+_ALONE = (
+    "index",
+    "start",
+    "peers/index",
+    "wishes",
+    "architecture",
+    "contributing",
+    "security",
+    "changelog",
+)
+html_sidebars: dict[str, list[str]] = {page: [] for page in _ALONE}
 
 copybutton_exclude = ".linenos, .gp, .go"
 
