@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.model_selection import KFold
@@ -212,6 +212,7 @@ def test_few_rows_rows_that_come_again_and_columns_that_never_change(
 
 @EVERY
 @given(exponent=st.integers(-300, 300), kernel=st.sampled_from(KERNELS))
+@example(exponent=-149, kernel="linear")
 @FEW
 def test_rows_of_any_size(kind, exponent, kernel) -> None:
     """What overflows is refused; what does not is finite."""

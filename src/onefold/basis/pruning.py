@@ -96,7 +96,10 @@ def prune(
 
 def _root_prices(beta: HostArray, factor: HostArray) -> HostArray:
     """Square roots of the prices of all centres, from β and the factor of B, which is overwritten."""
-    return np.linalg.norm(beta, axis=1) / np.linalg.norm(invert_lower(factor), axis=0)
+    scale, size = np.diagonal(factor).max(), np.abs(beta).max(initial=0.0) or 1.0
+    factor /= scale  # squares of what follows neither overflow nor vanish
+    norms = np.linalg.norm(invert_lower(factor), axis=0)
+    return np.linalg.norm(beta / size, axis=1) / norms * (scale * size)
 
 
 def _strongest(strength: HostArray, size: int) -> Index:
