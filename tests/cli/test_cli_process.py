@@ -187,6 +187,7 @@ def test_errors_are_sentences(monkeypatch, capsys, error, code, words):
     assert "Errno" not in err
 
 
+@pytest.mark.filterwarnings("default")  # as in a shell, where warnings are no errors
 def test_warnings_are_one_line_each_and_none_twice(monkeypatch, capsys):
     def run(arguments):
         for text in ("first\n line", "second", "first\n line"):

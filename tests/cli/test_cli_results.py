@@ -111,7 +111,7 @@ def test_rare_classes(tmp_path, monkeypatch, capsys):
         ("toeplitz", r"selected with +toeplitz, diagonals averaged, \S+% away(.|\n)*fitted with +exact"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:the rows are no series")
+@pytest.mark.filterwarnings("ignore:the rows are no series", "ignore:3 of 9 combinations")  # of Toeplitz
 def test_what_ran_and_why(tmp_path, capsys, approximation, words):
     model, _, text = tune(table(y=wave), approximation=approximation)
     assert re.search(words, text)

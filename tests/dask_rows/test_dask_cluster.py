@@ -125,6 +125,7 @@ def test_a_cluster_without_workers_is_warned_of(table, monkeypatch):
     assert_same_search(model().fit(table.X, table.y), there, table.X)
 
 
+@pytest.mark.filterwarnings("ignore:the Dask cluster has no workers")  # yet: it is being started
 def test_a_lost_scheduler_is_one_sentence(table, tmp_path):
     address = tmp_path / "scheduler.json"
     scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1"]

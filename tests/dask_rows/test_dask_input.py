@@ -53,6 +53,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("kind", ROWS)
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # they are compared as arrays
 def test_rows_of_any_kind_are_the_numbers_that_they_hold(table, kind):
     lazy, gammas = ROWS[kind](table.X), [1e-32] if kind == "beyond float32" else [0.5, 3.0]
     rows = np.asarray(lazy.compute(), dtype=float)
@@ -110,6 +111,7 @@ def test_other_approximations_are_refused_before_any_work(table, approximation):
             kind(approximation=approximation).fit(X, table.y)
 
 
+@pytest.mark.filterwarnings("ignore:The groups parameter is ignored")  # by the folds of this model
 def test_partitioned_parquet(table, frame, tmp_path):
     frame["y"], frame["w"], frame["g"] = table.y, table.weight, table.groups
     dd.from_pandas(frame, npartitions=4).to_parquet(tmp_path / "rows")

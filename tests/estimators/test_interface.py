@@ -113,7 +113,10 @@ def test_names_are_kept_and_missed(estimator, y) -> None:
         model.predict(polars)
     with pytest.warns(UserWarning, match="X does not have valid feature names, but"):
         model.predict(torch.asarray(X))
-    with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3"):
+    with (
+        pytest.warns(UserWarning, match="X does not have valid feature names, but"),
+        pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3"),
+    ):
         model.predict(torch.asarray(X[:, :2]))
     model.fit(torch.asarray(X), y)
     assert not hasattr(model, "feature_names_in_")

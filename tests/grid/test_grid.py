@@ -120,6 +120,7 @@ SPLITTERS = [KFold(4), KFold(3, shuffle=True, random_state=1), TimeSeriesSplit(3
 @pytest.mark.parametrize(("d", "cv"), [(1, SPLITTERS[0]), *((2, cv) for cv in SPLITTERS), (3, KFold(4))])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("estimator", [LSSVRCV, KernelRidgeCV])
+@pytest.mark.filterwarnings("ignore:the grid is too coarse")  # seven points a side, for a dense twin
 def test_heldout_predictions_are_literal_refits(estimator: Any, weighted: bool, d: int, cv: Any) -> None:
     X, y = plane(60, d)
     weight = np.random.default_rng(0).uniform(0.2, 3, 60) if weighted else None

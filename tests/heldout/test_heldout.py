@@ -56,6 +56,7 @@ UNSEEDED = [KFold(4, shuffle=True), RepeatedKFold(n_splits=3, n_repeats=2), Shuf
     [(LSSVC, LSSVCCV, LABELS), (LSSVR, LSSVRCV, NUMBERS), (KernelRidge, KernelRidgeCV, NUMBERS)],
     ids=["LSSVC", "LSSVR", "KernelRidge"],
 )
+@pytest.mark.filterwarnings("ignore:The groups parameter is ignored")  # by splitters without groups
 def test_every_splitter_gives_what_refitting_gives(fixed, chosen, y, splitter, weights, tmp_path):
     """The splits are kept in a file as they were, without rows of weight 0."""
     grouped, seeded = "Group" in type(splitter).__name__, splitter not in UNSEEDED

@@ -91,6 +91,7 @@ SPLITTERS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:The groups parameter is ignored")  # by splitters without groups
 @relation(searches, splitter=SPLITTERS)
 def test_folds_given_as_indices(case: Case, data: Data, splitter: Any) -> None:
     cv = splitter[case.machine.classifies]

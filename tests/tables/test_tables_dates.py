@@ -213,7 +213,10 @@ def test_words_for_true_and_false():
     for words in (["0", "1"], ["m", "f"], ["yes", "maybe"], ["no", "n"], ["t", "n"], ["yes"]):
         assert not are_booleans(words)
     preparation = learn_preparation(moments("yes", "no", "yes"))
-    with pytest.warns(UserWarning, match="1 in 'when'"):  # unknown words lie in the middle
+    with (
+        pytest.warns(UserWarning, match="1 in 'when'"),  # unknown words lie in the middle
+        pytest.warns(UserWarning, match="missing values where training rows had none"),
+    ):
         X = preparation.transform(moments("ja", "0", "perhaps", None))
     np.testing.assert_allclose(X[:, 0], np.sqrt(0.5) * np.array([1, -1, 0, 1]))
 

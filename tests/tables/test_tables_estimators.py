@@ -144,6 +144,7 @@ def test_importances_are_of_table_columns():
     assert not hasattr(TableRegressor(**SMALL).fit(FRAME, Y), "importances_")
 
 
+@pytest.mark.filterwarnings("ignore:missing values where training rows had none")  # in small folds
 def test_in_scikit_learns_tools():
     model = TableRegressor(**SMALL)
     assert cross_val_score(model, FRAME, Y, cv=3).mean() > 0.5
@@ -413,6 +414,7 @@ EXPLAINED = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:The least populated class")  # of the checks' few rows
 @parametrize_with_checks(
     [TableClassifier(**SMALL), TableRegressor(**SMALL)],
     expected_failed_checks=lambda model: EXPLAINED if isinstance(model, TableClassifier) else {},

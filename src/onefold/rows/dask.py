@@ -681,7 +681,7 @@ def open_parquet(
     >>> parquet.write_table(pa.table({"x": x, "y": np.sin(6 * x)}), "sine.parquet")
     >>> rows = open_parquet("sine.parquet", target="y")
     >>> model = LSSVRCV(approximation="nystroem", gammas=[1, 10], alphas=[0.01, 0.1]).fit(rows.X, rows.y)
-    >>> model.predict([[0.5]]).round(1)
+    >>> model.predict(pa.table({"x": [0.5]})).round(1)
     array([0.1])
     """
     require_dask()

@@ -146,6 +146,8 @@ def as_target(y: Any, task: TargetKind | None = None) -> Any:
         raise TableError(
             f"missing values in y ({missing} of {len(values)} rows): Input y contains NaN", _KNOWN
         )
+    if values.dtype.kind == "f" and np.isinf(values).any():
+        raise TableError("y has infinite values: Input y contains infinity; remove or replace them")
     if values.dtype.kind == "M":
         raise TableError(
             "y holds dates, and a target holds numbers, text or booleans; turn them into numbers, such "
