@@ -3,13 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test readme explore lint docs papers bench peers choice large build release clean
+# How many threads BLAS and OpenMP may use in the tests, and which tests to run: all, or folders and files.
+THREADS ?= 1
+TESTS ?=
+PYTEST = OMP_NUM_THREADS=$(THREADS) OPENBLAS_NUM_THREADS=$(THREADS) $(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+.PHONY: demo test readme explore lint forms torch docs papers bench peers choice large build release clean
 
 demo: $(VENV)/core
 	$(BIN)/onefold demo
 
 test: lint
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
+	$(PYTEST) $(TESTS)
 
 # README.md from top to bottom in an environment of its own; nothing is run where nothing can be installed (77).
 readme: $(VENV)/bin/python
@@ -17,12 +22,20 @@ readme: $(VENV)/bin/python
 
 # New examples for the property tests; what they find becomes a plain test.
 explore: $(VENV)/dev
-	ONEFOLD_EXPLORE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m hypothesis
+	ONEFOLD_EXPLORE=1 $(PYTEST) -m hypothesis
 
-lint: $(VENV)/dev
+lint: forms
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The files of hosted services follow their schemas.
+SCHEMA = $(BIN)/check-jsonschema --builtin-schema
+forms: $(VENV)/dev
+	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
+	$(SCHEMA) vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/idea.yml
+	$(SCHEMA) vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(SCHEMA) vendor.dependabot .github/dependabot.yml
 
 # The site, with every example executed; warnings are errors. Open docs/_build/html/index.html.
 docs: $(VENV)/docs
@@ -69,6 +82,10 @@ $(VENV)/dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	touch $@
+
+# PyTorch, for the tests that need it.
+torch: $(VENV)/dev
+	$(BIN)/python -m pip install --quiet --group torch
 
 $(VENV)/docs: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
