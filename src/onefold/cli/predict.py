@@ -17,6 +17,7 @@ from sklearn.metrics import r2_score, root_mean_squared_error
 
 from onefold.cli.options import open_asked
 from onefold.cli.output import model_file, refuse_existing, replaced_file
+from onefold.cli.streams import ExactOutput
 from onefold.facts.words import json_text, percent, readable, thousandths
 from onefold.rows import row_hashes
 from onefold.tables import TableModel, TableRows, TableSource, load_table_model
@@ -59,7 +60,7 @@ def run_predict(arguments: argparse.Namespace) -> None:
         whole = pa.concat_tables(blocks)
         rows, shown = len(whole), {name: _plain(whole[name]) for name in whole.column_names}
     else:
-        rows = _write_csv(blocks, sys.stdout)
+        rows = _write_csv(blocks, ExactOutput())
     scored = None if score is None else score.facts()
     if arguments.json:
         facts = {"rows": rows, "file": None if out is None else str(out)}
@@ -159,7 +160,7 @@ class _Score:
         return words
 
 
-def _write_csv(blocks: Iterator[pa.Table], stream: TextIO) -> int:
+def _write_csv(blocks: Iterator[pa.Table], stream: TextIO | ExactOutput) -> int:
     """Write lines, and say how many rows there were."""
     writer, rows = csv.writer(stream, lineterminator="\n"), 0
     for table in blocks:
@@ -173,7 +174,8 @@ def _write_csv(blocks: Iterator[pa.Table], stream: TextIO) -> int:
 def _write_parquet(blocks: Iterator[pa.Table], path: Path) -> int:
     """The same as Parquet; the first block decides the types."""
     first, rows = next(blocks), 0
-    with pyarrow.parquet.ParquetWriter(path, first.schema) as writer:
+    # Opened by Python, which takes any name and says which errors are those of the disk.
+    with path.open("wb") as file, pyarrow.parquet.ParquetWriter(file, first.schema) as writer:
         for table in chain([first], blocks):
             writer.write_table(table)
             rows += len(table)
