@@ -29,7 +29,7 @@ def test_text_result_and_files(table, capsys):
     out, err = capsys.readouterr()
     assert out.startswith("Best of 9 candidates for 'kind'")
     for words in (
-        "onefold: t.csv: 60 rows, 4 features",
+        "onefold: t.csv: 60 rows, 4 columns (4 features)",
         "classification of 'kind', because 'kind' holds text (--task overrides)",
         "dropped constant columns: 'same'",
         "will run: exact method (at most 2000 rows: exact)",

@@ -83,7 +83,7 @@ def _failure(error: Exception, options: dict[str, list[str]]) -> int:
     if isinstance(error, MemoryError):
         return _fail(f"not enough memory ({error})", 1)
     if not foreseen:
-        return _fail(f"internal error ({type(error).__name__}); please report it with the lines above", 1)
+        return _fail(f"internal error ({type(error).__name__}); report it with the lines above", 1)
     if isinstance(error, FileNotFoundError) and error.filename:
         return _fail(f"there is no file {error.filename}", 2)
     if isinstance(error, OSError) and error.errno is not None:
@@ -196,6 +196,7 @@ class _CtrlC:
         self._has_score |= event["best_score"] is not None
         if self._asked and not self._ended:
             self._ended = True  # the next one would end more than the search
+            _announce("fitting the final model with the best so far …")
             raise KeyboardInterrupt
 
 

@@ -22,7 +22,7 @@ from onefold.facts.words import json_text, percent, readable, thousandths
 from onefold.rows import row_hashes
 from onefold.tables import TableModel, TableRows, TableSource, load_table_model
 from onefold.tables.target import missing_targets, read_target
-from onefold.tuning import check_id
+from onefold.tuning import check_id, refuse_clash
 
 _METHODS = {
     "decision": ("decision_function", "classification"),
@@ -87,8 +87,7 @@ def _predicted(
         predicted = model.on_matrix("predict", X)
         if score is not None:  # before anything is written: it may be refused
             score.add(rows, X, predicted)
-        columns: dict[str, Any] = {} if id_column is None else {id_column: rows.columns[id_column]}
-        columns["prediction"] = predicted
+        columns: dict[str, Any] = {"prediction": predicted}
         if asked.decision:
             values = np.asarray(estimator.decision_function(X))
             labels = [""] if values.ndim == 1 else [f"_{label}" for label in estimator.classes_]
@@ -100,8 +99,10 @@ def _predicted(
         if asked.interval is not None:
             bounds = model.on_matrix("predict_interval", X, coverage=asked.interval)
             columns |= {"lower": bounds[:, 0], "upper": bounds[:, 1]}
+        refuse_clash(id_column, columns)
+        ids = {} if id_column is None else {id_column: rows.columns[id_column]}
         n_rows += len(rows)
-        yield pa.table(columns)
+        yield pa.table(ids | columns)
     if n_rows == 0:
         raise ValueError(f"{source.path.name} has no rows to predict; add rows")
 

@@ -1,9 +1,9 @@
 """The two streams of a command: all that it prints goes through here, and decides its exit code here.
 
 Standard output has the result. Where it can't be written, the command has failed (`OutputError`), unless
-whoever read it has enough (`| head`). Standard error has notes, warnings and progress, which the work does
-not depend on: where it can't be written, they are dropped. What a failed stream still holds is thrown away,
-for Python writes it again at exit and would change the exit code to 120.
+whoever read it has enough (`| head`). Standard error has notes, warnings and progress, which the work
+does not depend on: where it can't be written, they are dropped. What a failed stream still holds is
+thrown away, for Python would write it again at exit, fail, and change the exit code to 120.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class OutputError(OSError):
 
 
 class _Stream:
-    """A stream that writes what its encoding lacks in other characters, and stops at its first failure."""
+    """A stream that writes what its encoding lacks in other characters, until it fails."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -137,8 +137,8 @@ class ExactOutput:
         if isinstance(output, Output) and not output.can_write(text):
             lacking = next(letter for letter in text if not output.can_write(letter))
             raise ValueError(
-                f"standard output has the encoding {output.encoding}, which lacks {_in_ascii(lacking)}; use "
-                "--out FILE, which is written in UTF-8, or set PYTHONIOENCODING=utf-8"
+                f"standard output has the encoding {output.encoding}, which lacks {_in_ascii(lacking)}; "
+                "use --out FILE, which is written in UTF-8, or set PYTHONIOENCODING=utf-8"
             )
         return output.write(text)
 
@@ -156,8 +156,8 @@ def standard_streams() -> Iterator[Output]:
     stderr = sys.stderr
     output = Output(stdout)
     notes = _Notes(stderr)
-    sys.stdout = output  # type: ignore[assignment]
-    sys.stderr = notes  # type: ignore[assignment]
+    sys.stdout = output
+    sys.stderr = notes
     try:
         yield output
     finally:

@@ -80,8 +80,8 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
     except UnicodeEncodeError as error:
         # Arrow and the readers of spreadsheets take no other names.
         raise TableError(
-            f"the name {str(path)!r} is not UTF-8 text; rename the file or its folder, or set PYTHONUTF8=1 if "
-            "the name is UTF-8 and only this locale is not"
+            f"the name {str(path)!r} is not UTF-8 text; rename the file or its folder, or set "
+            "PYTHONUTF8=1 if only the locale is not UTF-8"
         ) from error
     # Not pathlib's, which raise where a name is too long for a file.
     exists = os.path.exists(path)
