@@ -226,8 +226,9 @@ def _refuse_few_left(left: int, rows: int, holdout: float, cv: Any) -> None:
     """Refuse to hold out so many rows that no folds can be made of the others."""
     folds = cv if isinstance(cv, int) else 2
     if left < folds:
+        what = f"{folds} folds need" if isinstance(cv, int) else "the search needs"
         raise TableError(
-            f" {holdout:g} leaves {left} of {rows} rows to tune on, and {folds} folds need {folds}",
+            f" {holdout:g} leaves {left} of {rows} rows to tune on, and {what} {folds}",
             ["hold out fewer rows", "add rows"],
             options=["holdout"],
         )
