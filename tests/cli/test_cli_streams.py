@@ -220,6 +220,8 @@ def test_the_streams_of_python_are_as_they_were(capsys):
 def test_pipes_and_devices_are_refused_at_once(tuned, refused):
     """A named pipe as a table was waited for, for ever."""
     os.mkfifo("p.csv")
+    command = [*ONEFOLD, "tune", "p.csv", "--target", "kind"]
+    assert subprocess.run(command, capture_output=True, timeout=60).returncode == 2
     for table in ("p.csv", "/dev/null"):
         words = f"{table} is a pipe or a device, not a file; write the table to a file first"
         assert words in refused("tune", table, "--target", "kind")
