@@ -74,11 +74,12 @@ class _Stream:
 
     def can_write(self, text: str) -> bool:
         """Whether the encoding of the stream has all characters of a text."""
-        encoding = self._stream.encoding
+        encoding = getattr(self._stream, "encoding", None)
         if text.isascii() or encoding is None:  # None: a stream of text alone, such as StringIO
             return True
         # Bytes of names that are not text in this locale go back as they came.
-        escaped = "surrogateescape" if self._stream.errors == "surrogateescape" else "strict"
+        errors = getattr(self._stream, "errors", None)
+        escaped = "surrogateescape" if errors == "surrogateescape" else "strict"
         try:
             text.encode(encoding, escaped)
         except UnicodeEncodeError:
