@@ -47,7 +47,6 @@ from onefold.tables.training import (
 )
 
 _MOST_NUMBERS = 4_000_000  # of training rows that simple models are fitted to
-_OUTPUTS = ("prediction", "lower", "upper", "decision")
 _NO_IDS = ("nested", "binary", "large_binary", "fixed_size_binary", "duration", "interval")
 _OF_TASK: dict[str, TargetKind] = {
     "class_weight": "classification",
@@ -171,9 +170,11 @@ def tuning(
         beside = data
     found = learn_target(beside, target, task)
     model = _model_of(found, parameters)
+    refuse_clash(model.id_column, _outputs_of(found))
     keep = None
     if holdout is not None:
         held = _held_out(beside, found, groups, holdout, model)
+        _refuse_few_left(len(beside) - len(held), len(beside), holdout, model.cv)
         if isinstance(data, TableRows):
             tests, data = [data.take(held)], data.take(np.setdiff1d(np.arange(len(data)), held))
         else:
@@ -194,11 +195,9 @@ def tuning(
 
 
 def check_id(name: str | None, table: TableRows | TableSource) -> None:
-    """Refuse an ID column that predictions have another column for, or that no .csv file can hold."""
+    """Refuse an ID column that is not there, or that no .csv file can hold."""
     if name is None:
         return
-    if name in _OUTPUTS or name.startswith(("probability_", "decision_")):
-        raise ValueError(f"the ID column is named '{name}', as a column of predictions is; rename it")
     table.require(name)
     first = table if isinstance(table, TableRows) else next(table.batches(1, [name]), None)
     kind = pa.null() if first is None else first.columns.schema.field(name).type
@@ -206,6 +205,33 @@ def check_id(name: str | None, table: TableRows | TableSource) -> None:
     odd = any(getattr(pa.types, f"is_{one}")(kind) for one in _NO_IDS)
     if odd or isinstance(kind, pa.BaseExtensionType):
         raise ValueError(f"the ID column '{name}' holds {kind} values, not text, numbers or dates")
+
+
+def refuse_clash(name: str | None, outputs: Iterable[str]) -> None:
+    """Refuse an ID column with the name of another column of the predictions."""
+    if name in set(outputs):
+        raise ValueError(f"the ID column is named '{name}', as a column of predictions is; rename it")
+
+
+def _outputs_of(target: Target) -> list[str]:
+    """The columns that predictions of a target may have."""
+    if target.task == "regression":
+        return ["prediction", "lower", "upper"]
+    labels = np.unique(target.values)
+    several = [f"decision_{label}" for label in labels] if len(labels) > 2 else ["decision"]
+    return ["prediction", *several, *(f"probability_{label}" for label in labels)]
+
+
+def _refuse_few_left(left: int, rows: int, holdout: float, cv: Any) -> None:
+    """Refuse to hold out so many rows that no folds can be made of the others."""
+    folds = cv if isinstance(cv, int) else 2
+    if left < folds:
+        what = f"{folds} folds need" if isinstance(cv, int) else "the search needs"
+        raise TableError(
+            f" {holdout:g} leaves {left} of {rows} rows to tune on, and {what} {folds}",
+            ["hold out fewer rows", "add rows"],
+            options=["holdout"],
+        )
 
 
 def _model_of(target: Target, parameters: dict[str, Any]) -> TableModel:

@@ -103,12 +103,16 @@ def test_what_a_command_reads_is_never_replaced(tuned, capsys, refused):
     assert content() == before
 
 
-def test_the_page_repeats_the_command_without_folders(table, capsys):
-    options = ["--out", str(Path("deep/er").resolve()), "--na-values", "n/a"]
+@pytest.mark.parametrize("equals", [False, True])
+def test_the_page_repeats_the_command_without_folders(table, capsys, equals):
+    """Folders came onto the page with --out=PATH, and with an --out that a later one replaces."""
+    out = str(Path("deep/er").resolve())
+    options = ["--out", f"{out}/other", *([f"--out={out}"] if equals else ["--out", out])]
+    options += ["--na-values", "n/a"]
     assert main(["tune", str(Path("t.csv").resolve()), *TUNE[2:], *SMALL, *options, "--quiet"]) == 0
     page = content("deep/er/report.html").decode()
     assert "onefold tune t.csv --target kind" in page
-    assert "--out er --na-values n/a" in page
+    assert f"--out other --out{'=' if equals else ' '}er --na-values n/a" in page
     assert str(Path.cwd()) not in page
     assert str(Path.cwd()).encode() not in content("deep/er/model.onefold")
 
@@ -187,7 +191,11 @@ def test_demo(tmp_path, monkeypatch, capsys, refused):
     monkeypatch.setattr("onefold.cli.demo._FRIEDMAN", (120, 200))
     assert main(["demo"]) == 0
     out = capsys.readouterr().out
-    assert out.endswith(": .venv/bin/onefold inspect onefold-demo/model.onefold\n")
+    digits, friedman = out.split("Friedman's function")
+    # The file has the model of the digits: it was named after the other one.
+    assert digits.endswith(": .venv/bin/onefold inspect onefold-demo/model.onefold\n\n")
+    assert "Wrote this model: onefold-demo/model.onefold, " in digits
+    assert "onefold-demo" not in friedman
     assert files("onefold-demo") == FILES
     right = [float(share) for share in re.findall(r"(\S+)% right, \d+ wrong, tuned in \S+ s\n", out)]
     errors = [float(rmse) for rmse in re.findall(r"  RMSE (\S+), tuned in", out)]
@@ -199,5 +207,5 @@ def test_demo(tmp_path, monkeypatch, capsys, refused):
     shutil.copytree("onefold-demo", "other")
     monkeypatch.setattr("onefold.cli.demo.load_digits", None)
     assert "exists; use --force" in refused("demo", "--out", "other")
-    with pytest.raises(TypeError):
-        main(["demo"])
+    assert main(["demo"]) == 1
+    assert "internal error (TypeError)" in capsys.readouterr().err

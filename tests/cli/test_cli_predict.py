@@ -134,16 +134,30 @@ def test_ids(tuned, capsys, refused):
         assert found[: len(first)] == [name or None for name in first]
 
 
-@pytest.mark.parametrize("name", ["prediction", "probability_inner"])
-def test_ids_named_as_columns_of_predictions_are_refused_at_once(tuned, refused, name):
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [("prediction", []), ("probability_inner", ["--proba"]), ("decision", ["--decision"])],
+)
+def test_ids_named_as_columns_of_predictions_are_refused_at_once(tuned, refused, name, option):
     tuned.assign(**{name: range(60)}).to_csv("new.csv", index=False)
     for command in (
-        ["predict", MODEL, "new.csv", "--id", name],
+        ["predict", MODEL, "new.csv", "--id", name, *option],
         ["tune", "new.csv", *TUNE[2:-1], name],
         ["plan", "new.csv", *TUNE[2:-1], name],
     ):
         words = f"the ID column is named '{name}', as a column of predictions is; rename it"
         assert words in refused(*command)
+
+
+@pytest.mark.parametrize("name", ["decision_id", "probability_of_rain", "lower", "decision_inner"])
+def test_ids_that_no_column_of_predictions_is_named_as_are_taken(table, capsys, name):
+    """`--id decision_id` was refused for its beginning; two classes have one decision, no bounds."""
+    table.assign(**{name: range(60)}).to_csv("t.csv", index=False)
+    assert main(["tune", "t.csv", *TUNE[2:-2], "who", "--id", name, *SMALL, "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["predict", MODEL, "t.csv", "--decision", "--proba"]) == 0
+    header = capsys.readouterr().out.splitlines()[0]
+    assert header == f"{name},prediction,decision,probability_inner,probability_outer"
 
 
 @pytest.mark.parametrize("value", [[1], {"a": 1}, b"\xff", pd.Timedelta("1h")], ids=repr)

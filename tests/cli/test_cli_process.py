@@ -170,7 +170,7 @@ def test_remedies_are_options_of_the_running_command(refused, monkeypatch, remed
     ("error", "code", "words"),
     [
         (FileNotFoundError(2, "No such file or directory", "x.csv"), 2, "there is no file x.csv"),
-        (OSError(28, ""), 2, "can't use standard output: no space left on device; make room there\n"),
+        (OSError(28, ""), 2, "no space left on device; make room there\n"),
         (OSError(13, "", "p.csv"), 2, "can't use p.csv: permission denied; write to a folder where "),
         (OSError("odd; mend it"), 2, "odd; mend it\n"),
         (MemoryError("Unable to allocate 9 TiB"), 1, "not enough memory (Unable to allocate 9 TiB)"),
@@ -214,8 +214,8 @@ def test_progress_is_redrawn_and_wiped_on_a_terminal_and_sparse_in_a_log(monkeyp
         progress(EVENT)
         progress(EVENT | {"done": 4, "best_score": -0.25, "left": 0.0})
     first, last, wiped = stream.getvalue().split("\r")[1:4]
-    assert first == "[█████···············] 1/4 kernels, 6 s left, best so far accuracy 50.00%"
-    assert last.startswith("[" + "█" * 20 + "] 4/4 kernels, best so far accuracy 75.00%")
+    assert first == "[█████···············] 1/4 evaluations, 6 s left, best so far accuracy 50.00%"
+    assert last.startswith("[" + "█" * 20 + "] 4/4 evaluations, best so far accuracy 75.00%")
     assert wiped.strip() == ""
     assert "\n" not in stream.getvalue()
     clock = iter([0.0, 1.0, 11.0, 11.0, 12.0])
@@ -223,7 +223,7 @@ def test_progress_is_redrawn_and_wiped_on_a_terminal_and_sparse_in_a_log(monkeyp
     with Progress(log := io.StringIO(), None) as progress:
         for done in (1, 2, 3):
             progress(EVENT | {"done": done, "total": 3, "part": "rounds", "left": 3 - done})
-    assert log.getvalue() == "onefold: rounds: 2/3 kernels, 1 s left, best so far -0.5\n"
+    assert log.getvalue() == "onefold: rounds: 2/3 evaluations, 1 s left, best so far -0.5\n"
 
 
 def test_commands_that_are_printed_work_in_the_shell_that_printed_them(monkeypatch, tmp_path):

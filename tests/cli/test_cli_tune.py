@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,10 @@ import pytest
 from cli_arguments import FILES, MODEL, NUMBERS, SMALL, TUNE, files
 from sklearn.base import clone
 
-from onefold.cli import main
+from onefold import plan
+from onefold.cli import main, options
+from onefold.facts.ran import approximation_lines
+from onefold.heldout import GapKFold
 from onefold.tables import load_table_model, training
 
 
@@ -29,7 +34,7 @@ def test_text_result_and_files(table, capsys):
     out, err = capsys.readouterr()
     assert out.startswith("Best of 9 candidates for 'kind'")
     for words in (
-        "onefold: t.csv: 60 rows, 4 features",
+        "onefold: t.csv: 60 rows, 4 columns (4 features)",
         "classification of 'kind', because 'kind' holds text (--task overrides)",
         "dropped constant columns: 'same'",
         "will run: exact method (at most 2000 rows: exact)",
@@ -174,3 +179,101 @@ def test_files_are_named_after_the_table(table, capsys, monkeypatch, refused):
     monkeypatch.chdir("parts")
     capsys.readouterr()
     assert "parts has no column 'knid'" in refused("tune", ".", "--target", "knid")
+
+
+def test_folders_without_a_name_of_their_own(table, capsys, monkeypatch):
+    """`tune .` wrote to "-onefold", and the command that it printed was refused for its name."""
+    Path("parts/deep").mkdir(parents=True)
+    table.to_parquet("parts/a.parquet")
+    monkeypatch.chdir("parts/deep")
+    assert main(["tune", "..", *TUNE[2:], *SMALL, "--quiet"]) == 0
+    assert Path("parts-onefold/model.onefold").exists()
+    monkeypatch.chdir("..")
+    assert main(["tune", ".", *TUNE[2:], *SMALL, "--quiet"]) == 0
+    assert Path("parts-onefold/model.onefold").exists()
+    assert "onefold tune . --target kind" in Path("parts-onefold/report.html").read_text("utf-8")
+    shutil.copy("a.parquet", "-odd.parquet")
+    capsys.readouterr()
+    assert main(["tune", "./-odd.parquet", *TUNE[2:], *SMALL, "--quiet"]) == 0
+    command = capsys.readouterr().out.splitlines()[-1]
+    model = shlex.split(command)[-2]
+    assert main(["predict", model, "a.parquet"]) == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "tune --target kind --id who --drop amount site mass t.csv",
+        "tune --drop amount site mass t.csv --target kind --id who",
+        "tune --target kind --categorical site --id who --drop amount mass t.csv",
+        "tune --target kind --drop=amount t.csv --drop site mass --id who",
+        "tune t.csv --target kind --drop amount --drop site --drop mass --id who",
+        "tune --target kind --id who --drop amount t.csv --categorical site",
+    ],
+)
+def test_the_table_may_stand_after_any_option(table, capsys, words):
+    """--drop took the table for one more column: "the following arguments are required: TABLE"."""
+    arguments = options.parsed(words.split())
+    assert arguments.table == Path("t.csv")
+    assert "t.csv" not in arguments.drop + getattr(arguments, "categorical", [])
+    assert main([*words.split(), *SMALL, "--quiet"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "tune --target kind --drop amount mass",
+            "--drop takes all names after it: name the table first",
+        ),
+        ("tune --target kind --drop t.csv", "--drop takes all names after it: name the table first"),
+        ("tune --target kind", "required: TABLE (see onefold tune --help)"),
+        ("tune --target kind --drop amount t.csv --cv few", "'few' is no number of folds"),
+        ("tune t.csv --drop amount t.csv --cv few", "'few' is no number of folds"),
+    ],
+)
+def test_a_table_that_is_not_named_is_asked_for(table, refused, words, message):
+    assert message in refused(*words.split())
+
+
+def test_the_plan_of_the_notes_has_the_splits_of_the_search(table, monkeypatch, capsys):
+    """It was made with the number of folds alone, unlike that of `onefold plan`."""
+    splitters = []
+
+    def recorded(estimator, X, y):
+        splitters.append(estimator.cv)
+        return plan(estimator, X, y)
+
+    monkeypatch.setattr("onefold.cli.tune.plan", recorded)
+    ordered = [*TUNE[1:], *SMALL, "--ordered", "--cv", "3"]
+    assert main(["plan", *ordered]) == 0
+    assert main(["tune", *ordered]) == 0
+    of_plan, of_notes = splitters
+    assert (type(of_notes), of_notes.get_n_splits()) == (type(of_plan), 3)
+    assert isinstance(of_notes, GapKFold)
+
+
+def test_what_will_run_names_conjugate_gradients_where_they_may(table, monkeypatch, capsys):
+    """The notes promised landmarks, and the result said "cg", which was explained nowhere."""
+    monkeypatch.setattr("onefold.cli.tune.METRIC_ROWS", 50)
+    few = ["--gammas", "0.3,1", "--alphas", "0.01,0.1", "--kernel", "rbf"]
+    words = "or conjugate gradients (cg) where they are quicker"
+    assert main([*TUNE, *few]) == 0
+    assert words in capsys.readouterr().err
+    for settled in (["--metric", "none"], ["--approximation", "exact"]):
+        assert main([*TUNE, *few, *settled, "--force"]) == 0
+        err = capsys.readouterr().err
+        assert "will run: exact method" in err
+        assert words not in err
+    report = {"name": "cg", "reason": "9000 rows: the true kernel", "chosen": "landmarks fit the budget"}
+    assert approximation_lines({"selected_with": report, "fitted_with": report}) == [
+        ("method", "cg, conjugate gradients (9000 rows: the true kernel)")
+    ]
+
+
+def test_a_holdout_of_nearly_all_rows_is_named(table, refused):
+    """It said that "the table has 1 row"."""
+    line = refused(*TUNE, *SMALL, "--holdout", "0.999")
+    assert "--holdout 0.999 leaves 1 of 60 rows to tune on, and 5 folds need 5; hold out fewer" in line
+    line = refused(*TUNE, *SMALL, "--holdout", "0.999", "--cv", "loo")
+    assert "--holdout 0.999 leaves 1 of 60 rows to tune on, and the search needs 2; hold out" in line

@@ -150,7 +150,9 @@ FOUR = {"gammas": [0.03, 0.1, 0.3, 1.0], "alphas": [0.01, 0.1, 1.0]}
 def test_verbose_names_the_part_and_the_time_left(capsys):
     LSSVRCV(**FOUR, verbose=1, n_jobs=1).fit(X, NUMBERS)
     lines = capsys.readouterr().err.splitlines()
-    assert [line.split(",")[0] for line in lines] == [f"[LSSVRCV] {i}/4 kernels" for i in (1, 2, 3, 4)]
+    assert [line.split(",")[0] for line in lines] == [
+        f"[LSSVRCV] {i}/4 evaluations" for i in (1, 2, 3, 4)
+    ]
     assert all(line.endswith(" s left") for line in lines[:3])
     assert "left" not in lines[3]
 

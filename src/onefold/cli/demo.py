@@ -41,15 +41,15 @@ def run_demo(arguments: argparse.Namespace) -> None:
     no_page = write_page(model, train, directory)
     print("Handwritten digits, 8 × 8 pixels: which of 0 to 9?")
     _compare(model, train, test)
+    print("Wrote this model:", ", ".join(str(path) for path in outputs if path.is_file()))
+    print(f"Look at it with: {command_line('inspect', str(outputs[0]))}")
+    if no_page:
+        print(f"onefold: no report.html: {no_page}", file=sys.stderr)
     n_train, n_test = _FRIEDMAN
     X, y = make_friedman1(n_train + n_test, n_features=10, noise=1.0, random_state=0)
     table = _table(X, [f"x{j + 1}" for j in range(10)], y)
     print("\nFriedman's function, ten columns of which x1 to x5 matter, noise of deviation 1")
     _compare(tune_table(table[:n_train], "y"), table[:n_train], table[n_train:])
-    print("\nWrote", ", ".join(str(path) for path in outputs if path.is_file()))
-    if no_page:
-        print(f"onefold: no report.html: {no_page}", file=sys.stderr)
-    print(f"Look at the model with: {command_line('inspect', str(outputs[0]))}")
 
 
 def _table(X: np.ndarray, names: Any, y: np.ndarray) -> pa.Table:

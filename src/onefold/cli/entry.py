@@ -8,12 +8,14 @@ thread: a factorisation that is under way is finished first.
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import re
 import shlex
 import signal
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,50 +25,95 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli.options import parsed
+from onefold.cli.streams import Output, OutputError, standard_streams
 from onefold.machine.files import with_remedy
 
 if TYPE_CHECKING:
     from onefold.tables.errors import Remedy
 
 Callback = Callable[[Mapping[str, Any]], None]
+_TRACEBACK = "ONEFOLD_TRACEBACK"  # a variable of the environment: set, errors come with their traceback
 _MODULES = {"plan": "tune", "report": "inspect"}  # other commands have their own
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    with standard_streams() as output, _without_advice():
+        try:
+            with orderly_stopping():
+                code = _run(argv, output)
+        except SystemExit as finished:  # SIGTERM after the command
+            code = int(finished.code or 0)
+        except (KeyboardInterrupt, Interrupted):
+            code = _interrupted()
+        if code == 0 and output.failure is not None and output.has_reader:
+            code = _fail(f"can't use standard output: {_reason(output.failure)}", 2)
+    return code
+
+
+def _run(argv: Sequence[str] | None, output: Output) -> int:
+    """Run a command, its output written; what goes wrong is a line and an exit code."""
     options: dict[str, list[str]] = {}
-    for stream in ("stdout", "stderr"):
-        if getattr(sys, stream) is None:  # closed by whoever started this, as >&- does
-            setattr(sys, stream, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     try:
-        with warnings.catch_warnings(), orderly_stopping():
-            warnings.showwarning = _each_once()
-            arguments = parsed(argv)
-            options = arguments.options
-            arguments.argv = list(sys.argv[1:] if argv is None else argv)
-            _command(arguments.command)(arguments)
-            sys.stdout.flush()
-    except SystemExit as finished:  # --help, --version, SIGTERM
-        return int(finished.code or 0)
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = _each_once()
+                arguments = parsed(argv)
+                options = arguments.options
+                arguments.argv = list(sys.argv[1:] if argv is None else argv)
+                _command(arguments.command)(arguments)
+        except SystemExit as finished:  # --help, --version, SIGTERM
+            if finished.code:
+                return int(finished.code)
+        output.flush()
     except (KeyboardInterrupt, Interrupted):
-        return _fail("interrupted; no file is left half-written", 130)
-    except BrokenPipeError:
-        # Whoever read our output has enough of it. Python flushes once more when it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except MemoryError as error:
-        return _fail(f"not enough memory ({error})", 1)
-    except OSError as error:
-        if isinstance(error, FileNotFoundError) and error.filename:
-            return _fail(f"there is no file {error.filename}", 2)
-        if error.errno is None:
-            return _fail(str(error), 2)
-        file = error.filename or "standard output"
-        return _fail(f"can't use {file}: {with_remedy(error.errno).lower()}", 2)
-    except (ValueError, ImportError) as error:
-        spelled = getattr(error, "spelled", None)
-        spell = partial(_as_option, options), partial(_option, options)
-        return _fail(str(error) if spelled is None else spelled(*spell), 2)
+        return _interrupted()
+    except OutputError:
+        return 0  # which `main` corrects, unless whoever read the output has enough of it
+    except Exception as error:  # noqa: BLE001
+        return _failure(error, options)
     return 0
+
+
+def _failure(error: Exception, options: dict[str, list[str]]) -> int:
+    """Say what went wrong; the traceback, too, where nobody has foreseen it or it is asked for."""
+    foreseen = isinstance(error, OSError | ValueError | ImportError | MemoryError)
+    if not foreseen or os.environ.get(_TRACEBACK):
+        traceback.print_exception(error)
+    if isinstance(error, MemoryError):
+        return _fail(f"not enough memory ({error})", 1)
+    if not foreseen:
+        return _fail(f"internal error ({type(error).__name__}); report it with the lines above", 1)
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return _fail(f"there is no file {error.filename}", 2)
+    if isinstance(error, OSError) and error.errno is not None:
+        file = f"can't use {error.filename}: " if error.filename else ""
+        return _fail(f"{file}{_reason(error)}", 2)
+    spelled = getattr(error, "spelled", None)
+    spell = partial(_as_option, options), partial(_option, options)
+    return _fail(str(error) if spelled is None else spelled(*spell), 2)
+
+
+def _reason(error: Exception) -> str:
+    """What the system says about an error of a file or a stream, and what to do."""
+    number = getattr(error, "errno", None)
+    return str(error) if number is None else with_remedy(number).lower()
+
+
+def _interrupted() -> int:
+    return _fail("interrupted; no file is left half-written", 130)
+
+
+@contextmanager
+def _without_advice() -> Iterator[None]:
+    """Matplotlib advises users of Python about its cache, which this command has no need of."""
+    logger = logging.getLogger("matplotlib")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _command(name: str) -> Callable[[Any], None]:
@@ -149,6 +196,7 @@ class _CtrlC:
         self._has_score |= event["best_score"] is not None
         if self._asked and not self._ended:
             self._ended = True  # the next one would end more than the search
+            _announce("fitting the final model with the best so far …")
             raise KeyboardInterrupt
 
 

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import glob
 import math
+import os
 import re
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from onefold.tables import Reading, TableSource
 
 Specs = dict[str, dict[str, Any]]
+_LISTS = ("--drop", "--categorical")  # options that take several names
 
 
 def _reads(
@@ -319,7 +324,12 @@ def build_parser() -> argparse.ArgumentParser:
 
 def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     """The arguments of a command; unknown ones are refused with the nearest that it has."""
-    arguments, unknown = build_parser().parse_known_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = build_parser()
+    try:
+        arguments, unknown = parser.parse_known_args(words)
+    except ValueError as error:
+        arguments, unknown = _parsed_with_table(parser, words, error)
     if unknown:
         known = [one for strings in arguments.options.values() for one in strings]
         near = difflib.get_close_matches(unknown[0].partition("=")[0], known, n=1)
@@ -328,6 +338,27 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
             f"unrecognized arguments: {' '.join(unknown)} ({hint}see onefold {arguments.command} --help)"
         )
     return arguments
+
+
+def _parsed_with_table(
+    parser: argparse.ArgumentParser, words: list[str], error: ValueError
+) -> tuple[argparse.Namespace, list[str]]:
+    """Parse a command whose table is the last of the names after --drop or --categorical, if it is so.
+
+    These options take every name that follows them, a table's as well. The last name is the table where
+    it is that of a file; raises the `error` that there was where no name is.
+    """
+    lists = [place for place, word in enumerate(words) if word in _LISTS]
+    for place in lists:
+        end = next((j for j in range(place + 1, len(words)) if words[j].startswith("-")), len(words))
+        table = words[end - 1]
+        if end - place > 2 and (os.path.exists(table) or glob.has_magic(table)):
+            others = words[: end - 1] + words[end:]
+            with suppress(ValueError):
+                return parser.parse_known_args([*others[:1], table, *others[1:]])
+    if lists and "TABLE" in str(error):
+        raise ValueError(f"{error}; {words[lists[0]]} takes all names after it: name the table first")
+    raise error
 
 
 def _given(arguments: argparse.Namespace, specs: Specs) -> dict[str, Any]:

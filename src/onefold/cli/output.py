@@ -37,6 +37,8 @@ def refuse_existing(paths: Sequence[Path], force: bool, inputs: Sequence[Path] =
     for path in existing:
         if path.is_dir():
             raise ValueError(f"{path} is a directory, not a file to replace; use another --out")
+        if not path.is_file():
+            raise ValueError(f"{path} is a pipe or a device, not a file to replace; use another --out")
         if any(given.exists() and path.samefile(given) for given in inputs):
             raise ValueError(f"--out would replace {path}, which this command reads; use another --out")
     if existing and not force:
@@ -61,11 +63,13 @@ def staged_results(directory: Path) -> Iterator[Path]:
     made = [place for place in (directory, *directory.parents) if not place.exists()]
     stage = directory / f"{_STAGE}{os.getpid()}"
     try:
-        stage.mkdir(parents=True)
+        with _naming(directory):
+            stage.mkdir(parents=True)
         _remove_stages_of_the_killed(directory)
         yield stage
         for name in (MODEL_NAME, SEARCH_NAME):
-            os.replace(stage / name, directory / name)
+            with _naming(directory / name):
+                os.replace(stage / name, directory / name)
     finally:
         shutil.rmtree(stage, ignore_errors=True)
         for place in made:

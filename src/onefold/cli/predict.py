@@ -17,11 +17,12 @@ from sklearn.metrics import r2_score, root_mean_squared_error
 
 from onefold.cli.options import open_asked
 from onefold.cli.output import model_file, refuse_existing, replaced_file
+from onefold.cli.streams import ExactOutput
 from onefold.facts.words import json_text, percent, readable, thousandths
 from onefold.rows import row_hashes
 from onefold.tables import TableModel, TableRows, TableSource, load_table_model
 from onefold.tables.target import missing_targets, read_target
-from onefold.tuning import check_id
+from onefold.tuning import check_id, refuse_clash
 
 _METHODS = {
     "decision": ("decision_function", "classification"),
@@ -59,7 +60,7 @@ def run_predict(arguments: argparse.Namespace) -> None:
         whole = pa.concat_tables(blocks)
         rows, shown = len(whole), {name: _plain(whole[name]) for name in whole.column_names}
     else:
-        rows = _write_csv(blocks, sys.stdout)
+        rows = _write_csv(blocks, ExactOutput())
     scored = None if score is None else score.facts()
     if arguments.json:
         facts = {"rows": rows, "file": None if out is None else str(out)}
@@ -86,8 +87,7 @@ def _predicted(
         predicted = model.on_matrix("predict", X)
         if score is not None:  # before anything is written: it may be refused
             score.add(rows, X, predicted)
-        columns: dict[str, Any] = {} if id_column is None else {id_column: rows.columns[id_column]}
-        columns["prediction"] = predicted
+        columns: dict[str, Any] = {"prediction": predicted}
         if asked.decision:
             values = np.asarray(estimator.decision_function(X))
             labels = [""] if values.ndim == 1 else [f"_{label}" for label in estimator.classes_]
@@ -99,8 +99,10 @@ def _predicted(
         if asked.interval is not None:
             bounds = model.on_matrix("predict_interval", X, coverage=asked.interval)
             columns |= {"lower": bounds[:, 0], "upper": bounds[:, 1]}
+        refuse_clash(id_column, columns)
+        ids = {} if id_column is None else {id_column: rows.columns[id_column]}
         n_rows += len(rows)
-        yield pa.table(columns)
+        yield pa.table(ids | columns)
     if n_rows == 0:
         raise ValueError(f"{source.path.name} has no rows to predict; add rows")
 
@@ -159,7 +161,7 @@ class _Score:
         return words
 
 
-def _write_csv(blocks: Iterator[pa.Table], stream: TextIO) -> int:
+def _write_csv(blocks: Iterator[pa.Table], stream: TextIO | ExactOutput) -> int:
     """Write lines, and say how many rows there were."""
     writer, rows = csv.writer(stream, lineterminator="\n"), 0
     for table in blocks:
@@ -173,7 +175,8 @@ def _write_csv(blocks: Iterator[pa.Table], stream: TextIO) -> int:
 def _write_parquet(blocks: Iterator[pa.Table], path: Path) -> int:
     """The same as Parquet; the first block decides the types."""
     first, rows = next(blocks), 0
-    with pyarrow.parquet.ParquetWriter(path, first.schema) as writer:
+    # Opened by Python, which takes any name and says which errors are those of the disk.
+    with path.open("wb") as file, pyarrow.parquet.ParquetWriter(file, first.schema) as writer:
         for table in chain([first], blocks):
             writer.write_table(table)
             rows += len(table)

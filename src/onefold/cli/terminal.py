@@ -158,10 +158,27 @@ def command_line(*arguments: str) -> str:
         program = [sys.executable, "-m", "onefold"]
     elif started.stem == "onefold" and os.path.abspath(started) != shutil.which("onefold"):
         program = [str(started)]
-    return shlex.join([*program, *arguments])
+    # A path that looks like an option is named from this folder.
+    paths = [f"./{one}" if one.startswith("-") else one for one in arguments]
+    return shlex.join([*program, *paths])
 
 
 def repeated(arguments: argparse.Namespace) -> str:
     """The command as it was given, its files without their folders: a page may be passed on."""
-    files = {str(one): one.name for one in vars(arguments).values() if isinstance(one, Path)}
-    return shlex.join(["onefold", *(files.get(str(Path(one)), one) for one in arguments.argv)])
+    paths = {dest: value for dest, value in vars(arguments).items() if isinstance(value, Path)}
+    names = {str(path): _name(path) for path in paths.values()}
+    options = {option for dest in paths for option in arguments.options[dest]}
+    words = ["onefold"]
+    for word in arguments.argv:
+        option, equals, value = word.partition("=")
+        if equals and option in options:
+            words.append(f"{option}={_name(Path(value))}")
+        elif words[-1] in options:
+            words.append(_name(Path(word)))
+        else:
+            words.append(names.get(str(Path(word)), word))
+    return shlex.join(words)
+
+
+def _name(path: Path) -> str:
+    return path.name or str(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import glob
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from onefold.facts.criteria import criterion_of
 from onefold.facts.words import counted, json_text
 from onefold.machine.speed import duration_words
 from onefold.search import GridEdgeWarning, SearchStoppedWarning
+from onefold.search.metric import METRIC_ROWS
 from onefold.tables import Reading, TableError, TableModel, TableSource
 from onefold.tables.errors import listing
 from onefold.tables.findings import edge_note, few_rows_note
@@ -129,9 +131,13 @@ def _asked(arguments: argparse.Namespace) -> tuple[TableSource, dict[str, Any]]:
 
 def _default_directory(table: Path) -> str:
     """Where the files go unless --out says so: the table's name without its suffix, + -onefold."""
-    if glob.has_magic(table.name) and not table.exists():
-        table = table.parent if table.parent.name else Path("table")
-    return f"{Path(table.name.removesuffix('.gz')).stem}-onefold"
+    name = table.name
+    if glob.has_magic(name) and not table.exists():
+        name = table.parent.name or "table"
+        table = table.parent
+    if name in ("", ".."):  # . and .. are called as the folders that they stand for
+        name = Path(os.path.abspath(table)).name or "table"
+    return f"{Path(name.removesuffix('.gz')).stem}-onefold"
 
 
 def _followed(job: Tuning, quiet: bool) -> TableModel:
@@ -153,17 +159,22 @@ def _notes(job: Tuning, table: str, task_given: bool) -> list[str]:
     model, training, target = job.model, job.training, job.target
     why = "as asked for" if task_given else f"because {target.reason} (--task overrides)"
     rows, features = training.X.shape
+    columns = len(training.preparation.columns) + len(training.preparation.constant)
+    size = f"{counted(rows, 'row')}, {counted(columns, 'column')} ({counted(features, 'feature')})"
     notes = [
         _ON_DISK if training.on_disk else None,
         training.search.note,
-        f"{table}: {counted(rows, 'row')}, {counted(features, 'feature')}",
+        f"{table}: {size}",
         f"{target.task} of '{target.name}', {why}",
         *training.notes,
         few_rows_note(model.cv, training.y) if target.task == "classification" else None,
     ]
-    found = plan(model.inner_estimator(training.search), training.X, training.y)
+    found = plan(model.inner_estimator(training.search, cv=training.cv), training.X, training.y)
     landmarks = getattr(found.approximation, "n_components", None)
     words = f"{landmarks:,} landmark rows" if isinstance(landmarks, int) else "method"
+    if model.approximation == "auto" and training.search.metric is not None and rows > METRIC_ROWS:
+        # Which of them is quicker is known once the metrics are learned.
+        words += ", or conjugate gradients (cg) where they are quicker"
     # Strategies that leave some of the grid out take less time than it does.
     timed = training.search.search == "grid" and found.seconds is not None
     time = f", about {duration_words(found.seconds or 0.0)}" if timed else ""

@@ -176,6 +176,8 @@ def approximation_lines(approximation: dict[str, Any]) -> list[tuple[str, str]]:
         return [("method", _method(approximation))]
     selected, fitted = approximation["selected_with"], approximation["fitted_with"]
     why = selected.get("chosen", "as asked for")
+    if selected["name"] == "cg":  # in the place of what was chosen first
+        why = selected.get("reason", why)
     lines = [("selected with", f"{_method(selected)} ({why})"), ("fitted with", _method(fitted))]
     if _method(selected) == _method(fitted):
         lines = [("method", f"{_method(selected)} ({why})")]
@@ -186,7 +188,7 @@ def approximation_lines(approximation: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _method(report: dict[str, Any]) -> str:
     """An approximation by its name and what says most about it."""
-    words = [str(report["name"])]
+    words = ["cg, conjugate gradients" if report["name"] == "cg" else str(report["name"])]
     if "landmarks" in report:
         words.append(counted(int(report["landmarks"]), "landmark"))
     if "points" in report:

@@ -6,7 +6,7 @@ import errno
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _LONGEST = 100  # letters of the name that the temporary one keeps: names have a limit
@@ -17,6 +17,7 @@ _REMEDIES = {
     errno.EACCES: _ELSEWHERE,
     errno.EPERM: _ELSEWHERE,
     errno.EROFS: _ELSEWHERE,
+    errno.EBADF: "open it for writing",
     errno.ENOENT: "give the name of a file in a folder that exists",
 }
 
@@ -41,4 +42,5 @@ def replacing(path: Path) -> Iterator[Path]:
             raise
         raise OSError(error.errno, with_remedy(error.errno), str(path)) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # a disk that is read-only refuses this, too, where there is nothing
+            temporary.unlink(missing_ok=True)

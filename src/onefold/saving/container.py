@@ -255,3 +255,8 @@ def opened(path: Path) -> Iterator[Container]:
         ) from error
     except BadContent as error:
         raise ModelFileError(f"{refusal} {error.cause}; {error.remedy}.") from error
+    except (FileNotFoundError, PermissionError):
+        raise
+    except OSError as error:  # a loop of links, say, or a file that can't be read at its beginning
+        reason = (error.strerror or str(error)).lower()
+        raise ModelFileError(f"{refusal} {reason}; give the model file itself.") from error

@@ -355,10 +355,10 @@ class Stage:
 
 
 def progress_words(event: Mapping[str, Any]) -> str:
-    """How far a search is: ``300 rows: 12/36 kernels``; a search in one stage needs no name for it."""
+    """How far a search is: ``300 rows: 12/36 evaluations``; that of one stage needs no name for it."""
     done, total, part = int(event["done"]), int(event["total"]), str(event["part"])
     name = "" if part == "grid" else f"{part}: "
-    return f"{name}{min(done, total)}/{total} kernels"
+    return f"{name}{min(done, total)}/{total} evaluations"
 
 
 class Progress:

@@ -75,12 +75,22 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
     """
     path = Path(path)
     name = path.name.lower()
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        # Arrow and the readers of spreadsheets take no other names.
+        raise TableError(
+            f"the name {str(path)!r} is not UTF-8 text; rename the file or its folder, or set "
+            "PYTHONUTF8=1 if only the locale is not UTF-8"
+        ) from error
     # Not pathlib's, which raise where a name is too long for a file.
     exists = os.path.exists(path)
     if os.path.isdir(path) or (glob.has_magic(str(path)) and not exists):
         return ParquetSource(path, reading)
     if not exists:
         raise TableError(f"there is no file {path}")
+    if not os.path.isfile(path):  # reading it might never end, and a table is read more than once
+        raise TableError(f"{path} is a pipe or a device, not a file; write the table to a file first")
     formats: dict[tuple[str, ...], Callable[[Path, Reading | None], TableSource]] = {
         (".csv", ".csv.gz", ".tsv", ".tsv.gz"): DelimitedSource,
         (".parquet",): ParquetSource,
