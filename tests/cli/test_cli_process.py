@@ -241,3 +241,17 @@ def test_commands_that_are_printed_work_in_the_shell_that_printed_them(monkeypat
     }.items():
         monkeypatch.setattr(sys, "argv", [started])
         assert command_line("inspect", "a b/m") == f"{words} inspect 'a b/m'"
+
+
+def test_a_warning_that_python_makes_an_error_is_one_line(monkeypatch, capsys):
+    """It was a traceback with PYTHONWARNINGS=error."""
+
+    def run(arguments):
+        warnings.warn("missing values", stacklevel=1)
+
+    monkeypatch.setattr(entry, "import_module", lambda name: SimpleNamespace(run_demo=run))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert main(["demo"]) == 2
+    words = "missing values (a warning, which -W or PYTHONWARNINGS turns into an error)"
+    assert capsys.readouterr().err == f"onefold: error: {words}\n"

@@ -77,13 +77,15 @@ def _run(argv: Sequence[str] | None, output: Output) -> int:
 
 def _failure(error: Exception, options: dict[str, list[str]]) -> int:
     """Say what went wrong; the traceback, too, where nobody has foreseen it or it is asked for."""
-    foreseen = isinstance(error, OSError | ValueError | ImportError | MemoryError)
+    foreseen = isinstance(error, OSError | ValueError | ImportError | MemoryError | Warning)
     if not foreseen or os.environ.get(_TRACEBACK):
         traceback.print_exception(error)
     if isinstance(error, MemoryError):
         return _fail(f"not enough memory ({error})", 1)
     if not foreseen:
         return _fail(f"internal error ({type(error).__name__}); report it with the lines above", 1)
+    if isinstance(error, Warning):
+        return _fail(f"{error} (a warning, which -W or PYTHONWARNINGS turns into an error)", 2)
     if isinstance(error, FileNotFoundError) and error.filename:
         return _fail(f"there is no file {error.filename}", 2)
     if isinstance(error, OSError) and error.errno is not None:
