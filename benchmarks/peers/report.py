@@ -398,50 +398,51 @@ def _notes(records: list[Record]) -> list[str]:
 HEAD = """# Other libraries on the same data
 
 `make peers` fits onefold and other libraries to the same rows. Each library is installed in its own
-environment; on the 16-core machine below, all of them are installed in one environment (`--here`). `python -m benchmarks.peers report` writes this page from the records in
-`results.json`.
+environment; on the 16-core machine below, all of them are installed in one environment (`--here`).
+`python -m benchmarks.peers report` writes this page from the records in `results.json`.
 
-**Which to choose.** On tables of up to about 10,000 rows, and of up to 60,000 rows with a GPU (the largest
-that were compared), onefold usually has the lower error, especially if the target is a smooth function.
-Choose boosted trees if training time matters: they are faster at this size, and their time is
+**Which to choose.** On tables of up to about 10,000 rows, and of up to 60,000 rows with a GPU (the
+largest that were compared), onefold usually has the lower error, especially if the target is a smooth
+function. Choose boosted trees if training time matters: they are faster at this size, and their time is
 proportional to the number of rows."""
 
-TABLES = """At most 8000 training rows and 8000 test rows; three random splits of tables with fewer
-than 5000 rows, one of the others. The error is the test RMSE divided by the standard deviation of the
-target, or the fraction of wrong labels. *Lower*, *equal* and *higher* count the tables on which the error of
-onefold (`kernel="auto", metric="auto", blend=True`) is lower, equal or higher; *ratio* is the geometric
-mean of the error ratios, below 1 if onefold is better; *p* is from Wilcoxon's test of the logarithms. The
-*time ratio* is the median ratio of the time of search and fit, with one thread each on the same machine;
-it is empty if the other method ran on another machine or on a GPU.
+TABLES = """At most 8000 training rows and 8000 test rows; three random splits of tables with fewer than
+5000 rows, one of the others. The error is the test RMSE divided by the standard deviation of the
+target, or the fraction of wrong labels. *Lower*, *equal* and *higher* count the tables on which the
+error of onefold (`kernel="auto", metric="auto", blend=True`) is lower, equal or higher; *ratio* is the
+geometric mean of the error ratios, below 1 if onefold is better; *p* is from Wilcoxon's test of the
+logarithms. The *time ratio* is the median ratio of the time of search and fit, with one thread each on
+the same machine; it is empty if the other method ran on another machine or on a GPU.
 
 LightGBM and xrfm try random settings, validate them on 20 % of the training rows, and refit the best;
 CatBoost tries its default and three random settings. The time limit for random settings is 200 s for
-LightGBM, 60 s for xrfm on a GPU and 300 s on a CPU. Methods with fewer tables ran out of time; the grid of
-scikit-learn was run only up to 2000 training rows, and neo-ls-svm supports only two classes. Two methods
-are compared on the tables and splits that both have."""
+LightGBM, 60 s for xrfm on a GPU and 300 s on a CPU. Methods with fewer tables ran out of time; the grid
+of scikit-learn was run only up to 2000 training rows, and neo-ls-svm supports only two classes. Two
+methods are compared on the tables and splits that both have."""
 
-LARGE = """The training set has four fifths of the shuffled table, or the number of rows in the table below, and the
-test set up to 20,000 other rows. onefold and xrfm ran on a GPU and two CPU cores, LightGBM on four cores.
-xrfm tried settings for 15 s and LightGBM for 30 s (a setting that was started in this time was
-completed), and the best was refitted; *tried* is the number of settings, for xrfm in addition to its default.
-Each cell has the error and the total time in seconds; empty cells were not run for lack of time.
-*Promised* is the cross-validated error of onefold. For the table with 464,809 rows, the final model of
-onefold is fitted exactly to 106,467 rows, as many as fit into the memory of the GPU."""
+LARGE = """The training set has four fifths of the shuffled table, or the number of rows in the table
+below, and the test set up to 20,000 other rows. onefold and xrfm ran on a GPU and two CPU cores,
+LightGBM on four cores. xrfm tried settings for 15 s and LightGBM for 30 s (a setting that was started
+in this time was completed), and the best was refitted; *tried* is the number of settings, for xrfm in
+addition to its default. Each cell has the error and the total time in seconds; empty cells were not run
+for lack of time. *Promised* is the cross-validated error of onefold. For the table with 464,809 rows,
+the final model of onefold is fitted exactly to 106,467 rows, as many as fit into the memory of the
+GPU."""
 
 GIVEN = {
     "small": (
         "A small grid",
         "1300 rows of `make_classification`, 18 columns; an rbf kernel with 13 widths and 11 ridges, "
-        "five folds, two threads. The error is the cross-validated error of the best candidate. GPyTorch "
-        "takes 100 steps on the marginal likelihood instead of a grid; Nystroem has 500 centres and "
-        "leave-one-out. The *time ratio* is relative to onefold on the same rows and machine. Times are "
-        "omitted if the machine was busy; other empty cells were not measured.",
+        "five folds, two threads. The error is the cross-validated error of the best candidate. "
+        "GPyTorch takes 100 steps on the marginal likelihood instead of a grid; Nystroem has 500 "
+        "centres and leave-one-out. The *time ratio* is relative to onefold on the same rows and "
+        "machine. Times are omitted if the machine was busy; other empty cells were not measured.",
     ),
     "medium": (
         "One fit of 10,000 rows",
-        "y = Σ_j sin(x · w_j) + 0.1 ε with five directions in 20 columns; γ = 0.02, ridge 0.01; 5000 test "
-        "rows, two threads. neo-ls-svm chooses its own hyper-parameters; GPyTorch computes in float32. "
-        "KernelRidge and onefold also fit 20,000 rows.",
+        "y = Σ_j sin(x · w_j) + 0.1 ε with five directions in 20 columns; γ = 0.02, ridge 0.01; 5000 "
+        "test rows, two threads. neo-ls-svm chooses its own hyper-parameters; GPyTorch computes in "
+        "float32. KernelRidge and onefold also fit 20,000 rows.",
     ),
     "large": (
         "One fit of 500,000 rows",
@@ -453,10 +454,10 @@ GIVEN = {
 PUBLISHED = """## Libraries that were not measured again
 
 Two libraries for the same task cannot be installed with current Python versions. RLScore 0.8.1 does not
-build: its setup needs NumPy, which pip's isolated builds do not provide, and without isolation its C files
-include a header that Python 3.11 no longer has. liquidSVM needs an old Python version and a download that
-fails. These are times for the small grid, measured on 2026-11-15 on another machine with two cores, where
-scikit-learn's grid with KernelRidge took 22.2 s:
+build: its setup needs NumPy, which pip's isolated builds do not provide, and without isolation its C
+files include a header that Python 3.11 no longer has. liquidSVM needs an old Python version and a
+download that fails. These are times for the small grid, measured on 2026-11-15 on another machine with
+two cores, where scikit-learn's grid with KernelRidge took 22.2 s:
 
 | method | seconds | relative to KernelRidge |
 | --- | --- | --- |
