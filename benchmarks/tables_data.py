@@ -80,12 +80,12 @@ GIVEN_AWAY = {
 
 CAUTIONS = {
     "elec2 energydata_appliances household_power_hourly bike_hourly energy_shootout_A uci_sml": (
-        "measured in time: random rows are an easier task than the future"
+        "time series: random test rows are easier to predict than the future"
     ),
-    "uci_parkinsons": "patients repeat: random rows leak them",
+    "uci_parkinsons": "several rows per patient: random splits leak them",
     "cpusmall": "the rows of cpu_act with 12 of its 21 columns",
     "energy_shootout_A": "the first of three targets",
-    "uci_tamielectric": "the inputs say next to nothing about the target: the constant scores 1",
+    "uci_tamielectric": "the features hardly predict the target: a constant has an error of 1",
 }
 
 

@@ -3,8 +3,8 @@ How many landmarks? Digits
 ==========================
 
 With m landmarks the model is a sum over m centres instead of n, but all n rows stay in the loss.
-Time grows with n m², so few landmarks make large tables possible. What do they cost in accuracy?
-The handwritten digits of scikit-learn are small enough to compare with the exact method.
+The time is proportional to n m², so large tables are feasible with few landmarks. How much accuracy
+is lost? The handwritten digits of scikit-learn are small enough to compare with the exact method.
 """
 
 import time
@@ -41,7 +41,7 @@ for m, (_, error, seconds) in zip(sizes, landmarks):
 print(f"exact, {len(y)} centres: held-out error {exact_error:6.2%}, {exact_seconds:5.2f} s")
 
 # %%
-# Times are of whole searches (42 candidates, 5 folds, 10 classes) in this run.
+# The times are those of whole searches (42 candidates, 5 folds, 10 classes) in this run.
 
 errors, seconds = np.array([100 * e for _, e, _ in landmarks]), np.array([s for _, _, s in landmarks])
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2), layout="constrained")
@@ -61,8 +61,8 @@ left.set_yticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
 right.set_yticks([0.1, 0.3, 1, 3, 10], ["0.1", "0.3", "1", "3", "10"])
 
 # %%
-# Landmarks are cluster centres by default, means of many rows. These are the centres of the model
-# with 40.
+# By default, landmarks are cluster centres, which are means of many rows. These are the landmarks
+# of the model with 40.
 
 centres = np.asarray(landmarks[sizes.index(40)][0].expansion_.centres)
 figure, axes = plt.subplots(4, 10, figsize=(8, 3.4), layout="constrained")

@@ -3,8 +3,8 @@ A surface under the sea: earthquakes near Fiji
 ==============================================
 
 The Pacific plate sinks below the Tonga trench, and earthquakes mark the slab on its way down. The
-depth of a thousand of them, as a function of latitude and longitude, is a surface. Which kernel
-describes it best is chosen by cross-validation, too.
+depth of a thousand of them, as a function of latitude and longitude, is a surface. The kernel that
+describes it best is chosen by cross-validation.
 """
 
 import matplotlib.pyplot as plt
@@ -40,10 +40,11 @@ for one, score in zip(model.cv_results_["params"], model.cv_results_["mean_test_
 print({name: f"{np.sqrt(-score):.1f} km" for name, score in best.items()})
 
 # %%
-# The map on the left. Places farther than 1° from any earthquake are left blank: there the model
-# has nothing to go by. On the right is a cut along 20° south, with 90 % intervals and the
-# earthquakes within half a degree of it, larger ones as larger dots. The slab dips from east to
-# west. West of 181° there are only two or three earthquakes, and the interval widens.
+# The left plot is a map of the predicted depth. Places farther than 1° from any earthquake are
+# left blank, because the model has no data there. The right plot is a cut along 20° south, with 90
+# % intervals and the earthquakes within half a degree of it, larger ones as larger dots. The slab
+# dips from east to west. West of 181° there are only two or three earthquakes, and the interval
+# widens.
 
 
 def scaled(longitude, latitude):

@@ -2,9 +2,9 @@
 Electricity demand: a forecast of the next day
 ==============================================
 
-The daily demand of the state of Victoria in 2014. Cooling and heating make it a curve of the
-temperature, and weekends shift that curve. A forecast is a regression: on the temperature, on
-whether it is a working day, and on the demand of yesterday and a week ago.
+The daily demand of the state of Victoria in 2014. Because of cooling and heating, demand is a
+nonlinear function of the temperature, and weekends shift it. The forecast is a regression on the
+temperature, on whether it is a working day, and on the demand of yesterday and a week ago.
 """
 
 import matplotlib.pyplot as plt
@@ -36,9 +36,9 @@ y = demand[today]
 known = today < 275  # until the end of September
 
 # %%
-# `TimeSeriesSplit` tests every block of days by models of earlier days, so that the residuals
-# behind the intervals are those of forecasts. The temperature of the day is taken as known; a
-# real forecast would use the weather forecast.
+# `TimeSeriesSplit` tests every block of days with models fitted on earlier days, so that the
+# residuals used for the intervals are forecast errors. The temperature of the day is taken as
+# known; a real forecast would use the weather forecast.
 
 model = make_pipeline(StandardScaler(), LSSVRCV(cv=TimeSeriesSplit(6), random_state=0, n_jobs=1)).fit(
     X[known], y[known]
@@ -62,11 +62,11 @@ print(
 print(f"{inside.mean():.0%} of the new days lie inside their 90 % intervals")
 
 # %%
-# Above: the forecasts of the last quarter, each made with the demand of the day before. Fewer days
-# than promised lie inside their intervals: residuals of winter are no perfect guide to summer, and
-# the model knows nothing of the quiet days around Christmas. Below: the curve that was learned,
+# Above: the forecasts of the last quarter, each made with the demand of the day before. Fewer than
+# 90 % of the days lie inside their intervals: residuals from winter do not describe summer well,
+# and the model has no information about the holidays around Christmas. Below: the learned curve,
 # with the other columns at their medians. The dots rise more steeply than the curve, because a hot
-# day often follows another one, and then yesterday's demand is high as well.
+# day often follows another hot day, and then yesterday's demand is high as well.
 
 figure, (above, below) = plt.subplots(
     2, 1, figsize=(10.5, 7.4), layout="constrained", height_ratios=[1, 1.15]
@@ -77,7 +77,7 @@ above.plot(date, forecast, color="#0072b2", lw=1.8, label="forecast")
 above.plot(date[inside], y[new][inside], "o", color="0.2", ms=3.2, label="demand")
 above.plot(date[~inside], y[new][~inside], "o", color="#d55e00", ms=5, label="demand, outside")
 above.xaxis.set_major_formatter(ConciseDateFormatter(above.xaxis.get_major_locator(), show_offset=False))
-above.set(xlabel="2014", ylabel="demand (GWh a day)", ylim=(140, None))
+above.set(xlabel="2014", ylabel="demand (GWh per day)", ylim=(140, None))
 above.legend(frameon=False, fontsize="small", ncols=4, loc="lower left")
 
 axis = np.linspace(warmth.min(), warmth.max(), 120)
@@ -90,7 +90,7 @@ for kind, colour, mark, words in (
     chosen = known & (X[:, 1] == kind)
     below.plot(X[chosen, 0], y[chosen], mark, color=colour, ms=4, alpha=0.5, label=words)
     below.plot(axis, model.predict(rows), color=colour, lw=2.4)
-below.set(xlabel="highest temperature of the day (°C)", ylabel="demand (GWh a day)")
+below.set(xlabel="highest temperature of the day (°C)", ylabel="demand (GWh per day)")
 below.legend(frameon=False, fontsize="small", loc="upper left")
 for ax in (above, below):
     ax.spines[["top", "right"]].set_visible(False)

@@ -3,9 +3,9 @@ Grouped rows: what a score promises
 ===================================
 
 A panel follows the same people for seven years. Schooling, sex and place hardly change, so rows of
-one person resemble each other. If the folds are drawn at random, a person's other years are in the
-training part, and the score tells how well *known* people are predicted. Grouped folds tell how
-well *new* people are predicted.
+one person resemble each other. With random folds, other years of the same person are in the
+training set, and the score says how well *known* people are predicted. With grouped folds, it says
+how well *new* people are predicted.
 """
 
 import matplotlib.pyplot as plt
@@ -30,7 +30,7 @@ models = {
 }
 
 # %%
-# 200 people who are in no fold at all are the test of these promises.
+# The test set has 200 people who are in no fold.
 
 target, truth = wages["lwage"].to_numpy(), panel.loc[new, "lwage"].to_numpy()
 promised, kept = {}, {}
@@ -40,14 +40,14 @@ for name, model in models.items():
     chosen = model.estimator_.best_params_
     print(
         f"{name}: gamma {chosen['gamma']:.3g}, alpha {chosen['alpha']:.3g}; "
-        f"promised RMSE {promised[name]:.3f}, on new people {kept[name]:.3f}"
+        f"cross-validated RMSE {promised[name]:.3f}, on new people {kept[name]:.3f}"
     )
 print(f"predicting the mean: {np.std(truth):.3f}")
 
 # %%
-# Random folds promise an error that new people do not keep. They also choose worse: a narrow
-# kernel that recognises people. The same goes for intervals, whose residuals are those of the
-# folds.
+# With random folds, the estimated error is too low for new people. The choice is worse, too: a
+# narrow kernel that recognises people. Intervals are too narrow for the same reason, because they
+# are based on the residuals of the folds.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2), layout="constrained")
 place = np.arange(2)
@@ -69,8 +69,8 @@ for (name, model), colour, mark in zip(models.items(), ("#d55e00", "#009e73"), "
         found.append(np.mean((lower <= truth) & (truth <= upper)))
     right.plot(coverages, found, color=colour, marker=mark, ms=4, label=name)
     print(f"{name}: intervals for {coverages[-2]:.0%} cover {found[-2]:.0%} of the new people's rows")
-right.plot([0, 1], [0, 1], color="0.4", lw=1, ls="--", label="as promised")
-right.set(xlabel="coverage asked for", ylabel="coverage on 200 new people", xlim=(0, 1), ylim=(0, 1))
+right.plot([0, 1], [0, 1], color="0.4", lw=1, ls="--", label="nominal")
+right.set(xlabel="nominal coverage", ylabel="coverage on 200 new people", xlim=(0, 1), ylim=(0, 1))
 right.legend(frameon=False, fontsize="small", loc="upper left")
 for ax in (left, right):
     ax.spines[["top", "right"]].set_visible(False)

@@ -4,14 +4,15 @@ House prices from a whole table
 
 932 houses were sold in and around Sacramento within five days of May 2008. The table has numbers
 (floor area, beds, baths, coordinates) and text (city, postcode, type).
-:class:`~onefold.TableRegressor` takes it as it is: it prepares the columns, chooses kernel, metric,
-width and ridge by cross-validation, and keeps the out-of-fold prediction of every house.
+:class:`~onefold.TableRegressor` accepts it without preprocessing: it prepares the columns, chooses
+kernel, metric, width and ridge by cross-validation, and keeps the out-of-fold prediction of every
+house.
 """
 
 # %%
-# Prices are positive and their errors grow with the price, so the logarithm is fitted.
-# Predictions and intervals still come in dollars. Cities and postcodes with fewer than five
-# houses share one category each, and so do those that appear only later.
+# Prices are positive, and errors grow with the price, so we fit the logarithm. Predictions and
+# intervals are still in dollars. Cities with fewer than five houses, and cities not seen in
+# training, share one category; the same holds for postcodes.
 
 import tempfile
 from pathlib import Path
@@ -36,9 +37,9 @@ print(f"R² of out-of-fold predictions: {scores['r2']:.2f} ± {scores['standard_
 print(f"mean absolute error: ${scores['mae']:,.0f}; of the mean price: ${scores['baseline_mae']:,.0f}")
 
 # %%
-# Where is the model wrong? Every point below is a house, coloured by the ratio of its price to
-# its out-of-fold prediction. Neighbouring houses with the same colour would be a sign of
-# structure that the model has missed.
+# Where is the model wrong? Every point below is a house, coloured by the ratio of its price to its
+# out-of-fold prediction. Clusters of the same colour would be a sign of structure that the model
+# has missed.
 
 price = houses["price"].to_numpy()
 predicted = np.exp(model.estimator_.heldout_prediction_)  # of the logarithm
@@ -69,9 +70,9 @@ left.set_title("residuals on the map", loc="left", fontsize="medium")
 ImportanceDisplay.from_estimator(model, most=8).plot(ax=right)
 
 # %%
-# Intervals come with the fit. They are CV+ intervals: order statistics of the predictions of the
-# fold models, shifted by the out-of-fold residuals. Here they are for the houses that the model
-# has not seen.
+# The fitted model has prediction intervals. They are CV+ intervals: order statistics of the
+# predictions of the fold models, shifted by the out-of-fold residuals. Here they are computed for
+# houses that were not used for training.
 
 bounds, middle = model.predict_interval(new, coverage=0.9).to_numpy(), model.predict(new)
 actual, order = new["price"].to_numpy(), np.argsort(middle)
@@ -94,7 +95,7 @@ axes.legend(frameon=False, ncols=4, loc="upper left", fontsize="small")
 
 # %%
 # One file holds the model and the preparation of its columns. Loading it never executes code, and
-# the loaded model predicts the same bits.
+# the predictions of the loaded model are identical.
 
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder, "houses.onefold")

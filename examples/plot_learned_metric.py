@@ -3,9 +3,9 @@ A learned metric: which customers leave?
 ========================================
 
 A kernel compares rows by a distance in which, at first, every standardised column counts the same.
-Where most columns say nothing about the target, they drown those that do. A *learned metric* weighs
-the columns by how much the fitted function changes along them. The table is 5,000 customers of a
-telephone company, of whom some have cancelled.
+If most columns are irrelevant, they dominate the distance. A *learned metric* weights the columns
+by how much the fitted function changes along them. The table has 5,000 customers of a telephone
+company, some of whom have cancelled.
 """
 
 import matplotlib.pyplot as plt
@@ -35,14 +35,14 @@ for metric in (None, "diagonal"):
 print(f"always the most frequent class: error {1 - found['baseline_accuracy']:.1%}")
 
 # %%
-# The metric is cross-fitted: the score of a fold comes from a model *and a metric* that have not
-# seen the fold. A metric learned from all rows would already know the answers, and would look
-# better than it is. So the gain above is one that new customers would show, too.
+# The metric is cross-fitted: the score of a fold is computed with a model *and a metric* that were
+# learned without the fold. With a metric learned from all rows, the score would be too optimistic.
+# So the gain above can be expected for new customers, too.
 #
 # What does the model use? On the left is the permutation importance of the columns, on held-out
 # rows. On the right is what the two most important ones do together, with the other columns at
-# their medians: customers leave who phone a lot, and those who call the service four times or more
-# although they phone little. The dots are customers who left.
+# their medians: customers with many call minutes leave, and so do customers with few call minutes
+# who called the service four times or more. The dots are customers who left.
 
 learned = models["diagonal"]
 figure, (left, right) = plt.subplots(

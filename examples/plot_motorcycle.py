@@ -3,9 +3,9 @@ Noise that changes: motorcycle accidents
 ========================================
 
 The acceleration of a test dummy's head, in the first milliseconds after a simulated motorcycle
-crash. Before the impact there is hardly any noise, afterwards there is a lot. A plain interval has
-one width for all times; a *normalised* interval adapts, because the size of the error is predicted
-too.
+crash. Before the impact there is hardly any noise, afterwards there is a lot. Plain intervals have
+the same width at all times; *normalised* intervals adapt, because the size of the error is
+predicted, too.
 """
 
 import matplotlib.pyplot as plt
@@ -27,8 +27,8 @@ for name in ("cv+", "normalised"):
     models[name] = make_pipeline(StandardScaler(), machine).fit(X, y)
 
 # %%
-# A pipeline passes `predict` on; intervals are asked of its last step, with rows that the scaler
-# has transformed.
+# A pipeline has `predict`, but not `predict_interval`: call it on the last step, with the scaled
+# rows.
 
 
 def interval(model, rows, coverage=0.9):
@@ -62,11 +62,11 @@ for name, model in models.items():
 
 # %%
 # How many of the 133 rows does the function need as centres? :class:`~onefold.SparseLSSVR` drops
-# the centres with the smallest coefficients, a twentieth at a time, and keeps *all* residuals in
-# the loss. With `tolerance=0` it takes the number of centres that has the lowest held-out error.
-# On the left, that error hardly changes until fewer than ten centres remain. On the right, the
-# small model is close to the one with all rows, although its centres are not where one would put
-# them by hand.
+# the centres whose removal increases the objective least, a twentieth at a time, and keeps *all*
+# residuals in the loss. With `tolerance=0` it chooses the number of centres with the lowest
+# held-out error. On the left, that error hardly changes until fewer than ten centres remain. On
+# the right, the small model is close to the one with all rows, although its centres are not where
+# one would put them by hand.
 
 sparse = make_pipeline(StandardScaler(), SparseLSSVR(cv=folds, tolerance=0, n_jobs=1)).fit(X, y)
 machine = sparse[-1]

@@ -3,8 +3,8 @@ Penguins: decision regions and calibrated probabilities
 =======================================================
 
 Three species of penguins, told apart by the length and the depth of their bills. The classifier is
-a least-squares fit of ±1, so its decision values are not probabilities. They are calibrated on
-held-out decision values, which the search has at hand: nothing is refitted.
+a least-squares fit to ±1, so its decision values are not probabilities. They are calibrated on
+held-out decision values, which the search has already computed: nothing is refitted.
 """
 
 import matplotlib.pyplot as plt
@@ -28,9 +28,9 @@ tuned = model[-1]
 print(f"gamma {tuned.gamma_:.3g}, alpha {tuned.alpha_:.3g}; held-out log loss {-tuned.best_score_:.3f}")
 
 # %%
-# Each place is painted in the mixture of the three colours by its probabilities: strong where the
-# model is sure, pale and mixed where species meet. Far from all penguins the probabilities mean
-# nothing, and no method can tell from these rows what would be found there.
+# Each point is coloured by mixing the colours of the three species according to their
+# probabilities: saturated where the model is certain, pale and mixed where species overlap. Far
+# from all penguins, the probabilities are not meaningful.
 
 colours = dict(zip(tuned.classes_, ["#e69f00", "#0072b2", "#009e73"]))
 marks = dict(zip(tuned.classes_, "o^s"))
@@ -57,9 +57,9 @@ axes.set_title("thick line: largest probability 60 %; thin: 90 %", loc="left", f
 print(f"{wrong.sum()} of {len(y)} penguins have another likeliest species when held out")
 
 # %%
-# Are the probabilities right? `heldout_proba_` is out of fold for the model and for its
-# calibration. scikit-learn's `SVC` is tuned for the log loss on the same folds, and calibrated by an
-# inner cross-validation in each of them.
+# Are the probabilities accurate? `heldout_proba_` is out-of-fold for both the model and its
+# calibrator. scikit-learn's `SVC` is tuned for the log loss on the same folds, and calibrated by
+# an inner cross-validation in each of them.
 
 svc = CalibratedClassifierCV(make_pipeline(StandardScaler(), SVC()), ensemble=False)
 grid = {
@@ -70,9 +70,9 @@ search = GridSearchCV(svc, grid, cv=folds, scoring="neg_log_loss").fit(X, y)
 others = cross_val_predict(search.best_estimator_, X, y, cv=folds, method="predict_proba")
 
 # %%
-# On the left, predicted probabilities beside observed frequencies, of all species and penguins. On
-# the right, the probability that each method gave to the true species, for the fifty penguins with
-# the lowest: what the log loss adds up.
+# Left: observed frequencies against predicted probabilities, for all species and penguins. Right:
+# the probability that each method assigned to the true species, for the fifty penguins with the
+# lowest values, which dominate the log loss.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.6), layout="constrained")
 happened = y[:, None] == tuned.classes_

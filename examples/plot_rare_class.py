@@ -2,10 +2,10 @@
 A rare class: thresholds and costs from out-of-fold probabilities
 =================================================================
 
-Few employees leave, and most classifiers that minimise errors say that nobody does. If missing one
-who leaves costs more than talking to one who would have stayed, the threshold on the probability
-should be lower than ½. Out-of-fold probabilities show what each threshold costs, without a further
-validation set.
+Few employees leave, and a classifier that minimises the error rate often predicts that nobody does.
+If missing an employee who leaves costs more than talking to one who would have stayed, the
+threshold on the probability should be below ½. Out-of-fold probabilities show the cost of each
+threshold without a separate validation set.
 """
 
 import matplotlib.pyplot as plt
@@ -25,9 +25,9 @@ print(
 )
 
 # %%
-# Suppose that a missed leaver costs five times a needless talk. With probabilities that are
-# right, the best threshold is 1 / (1 + 5). The costs of all thresholds on held-out rows show
-# whether that holds here.
+# Suppose that a missed leaver costs five times as much as a needless talk. With calibrated
+# probabilities, the best threshold is 1 / (1 + 5). The cost of every threshold on held-out rows
+# shows whether this is true here.
 
 ratio = 5
 thresholds = np.linspace(0.01, 0.9, 180)
@@ -44,7 +44,7 @@ def cost_at(threshold):
 
 
 for name, value in (("½", 0.5), ("1/6, by the ratio of costs", theory), ("the best in hindsight", best)):
-    print(f"threshold {value:.2f} ({name}): cost {cost_at(value):.3f} an employee")
+    print(f"threshold {value:.2f} ({name}): cost {cost_at(value):.3f} per employee")
 print(f"talk to nobody: {ratio * leaves.mean():.3f}; talk to everybody: {1 - leaves.mean():.3f}")
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.4), layout="constrained")
@@ -66,7 +66,7 @@ for value, words in ((theory, "1/6"), (0.5, "½")):
     left.text(value + 0.012, 0.02 * cost.max(), words, color="0.15")
 left.set(
     xlabel="threshold on the held-out probability",
-    ylabel="cost an employee (talks)",
+    ylabel="cost per employee (talks)",
     xlim=(0, 0.9),
     ylim=0,
 )

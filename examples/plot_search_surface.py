@@ -3,9 +3,9 @@ The whole search from one factorisation per width
 =================================================
 
 Cross-validated search over a kernel's width and ridge is usually a loop over candidates and folds.
-For least squares, one decomposition of the kernel matrix gives the held-out predictions of every
-fold at every ridge. So :class:`~onefold.KernelRidgeCV` searches 143 candidates with 13
-decompositions, where `GridSearchCV` fits 715 models, and both find the same scores.
+For least squares, the held-out predictions of every fold at every ridge follow from one
+decomposition of the kernel matrix. So :class:`~onefold.KernelRidgeCV` searches 143 candidates with
+13 decompositions, where `GridSearchCV` fits 715 models, and both give the same scores.
 """
 
 import time
@@ -35,8 +35,8 @@ print(
 print(f"chosen: gamma {ours.gamma_:.3g}, alpha {ours.alpha_:.3g}, R² {1 + ours.best_score_:.3f}")
 
 # %%
-# scikit-learn's search of the same candidates on the same folds. The table of results has the
-# same layout, so the scores can be compared entry by entry.
+# Next, scikit-learn searches the same candidates on the same folds. `cv_results_` has the same
+# layout, so the scores can be compared entry by entry.
 
 grid = {name: np.unique([one[name] for one in candidates]) for name in ("gamma", "alpha")}
 begin = time.perf_counter()
@@ -58,9 +58,9 @@ print(f"same choice: {ours.best_params_ == theirs.best_params_}")
 print({name: f"{value:.1f} s" for name, value in seconds.items()})
 
 # %%
-# On the left is the surface, with the chosen cell in a circle and a border around all cells within
-# one standard error of the best. On the right are the two times, measured while this page was
-# built, on one core.
+# Left: the scores, with a circle around the chosen candidate and a border around all candidates
+# within one standard error of the best. Right: the two times, measured on one core while this page
+# was built.
 
 figure, (left, right) = plt.subplots(
     1, 2, figsize=(10.5, 4.8), layout="constrained", width_ratios=[1.7, 1]

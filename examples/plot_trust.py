@@ -2,9 +2,9 @@
 Does the approximation choose as the exact method would?
 ========================================================
 
-An approximation saves time. It can be relied on if it chooses the same width and ridge as the exact
-method, or others that are as good. :func:`onefold.trust` finds out on a subsample that the exact
-method can handle.
+An approximation saves time. It is reliable if it chooses the same width and ridge as the exact
+method, or others that are as good. :func:`onefold.trust` checks this on a subsample that is small
+enough for the exact method.
 """
 
 import warnings
@@ -44,8 +44,8 @@ with warnings.catch_warnings():
         model.fit(X, y)
 
 # %%
-# The check gives a verdict. Its reasons are the distance of the choices in steps of the grid, the
-# *regret* (how much worse the exact score is at the approximation's choice), and the *loss* where
+# The check returns a verdict. It is based on the distance between the two choices in grid steps,
+# the *regret* (how much worse the exact score is at the approximation's choice), and the *loss* if
 # the final model is approximate as well.
 
 verdicts = {"exact": "the reference"}
@@ -57,10 +57,11 @@ for name in list(models)[1:]:
     print(f"{name}: {found}")
 
 # %%
-# The held-out error of each method over the same grid, and its choice. Many landmarks have the
-# surface of the exact method. Few landmarks are too coarse for narrow kernels. The Toeplitz
-# matrix averages the kernel over the order of the rows; where that order means nothing, so does
-# its surface. In the grey cells it is not even positive definite, and there is no score.
+# The held-out error of each method over the same grid, and its choice. With many landmarks, the
+# surface is that of the exact method. Few landmarks are too coarse for narrow kernels. The
+# Toeplitz matrix averages the kernel along the order of the rows; here the order has no meaning,
+# and so the surface is meaningless, too. In the grey cells the matrix is not positive definite,
+# and there is no score.
 
 figure, axes = plt.subplots(1, 4, figsize=(12, 3.6), sharey=True, layout="constrained")
 for ax, (name, model) in zip(axes, models.items()):

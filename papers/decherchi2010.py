@@ -19,13 +19,13 @@ PAPER = Paper(
         '`approximation="toeplitz"` ([manual](../manual/toeplitz.md)); here T + λI may be '
         "indefinite, as "
         "in the paper, and is then solved by MINRES.\n\n"
-        "The published figures are pictures, and they are missing from the copy of the paper at hand. "
-        "Our curves are therefore compared with what the text says about them. Rows are shuffled with "
+        "The published figures are pictures, and our copy of the paper lacks them, so we compare our "
+        "curves with what the text says about them. Rows are shuffled with "
         "seed 0. The test rows are the last of the shuffled rows, as many as Table 2 says; the first n "
         "of the others are the training rows. "
         "Coordinates are scaled to [−1, 1]. The grid is the same for all methods: γ times the number of "
         "variables from 1/4 to 16384 by factors of 4, λ from 10⁻³ to 100 by factors of 10. "
-        "The jobs behind Figures 2 and 3 are run by `python -m papers.decherchi2010_jobs`."
+        "`python -m papers.decherchi2010_jobs` runs the jobs for Figures 2 and 3."
     ),
     parts=(
         Part("table1", "Table 1: cost and memory", times.measure_table1, times.show_table1),

@@ -27,7 +27,7 @@ DIFFERS = {
     "mnist": "MNIST has fewer threes and eights than the paper used; 80 variables are the first "
     "principal "
     "components, as the paper does not say what it took",
-    "daimler_mini": "only a public sample of 700 images could be had",
+    "daimler_mini": "only a public sample of 700 images is available",
 }
 ALMOST, REASONABLE = 1.25, 2.0  # times the error of elimination: "almost matched", "a reasonable range"
 SERIES = {
@@ -66,8 +66,8 @@ def thousands(sizes: Any) -> str:
 
 def show_table2(found: Found, page: Page) -> None:
     page.text(
-        "Training rows, test rows and variables. The columns *at hand* and *smaller class* are of the "
-        "rows that could be had; the other columns give what is used here and what the paper used."
+        "Training rows, test rows and variables. The columns *available* and *smaller class* refer to "
+        "the available rows; the other columns give what is used here and what the paper used."
     )
     same, rows = [], []
     for name, here in found.items():
@@ -80,7 +80,7 @@ def show_table2(found: Found, page: Page) -> None:
         rows.append(
             {
                 "set": TITLES[name],
-                "at hand": f"{here['rows']:,}",
+                "available": f"{here['rows']:,}",
                 "smaller class": f"{here['smaller class']:.1%}",
                 "training rows": thousands(sizes),
                 "paper": thousands(paper_sizes),
@@ -250,30 +250,31 @@ def _honest(found: Found) -> str:
         for method in ("toeplitz", "elimination")
     }
     return (
-        "Choosing on the test rows flatters: chosen on one half of them and judged on the other, errors "
-        f"are {100 * np.mean(gaps):.2f} points higher on average and at most {100 * max(gaps):.2f}. The "
-        "grid itself was moved to narrower kernels after a first run, in which the Toeplitz machine was "
-        "often best at its narrow end. The best width is still at an end of the grid "
+        "Choosing on the test rows is optimistic: if one half of them is used to choose and the other "
+        f"to score, errors are {100 * np.mean(gaps):.2f} points higher on average and at most "
+        f"{100 * max(gaps):.2f}. The grid itself was moved to narrower kernels after a first run, in "
+        "which the Toeplitz machine was often best at the narrow end of the grid. The best width is "
+        "still at the edge of the grid "
         + " and ".join(
             f"{len(names)} times for {SERIES[method][0]}"
             + (f" ({', '.join(dict.fromkeys(names))})" if names else "")
             for method, names in ends.items()
         )
         + ". What counts below as almost matching, at most a quarter more errors, and as half of the "
-        "experiments, 40 to 60 %, was set with the results in view, as the paper gives no numbers. A "
-        "limit of errors in points would give another answer for some sets: the table after the next "
-        "paragraph has both."
+        "experiments, 40 to 60 %, was set after seeing the results, because the paper gives no numbers. "
+        "A threshold in percentage points would give another answer for some sets: the table after the "
+        "next paragraph shows both."
     )
 
 
 def _show_procedure(found: Found, page: Page) -> None:
     """§4.3: is the width chosen with T that of K on few rows, and does T then do on many?"""
     page.text(
-        "**The check of §4.3.** The paper says to select on some thousand rows with K and with T, and "
-        "to train with T on all rows if both find the same σ. *Widths* is γ chosen with T over γ chosen "
-        "by elimination, on the fewest rows. *Trust* is the verdict of `onefold.trust` on those rows. "
-        "*Excess* is the error of the Toeplitz machine above that of elimination, or of CG where only "
-        "that was run, in points, for the most rows for which both are known."
+        "**The check of §4.3.** The paper recommends selecting on a few thousand rows with K and with "
+        "T, and training with T on all rows if both choose the same σ. *Widths* is γ chosen with T over "
+        "γ chosen by elimination, on the fewest rows. *Trust* is the verdict of `onefold.trust` on "
+        "those rows. *Excess* is the error of the Toeplitz machine above that of elimination, or of CG "
+        "where only that was run, in points, for the most rows for which both are known."
     )
     page.table(
         [
@@ -390,13 +391,13 @@ def _judge(found: Found, page: Page) -> None:
         if "elimination" in here
     ]
     page.text(
-        "**Why it works where it works.** T needs narrow kernels: its best γ is "
+        "**When it works.** T needs narrow kernels: its best γ is "
         f"{np.median(ratios):.0f} times that of elimination in the median. With a narrow kernel T is "
-        "close to the identity, and the machine close to a Parzen window, which solves nothing: the two "
-        f"best errors are within half a point in {sum(gap < 0.005 for gap in window)} of {len(window)} "
-        f"cases. At the best cell of the grid T + λI is indefinite in {indefinite} of {len(cells)} "
-        "cases. The Nyström machine, chosen without the test rows, is better than the Toeplitz one on "
-        f"{better} of {len(last)} sets, with the most rows that both were run for."
+        "close to the identity, and the model is close to a Parzen window, which needs no linear "
+        f"system: the two best errors are within half a point in {sum(gap < 0.005 for gap in window)} "
+        f"of {len(window)} cases. At the best cell of the grid T + λI is indefinite in {indefinite} of "
+        f"{len(cells)} cases. The Nyström machine, chosen without the test rows, is better than the "
+        f"Toeplitz one on {better} of {len(last)} sets, with the most rows that both were run for."
         if ratios
         else "Elimination was not run, so that there is nothing to compare the Toeplitz machine with."
     )

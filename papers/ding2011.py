@@ -61,9 +61,8 @@ def show(found: Found, page: Page) -> None:
         '*approximate* (`refit="exact"`) and circulant in the column *circulant model* '
         '(`refit="same"`). The paper gives neither the spacings nor the order of the rows; these are '
         "onefold's defaults (spacings from the data, rows in principal order). Features are "
-        "standardised by the training rows. Nothing is random but the partitions, whose rows are "
-        "listed in "
-        "the data files: folds are those of `StratifiedKFold(5)`, not shuffled.",
+        "standardised by the training rows. Only the partitions are random, and their rows are listed "
+        "in the data files: folds are those of `StratifiedKFold(5)`, not shuffled.",
         "Test error in percent, mean ± standard deviation over random partitions of the published sizes "
         "(100 of each set, 20 of image, drawn for this project: not those of the paper). "
         "z = (approximate − exact) / √(e² + e′²) with the standard errors e and e′; above 1.64 the "
@@ -71,9 +70,7 @@ def show(found: Found, page: Page) -> None:
         "means and deviations.",
     )
     page.table([_error_row(name, one, "random") for name, one in found.items()])
-    page.text(
-        "The same on the partitions of Rätsch et al., which the paper used, as far as they can be had:"
-    )
+    page.text("The same on the partitions of Rätsch et al., which the paper used, as far as available:")
     page.table([_error_row(name, one, "official") for name, one in found.items() if one["official"]])
     page.text(
         "Seconds of the selection, mean over the random partitions, one thread. *Literal* refits every "
@@ -221,7 +218,7 @@ def _own_table() -> str:
         "defines it, its own figures make the approximate selection significantly worse on "
         f"{len(worse)} of {len(z)} sets ({ida.sentence(worse)}; z up to {max(z.values()):.1f}), and "
         f"its own means give p = {ida.signed_rank(*_means(theirs)):.3g} in the Wilcoxon test. The "
-        "first claim would follow if standard deviations were put in the place of standard errors: z "
+        "first claim would follow if standard deviations were used instead of standard errors: z "
         f"on Heart is then {ida.z_statistic(single[_APPROXIMATE], single[_EXACT]):.2f} instead of "
         f"{z['heart']:.2f}."
     )

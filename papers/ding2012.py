@@ -61,18 +61,18 @@ def run_table(short: bool) -> Found:
 
 def show_table(found: Found, page: Page) -> None:
     page.text(
-        "**The figures of the published Table 2 did not survive the scan of the paper that we have, "
-        "nor did its list of sets.** What did: 100 partitions of each set, 20 of image and splice; "
-        "approximate 5-fold cross-validation is significantly outperformed on Splice only, by "
+        "**The figures of Table 2 and its list of data sets are illegible in our scan of the paper.** "
+        "The text says: 100 partitions of each set, 20 of image and splice; approximate 5-fold "
+        "cross-validation is significantly worse on Splice only, by "
         f"{_PUBLISHED_SPLICE} %; no significant difference by the Wilcoxon signed-rank test; "
-        "approximate selection is faster, the more so the larger the training set. All twelve sets "
-        "of the collection that can be had are used here (ringnorm cannot).",
+        "approximate selection is faster, and more so for larger training sets. We use all twelve "
+        "available sets of the collection (ringnorm is not available).",
         "Grid of 13 × 11 values (γ from 2⁻¹⁵ to 2⁹, μ from 2⁻¹⁵ to 2⁵), five stratified folds, c = "
         "0.1 n columns drawn uniformly, rank k = 0.5 c. *Algorithm 1* is "
         '`Nystroem(c, "uniform", rank=k, predict="rows")`, *landmarks* is `Nystroem(c)`: k-means '
         "centres, all directions kept, predictions with c terms. The paper does not say which final "
         "model it trained; the column *exact final model* uses the γ and μ that Algorithm 1 chose. "
-        "Columns are drawn once per partition, with seed 0, and serve all folds. Features are "
+        "Columns are drawn once per partition, with seed 0, and used for all folds. Features are "
         "standardised by the training rows. The rows of a partition are listed in the data files; folds "
         "are those of `StratifiedKFold(5)`, not shuffled.",
         "Test error in percent, mean ± standard deviation over random partitions of the published "
@@ -81,9 +81,7 @@ def show_table(found: Found, page: Page) -> None:
         "before it is significantly worse.",
     )
     page.table([_error_row(name, one, "random") for name, one in found.items()])
-    page.text(
-        "The same on the partitions of Rätsch et al., which the paper used, as far as they can be had:"
-    )
+    page.text("The same on the partitions of Rätsch et al., which the paper used, as far as available:")
     page.table([_error_row(name, one, "official") for name, one in found.items() if one["official"]])
     page.text(
         "Seconds of the selection, mean over the random partitions, one thread. *Literal* refits every "
@@ -316,19 +314,19 @@ def _over_draws(draws: list[dict[str, float]]) -> Found:
 
 def show_bound(found: Found, page: Page) -> None:
     page.text(
-        "The formulas of the theorem are lost in the scan; they follow from the steps that its text "
-        "describes (`papers/ding2012.py` has the derivation, the tests check each inequality). With "
-        "labels ±1, κ = max K(x, x), which is 1 here, and an offset b that both models share,",
+        "The formulas of the theorem are illegible in our scan; we derived them from the steps that the "
+        "text describes (`papers/ding2012.py` has the derivation, the tests check each inequality). "
+        "With labels ±1, κ = max K(x, x), which is 1 here, and an offset b that both models share,",
         "|f̃(x) − f(x)| ≤ κ √n (‖y‖ + |b| √n) ‖K − K̃‖₂ / μ² = κ (1 + |b|) ‖K − K̃‖₂ / (n μ₀²),  μ₀ = μ/n.",
-        "Theorem 3 then puts a bound for the expectation of ‖K − K̃‖_F in the place of ‖K − K̃‖₂ "
+        "Theorem 3 then replaces ‖K − K̃‖₂ by a bound for the expectation of ‖K − K̃‖_F "
         "(Theorem 2, taken from Kumar, Mohri and Talwalkar, AISTATS 2009: ‖K − K_k‖_F + ε n for "
         "kernels with K(x, x) = 1, if c ≥ 64 k/ε⁴). With k = 0.5 c the condition means ε ≥ 2.4, so "
-        "the theorem promises no less than 2.4 n, while ‖K − K̃‖₂ ≤ ‖K‖₂ ≤ n holds for any choice of "
+        "the bound is at least 2.4 n, while ‖K − K̃‖₂ ≤ ‖K‖₂ ≤ n holds for any choice of "
         "columns.",
         "Below, ‖K − K̃‖₂ is computed exactly. γ is what 5-fold cross-validation chooses on the "
         f"first random partition; medians over {_DRAWS} draws of the columns (seeds 0 to "
         f"{_DRAWS - 1}); *change* is the largest "
-        "over the test rows. *Own offset* is Algorithm 1 as it is used, with an offset of its own, "
+        "over the test rows. *Own offset* is Algorithm 1 as it is used, with its own offset, "
         "which the theorem does not cover. *Signs settled*: test rows whose |f(x)| is above the "
         "bound, so that the bound rules out another class.",
     )
@@ -408,7 +406,7 @@ def _where_it_is_lost(found: Found) -> str:
     rows = _orders(cells, "longest row", "schwarz")
     schwarz = _orders(cells, "schwarz", "change")
     return (
-        "Where it is lost, median over all cells in orders of magnitude: "
+        "How much each step loses, as a median over all cells in orders of magnitude: "
         f"{resolvents:.1f} by ‖(K + μI)⁻¹‖ ≤ 1/μ, used twice (it is far smaller in the directions "
         f"of large eigenvalues); {schwarz:.1f} by the Schwarz inequality; {rows:.1f} by ‖k_x‖ ≤ κ √n."
     )
@@ -430,7 +428,7 @@ def _judge_bound(found: Found, page: Page) -> None:
     page.verdict(
         "Reproduced" if worst <= 1 else "Not reproduced",
         f"the bound through ‖K − K̃‖₂ {'holds' if worst <= 1 else 'does not hold'} in all "
-        f"{len(cells)} cells and draws (the change is at most {worst:.2g} of it, with an own offset "
+        f"{len(cells)} cells and draws (the change is at most {worst:.2g} of it, with its own offset "
         f"{own:.2g}), but is of little use. At c = 0.1 n and k = 0.5 c it is {min(orders_paper):.1f} "
         f"to {max(orders_paper):.1f} orders of magnitude above the change (all cells: median "
         f"{np.median(orders):.1f}), and it is below 1, the size of f itself, in {below[1]} of "

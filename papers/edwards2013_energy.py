@@ -227,7 +227,7 @@ def _judge(found: Found, page: Page) -> None:
         )
         if abs(cov - paper_cov) < 2 or abs(other_cov - paper_cov) < 2:
             kind = "Partly reproduced"
-    page.verdict(kind, why + ". The other data of the paper could not be had.")
+    page.verdict(kind, why + ". The other data of the paper are not available.")
 
 
 def _named(titles: list[str]) -> str:

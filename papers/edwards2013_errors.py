@@ -283,7 +283,7 @@ def _show_study(found: Found, page: Page) -> None:
     by_interval = {interval: _distances(found, interval) for interval in INTERVALS}
     count = len(by_interval[INTERVALS[0]])
     page.text(
-        "### What the paper may have meant",
+        "### Settings that the paper does not give",
         "The paper gives neither the order of the rows, nor the level sizes, nor the spacings within "
         f"the two intervals. {count} combinations were tried for each interval, on "
         f"{STUDIED['splits']} splits and at most {STUDIED['test rows']} test rows of each set: six "
@@ -336,7 +336,7 @@ def _show_final(found: Found, page: Page) -> None:
     page.text(
         "### Test errors",
         "Test error in %, mean and standard deviation over the splits: the nine or ten official ones "
-        "that could be had, ten random ones of the same sizes where there are none. *File*: rows in "
+        "that are available, or else ten random ones of the same sizes. *File*: rows in "
         "the order of the file, two levels of similar size, ties to the largest γ. "
         + " ".join(f"*Closest* for {interval}: {setting}." for interval, setting in closest.items())
         + f" *Window*: the Parzen window with γ = {float(found['window']):g}. *Default*: `Circulant` "
@@ -418,7 +418,7 @@ def _show_answer(found: Found, page: Page) -> None:
             )
         else:
             answers.append(
-                f"Nothing that we tried reproduces the column for {interval}. The setting that "
+                f"None of the settings tried reproduces the column for {interval}. The setting that "
                 "came closest in "
                 f"the study ({setting}) is {far:.1f} points off on all splits."
             )

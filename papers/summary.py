@@ -62,20 +62,18 @@ def write(keys: Sequence[str], folder: Path) -> Path:
     }
     lines = [
         "# Papers",
-        "onefold's methods come from five papers. Every table and figure of their experiments is "
-        "computed "
-        f"here again: {counts}. The pages give our figures beside the published ones, the splits "
-        "and seeds, and "
-        "the reason for each verdict. `make papers` computes everything (hours), "
-        "`python -m papers KEY PART` one table or figure.",
+        "onefold's methods come from five papers. We have recomputed every table and figure of their "
+        f"experiments: {counts}. The pages show our figures next to the published ones, the splits and "
+        "seeds, and the reason for each verdict. `make papers` computes everything, which takes hours; "
+        "`python -m papers KEY PART` computes one table or figure.",
         markdown(table),
-        "## Which of these methods to use when",
+        "## When to use which method",
         "\n".join(f"- {text}" for text in _advice(stored)),
-        "The guides go through the choice with examples: "
+        "The guides explain the choice with examples: "
         "[which estimator](../guides/which-estimator.md), "
         "[which approximation](../guides/which-approximation.md), "
         "[whether to trust it](../guides/trust.md).",
-        "## Which of the papers' claims hold on present machines",
+        "## Which claims of the papers hold today",
         markdown(list(_claims(stored))),
         _TOCTREE,
     ]
@@ -88,7 +86,7 @@ def _advice(stored: Found) -> Iterator[str]:
     if "ding2011-table2" in stored:
         n, exact, approximate, literal = _times(stored["ding2011-table2"], "approximate")
         yield (
-            "**Some thousand rows: no approximation.** Exact cross-validation needs one "
+            "**A few thousand rows: no approximation.** Exact cross-validation needs one "
             "factorisation per "
             f"kernel width. With {n} rows and 143 candidates it takes {exact:.1f} s ({literal:.1f} s if "
             f"every fold is refitted); a circulant matrix takes {approximate:.2f} s and chooses worse."
@@ -99,7 +97,7 @@ def _advice(stored: Found) -> Iterator[str]:
             "**More rows: Nyström with k-means landmarks** (`Nystroem`). With a tenth of the rows as "
             f"landmarks it is significantly worse than exact selection on {marks[0]} of {marks[1]} "
             "sets of "
-            f"ding2012, Algorithm 1 of the paper on {own[0]}. Use more landmarks where that matters."
+            f"ding2012, and Algorithm 1 of the paper on {own[0]}. Use more landmarks if that matters."
         )
     if "cawley2002-figure2" in stored:
         few, rows = (
@@ -107,25 +105,26 @@ def _advice(stored: Found) -> Iterator[str]:
             for reader in (cawley2002.fewest_flat, lambda found: found["training rows"])
         )
         yield (
-            "**Quick predictions or a small file: pruning as in cawley2002** (`SparseLSSVR`). The "
+            "**Fast predictions or a small file: pruning as in cawley2002** (`SparseLSSVR`). The "
             "error stays "
             f"within 5 % of the full model's with {few[0]} of {rows[0]} patterns (motorcycle) and "
             f"{few[1]} of "
             f"{rows[1]} (Boston housing)."
         )
     yield (
-        "**An equally spaced series: Toeplitz**, which is exact there ([manual](../manual/toeplitz.md))."
+        "**An evenly spaced series: Toeplitz**, which is exact in this case "
+        "([manual](../manual/toeplitz.md))."
     )
     if "decherchi2010-figure2" in stored:
         found = stored["decherchi2010-figure2"]
         times = [one["times"] for one in decherchi2010_errors.procedure(found).values()]
         better, of = _nystroem_wins(found)
         yield (
-            "**Toeplitz for other rows: hardly ever.** With the most rows, its error is "
-            f"{min(times):.1f} to {max(times):.1f} times the exact solution's. A Parzen window, which "
-            f"solves nothing, comes within half a point of it in {_window_share(found):.0%} of the "
-            "cases. Nyström needs enough landmarks, however: with 1000 of them it beats the Toeplitz "
-            f"machine on {better} of {of} sets only, with the most rows."
+            "**Toeplitz for other data: hardly ever.** At the largest sizes, its error is "
+            f"{min(times):.1f} to {max(times):.1f} times that of the exact solution. A Parzen window, "
+            "which needs no linear system, is within half a percentage point of it in "
+            f"{_window_share(found):.0%} of the cases. Nyström needs enough landmarks, however: with "
+            f"1000 of them it is better than Toeplitz on only {better} of {of} sets at the largest size."
         )
     if "ding2011-table2" in stored:
         worse, of = _worse(stored["ding2011-table2"], "approximate")
@@ -133,10 +132,9 @@ def _advice(stored: Found) -> Iterator[str]:
         thyroid = stored["ding2011-table2"]["thyroid"]["random"]
         yield (
             "**Circulant matrices: rarely.** They choose significantly worse hyper-parameters on "
-            f"{worse} of {of} sets of ding2011. Where they are used, train the final model exactly: on "
-            f"thyroid the circulant model errs on {thyroid[circulant]['mean']:.1f} % of the rows, "
-            "the exact "
-            f"one with the same choice on {thyroid['approximate']['mean']:.1f} %."
+            f"{worse} of {of} sets of ding2011. If you use them, train the final model exactly: on "
+            f"thyroid the error of the circulant model is {thyroid[circulant]['mean']:.1f} %, and that "
+            f"of the exact model with the same hyper-parameters {thyroid['approximate']['mean']:.1f} %."
         )
 
 
@@ -146,7 +144,7 @@ def _claims(stored: Found) -> Iterator[Row]:
         worse, of = _worse(stored["ding2011-table2"], "approximate")
         yield _claim(
             "ding2011",
-            "approximate selection is faster, the more so the more rows",
+            "approximate selection is faster, and more so with more rows",
             "yes" if min(literal, exact) > approximate else "no",
             f"{literal / approximate:.0f} times faster than literal refits and "
             f"{exact / approximate:.0f} times "
@@ -154,7 +152,7 @@ def _claims(stored: Found) -> Iterator[Row]:
         )
         yield _claim(
             "ding2011",
-            "nothing is lost by it",
+            "it is not less accurate",
             "no" if worse else "yes",
             f"significantly worse on {worse} of {of} sets, and on {_published_worse()} by the "
             "paper's own figures",
@@ -183,7 +181,7 @@ def _claims(stored: Found) -> Iterator[Row]:
             "ding2012",
             "the change of the model is bounded (Theorem 3)",
             "yes, but of little use" if min(ratios) >= 1 else "no",
-            f"the bound is {np.median(ratios):,.0f} times the change, in the median",
+            f"the median ratio of the bound to the change is {np.median(ratios):,.0f}",
         )
     if "edwards2013-table1" in stored:
         times = stored["edwards2013-table1"]

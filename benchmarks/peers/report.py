@@ -128,7 +128,7 @@ def _summary(records: list[Record]) -> list[str]:
             if (time := row["time ratio"]) is not None:
                 text += f"; {time:.2g} times its seconds at the median"
             lines.append(f"{text}.")
-    return ["Our test error beside that of boosted trees:", "\n".join(lines)] if lines else []
+    return ["Test error of onefold compared with boosted trees:", "\n".join(lines)] if lines else []
 
 
 def ranked(figures: Figures) -> list[str]:
@@ -218,7 +218,7 @@ def shortened(records: list[Record]) -> str:
         if tried:
             found = ", ".join(f"{table} ({count})" for table, count in sorted(tried.items()))
             parts.append(f"{SHORT[name]} on {found}")
-    return f"A limit on time left fewer random settings to {'; '.join(parts)}." if parts else ""
+    return f"The time limit allowed fewer random settings for {'; '.join(parts)}." if parts else ""
 
 
 def _tables(records: list[Record], folder: Path) -> list[str]:
@@ -228,7 +228,7 @@ def _tables(records: list[Record], folder: Path) -> list[str]:
     methods = [name for name in NAMES if any(name in found for found in figures.values())]
     sections = ["## Forty tables", TABLES, f"Errors:\n\n{markdown(against(records, 'error'))}"]
     if losses := against(records, "log loss"):
-        sections.append(f"Log losses of tables with classes:\n\n{markdown(losses)}")
+        sections.append(f"Log losses on classification tables:\n\n{markdown(losses)}")
     chosen = ranked(figures)
     shared = means([one for one in records if one["method"] in chosen], "error")
     if len(chosen) > 2 and len(complete(shared, chosen)) > 1:
@@ -237,7 +237,7 @@ def _tables(records: list[Record], folder: Path) -> list[str]:
         sections.append(
             "![Mean ranks of the methods](images/ranks.png)\n\nMean ranks over the "
             f"{found.tables} tables that all of these methods have (1 is the best). Friedman's test: "
-            f"p = {found.p:.2g}. A red bar joins methods that Nemenyi's test at 5 % does not tell apart."
+            f"p = {found.p:.2g}. A red bar joins methods that do not differ by Nemenyi's test at 5 %."
         )
     if behind := lost(figures):
         sections.append(
@@ -279,7 +279,7 @@ def _intervals(records: list[Record]) -> list[str]:
         row: Row = {"method": NAMES[name], "coverage, mean": f"{100 * values.mean():.1f} %"}
         row |= {"lowest": f"{100 * values.min():.1f} %", "highest": f"{100 * values.max():.1f} %"}
         rows.append(row | {"width / onefold's": float(ratio)})
-    text = f"Intervals that should hold 90 % of the test targets, {len(tables)} tables of numbers:"
+    text = f"Intervals with a nominal coverage of 90 %, on {len(tables)} regression tables:"
     return ["## Intervals", f"{text}\n\n{markdown(rows)}"]
 
 
@@ -298,8 +298,8 @@ def _given(records: list[Record], title: str, text: str) -> list[str]:
     sections += [
         f"scikit-learn's {one['method']} does not survive {SURFACES[one['table']][0]:,} rows: the "
         f"process {reason(one)}. The likely cause is the threaded Cholesky factorisation of OpenBLAS, "
-        "as present wheels bring it, which corrupts memory from some 16,000 rows on; onefold factorises "
-        "by panels instead."
+        "in current wheels, which corrupts memory above about 16,000 rows; onefold factorises by panels "
+        "instead."
         for one in crashed
     ]
     return sections
@@ -395,54 +395,54 @@ def _notes(records: list[Record]) -> list[str]:
     ]
 
 
-HEAD = """# Other libraries on the same rows
+HEAD = """# Other libraries on the same data
 
-`make peers` fits this library and others to the same rows. Each library has an environment of its own,
-made from the package registry; the figures of the 16-core machine below come from one environment with
-all of them (`--here`). `python -m benchmarks.peers report` writes this page from the records in
-`results.json`.
+`make peers` fits onefold and other libraries to the same rows. Each library is installed in its own
+environment; on the 16-core machine below, all of them are installed in one environment (`--here`).
+`python -m benchmarks.peers report` writes this page from the records in `results.json`.
 
-**What to choose.** On tables of up to some 10,000 rows, and of up to 60,000 rows with a GPU (the largest
-that were compared), onefold usually has the lower error, above all where the target is a smooth
-function. Choose boosted trees where seconds count: they are faster at this size, and their time grows in
-proportion to the rows."""
+**Which to choose.** On tables of up to about 10,000 rows, and of up to 60,000 rows with a GPU (the
+largest that were compared), onefold usually has the lower error, especially if the target is a smooth
+function. Choose boosted trees if training time matters: they are faster at this size, and their time is
+proportional to the number of rows."""
 
-TABLES = """At most 8000 training rows and 8000 test rows; three random splits of tables with fewer
-than 5000 rows, one of the others. The error is the test RMSE in deviations of the target, or the share
-of wrong labels. *Lower*, *equal* and *higher* count the tables where the figure of onefold
-(`kernel="auto", metric="auto", blend=True`) is lower, equal or higher; *ratio* is the geometric mean of
-ours over theirs, below 1 where ours is lower; *p* is Wilcoxon's test of the logarithms. The *time
-ratio* is the median of our seconds of search and fit over theirs, one thread each on the same machine;
-it is empty where they ran on another machine or on a GPU.
+TABLES = """At most 8000 training rows and 8000 test rows; three random splits of tables with fewer than
+5000 rows, one of the others. The error is the test RMSE divided by the standard deviation of the
+target, or the fraction of wrong labels. *Lower*, *equal* and *higher* count the tables on which the
+error of onefold (`kernel="auto", metric="auto", blend=True`) is lower, equal or higher; *ratio* is the
+geometric mean of the error ratios, below 1 if onefold is better; *p* is from Wilcoxon's test of the
+logarithms. The *time ratio* is the median ratio of the time of search and fit, with one thread each on
+the same machine; it is empty if the other method ran on another machine or on a GPU.
 
-LightGBM and xrfm try random settings, judged by 20 % of the training rows, and refit the best; CatBoost
-tries its default and three random settings. Random settings are tried for 200 s by LightGBM, for 60 s by
-xrfm on a GPU and for 300 s on a processor. Methods with fewer tables ran out of time, but the grid of
-scikit-learn is for at most 2000 training rows and neo-ls-svm for two classes. Two methods are compared
-on the tables and splits that both have."""
+LightGBM and xrfm try random settings, validate them on 20 % of the training rows, and refit the best;
+CatBoost tries its default and three random settings. The time limit for random settings is 200 s for
+LightGBM, 60 s for xrfm on a GPU and 300 s on a CPU. Methods with fewer tables ran out of time; the grid
+of scikit-learn was run only up to 2000 training rows, and neo-ls-svm supports only two classes. Two
+methods are compared on the tables and splits that both have."""
 
-LARGE = """Four fifths of a shuffled table are trained on, or as many rows as the table says, and up to
-20,000 others are tested. onefold and xrfm ran on a GPU with two cores beside it, LightGBM on four cores.
-xrfm tried settings for 15 s and LightGBM for 30 s, which a setting that has begun may exceed, and the
-best was fitted again; *tried* counts them, of xrfm beside its default. Each cell has the error and the
-seconds of everything until the model is there; an empty one was not run, as time was out. *Promised* is
-the error that onefold expects from its own folds. Of the 464,809 rows the final model of onefold is
-fitted exactly to 106,467, as many as the memory of the GPU allows."""
+LARGE = """The training set has four fifths of the shuffled table, or the number of rows in the table
+below, and the test set up to 20,000 other rows. onefold and xrfm ran on a GPU and two CPU cores,
+LightGBM on four cores. xrfm tried settings for 15 s and LightGBM for 30 s (a setting that was started
+in this time was completed), and the best was refitted; *tried* is the number of settings, for xrfm in
+addition to its default. Each cell has the error and the total time in seconds; empty cells were not run
+for lack of time. *Promised* is the cross-validated error of onefold. For the table with 464,809 rows,
+the final model of onefold is fitted exactly to 106,467 rows, as many as fit into the memory of the
+GPU."""
 
 GIVEN = {
     "small": (
         "A small grid",
         "1300 rows of `make_classification`, 18 columns; an rbf kernel with 13 widths and 11 ridges, "
-        "five folds, two threads. The error is the cross-validated one of the best cell. GPyTorch takes "
-        "100 steps on the marginal likelihood in place of a grid; Nystroem has 500 centres and "
-        "leave-one-out. The *time ratio* is to onefold on the same rows and machine. Seconds are left "
-        "out where other work kept the machine busy; another empty cell was not measured.",
+        "five folds, two threads. The error is the cross-validated error of the best candidate. "
+        "GPyTorch takes 100 steps on the marginal likelihood instead of a grid; Nystroem has 500 "
+        "centres and leave-one-out. The *time ratio* is relative to onefold on the same rows and "
+        "machine. Times are omitted if the machine was busy; other empty cells were not measured.",
     ),
     "medium": (
         "One fit of 10,000 rows",
-        "y = Σ_j sin(x · w_j) + 0.1 ε of five directions in 20 columns; γ = 0.02, ridge 0.01; 5000 test "
-        "rows, two threads. neo-ls-svm chooses its own hyper-parameters; GPyTorch computes in float32. "
-        "KernelRidge and onefold also fit 20,000 rows.",
+        "y = Σ_j sin(x · w_j) + 0.1 ε with five directions in 20 columns; γ = 0.02, ridge 0.01; 5000 "
+        "test rows, two threads. neo-ls-svm chooses its own hyper-parameters; GPyTorch computes in "
+        "float32. KernelRidge and onefold also fit 20,000 rows.",
     ),
     "large": (
         "One fit of 500,000 rows",
@@ -451,15 +451,15 @@ GIVEN = {
     ),
 }
 
-PUBLISHED = """## Not measured here again
+PUBLISHED = """## Libraries that were not measured again
 
-Two libraries for the same task do not install with present Pythons. RLScore 0.8.1 does not build: its
-setup needs NumPy, which pip's isolated builds do not offer, and without isolation its C files include a
-header that Python 3.11 no longer has. liquidSVM's package needs an old Python and a download that fails.
-These are times for the small grid of 2026-11-15 on another machine with two cores, where scikit-learn's
-grid of KernelRidge took 22.2 s:
+Two libraries for the same task cannot be installed with current Python versions. RLScore 0.8.1 does not
+build: its setup needs NumPy, which pip's isolated builds do not provide, and without isolation its C
+files include a header that Python 3.11 no longer has. liquidSVM needs an old Python version and a
+download that fails. These are times for the small grid, measured on 2026-11-15 on another machine with
+two cores, where scikit-learn's grid with KernelRidge took 22.2 s:
 
-| method | seconds | of KernelRidge's time |
+| method | seconds | relative to KernelRidge |
 | --- | --- | --- |
 | liquidSVM, hinge loss | 2.5 | 0.11 |
 | RLScore, leave-one-out | 5.3 | 0.24 |
