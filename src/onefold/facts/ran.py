@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.preprocessing import FunctionTransformer
 
 from onefold.estimators.base import on_host
-from onefold.facts.criteria import criterion_of, score_label, score_text, score_words
+from onefold.facts.criteria import OWN_FUNCTION, criterion_of, score_label, score_text, score_words
 from onefold.facts.words import aligned, counted, number_words, percent, power_of_two
 
 _NEXT_BEST = 4
@@ -289,5 +289,5 @@ def _score(estimator: Any) -> dict[str, Any] | None:
     # Where there are held-out predictions the standard error is theirs, among the scores.
     known = getattr(estimator, "heldout_prediction_", None) is not None
     words = score_text(criterion, value, None if known else error)
-    label = "a function of your own" if criterion is None else score_label(criterion)
+    label = OWN_FUNCTION if criterion is None else score_label(criterion)
     return {"criterion": criterion, "value": value, "error": error, "label": label, "words": words}

@@ -21,7 +21,6 @@ from markupsafe import Markup
 from onefold import plots
 from onefold._version import __version__
 from onefold.facts import words
-from onefold.facts.measures import ERRORS, LABELS
 from onefold.facts.scores import comparison_words, measured_words, score_notes
 from onefold.machine.files import replacing
 from onefold.plots.display import as_png
@@ -140,8 +139,7 @@ def _environment(html: bool) -> Environment:
         name: getattr(words, name)
         for name in ("aligned", "counted", "number", "percent", "quoted", "readable", "shortened")
     } | {
-        "ERRORS": ERRORS,
-        "LABELS": LABELS,
+        "MEASURES": words.MEASURES,
         "capital": lambda text: text[:1].upper() + text[1:],
         "comparison_words": comparison_words,
         "measured_words": measured_words,
@@ -183,9 +181,11 @@ def _width(share: float) -> str:
 
 def _score_table(scores: dict[str, Any]) -> list[list[str]]:
     """Every measure of every model ± standard error, and the gain of this model over it; heads first."""
-    names, main = [name for name in LABELS if name in scores["model"]["measures"]], scores["main"]
-    heads = [LABELS[name] + (" ↓" if name in ERRORS else "") for name in names]
-    table = [["", *heads, f"gain in {LABELS[main]}"]]
+    names = [name for name in words.MEASURES if name in scores["model"]["measures"]]
+    main = scores["main"]
+    measures = [words.MEASURES[name] for name in names]
+    heads = [one.label + (" ↓" if one.smaller else "") for one in measures]
+    table = [["", *heads, f"gain in {words.MEASURES[main].label}"]]
     for one in (scores["model"], *scores["baselines"]):
         cells = [one["measures"].get(name) for name in names]
         shown = ["" if cell is None else measured_words(name, cell) for name, cell in zip(names, cells)]
