@@ -211,7 +211,8 @@ def test_whether_rows_are_new_is_found_out():
     assert other["summary"][0].startswith("On new rows")
     assert rmse_of(other) == pytest.approx(root_mean_squared_error(y, estimator.predict(fresh)))
     part = checked(write_report(estimator, None, np.r_[X[:40], fresh[:20]], y[:60], new_rows=None))
-    assert "40 of them equal rows it was fitted on, so scores are optimistic" in part["summary"][2]
+    equal = "40 of them are equal to a training row (same features and target)"
+    assert f"{equal}; scores are optimistic if those are the same rows" in part["summary"][2]
 
 
 def test_a_pipeline_with_its_names():
@@ -379,3 +380,21 @@ def test_rows_whose_centres_lie_in_another_order(monkeypatch):
     assert facts["scores"]["rows"] == np.isfinite(model.estimator_.heldout_prediction_).sum()
     with pytest.raises(ValueError, match="in another order"):
         model.report(X=frame.iloc[::-1])
+
+
+def test_new_rows_without_a_logarithm_are_counted_and_scored(recwarn):
+    """They gave 'divide by zero in log', and outliers were not looked for."""
+    X, y, _ = numbers()
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(price=np.exp(y))
+    model = TableRegressor(simple=True, target_transform="log", **FEW).fit(frame[:100], "price")
+    rows = frame[100:].reset_index(drop=True)
+    rows.loc[:2, "price"] = [0.0, -1.0, 0.0]
+    rows.loc[3, "price"] = 1e6
+    recwarn.clear()
+    found = checked(write_report(model, None, rows, "price", new_rows=True))
+    assert not [str(one.message) for one in recwarn if issubclass(one.category, RuntimeWarning)]
+    assert found["data"]["untransformed"] == 3
+    assert found["data"]["outliers"]["rows"] == 1  # among the others
+    words = " ".join(found["data"]["warnings"])
+    assert "3 targets (6.00%) have no value under the transform that the model was fitted with" in words
+    assert rmse_of(found) == pytest.approx(root_mean_squared_error(rows.price, model.predict(rows)))

@@ -55,9 +55,11 @@ class Subject:
         return [str(name) for name in named]
 
     def fitted_target(self, y: np.ndarray) -> np.ndarray:
-        """Targets as the estimator fits them."""
+        """Targets as the estimator fits them; NaN where that does not exist, as the logarithm of 0."""
         for one in self.targets:
-            y = np.asarray(one.transform(y.reshape(len(y), -1))).reshape(y.shape)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                y = np.asarray(one.transform(y.reshape(len(y), -1))).reshape(y.shape)
+            y = np.where(np.isfinite(y), y, np.nan)
         return y
 
     def in_target_units(self, values: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from onefold.estimators.validation import check_weights
-from onefold.facts.data import Column
+from onefold.facts.data import Column, equal_to_training
 from onefold.facts.measures import labels_of
 from onefold.facts.ran import Subject
 from onefold.facts.words import counted
@@ -141,12 +141,11 @@ def whose_rows(
     shuffled = n == print_["n"] and np.isin(print_["hashes"], hashes).all()
     if new_rows is False or (new_rows is None and shuffled):
         raise wrong
-    found = int(np.isin(hashes, print_["hashes"]).sum())
-    if not found:
+    equal = equal_to_training(estimator, hashes, y)
+    if equal is None or equal.rows == 0:
         return True, f"{counted(n, 'row')} that are new to the model", False
-    least = "at least " if len(rows) < print_["n"] else ""
-    words = f"{counted(n, 'row')} taken as new, but {least}{found} of them equal rows it was fitted on"
-    return True, f"{words}, so scores are optimistic", True
+    words = f"{counted(n, 'row')} taken as new, but {equal.words()}"
+    return True, f"{words}; scores are optimistic if those are the same rows", True
 
 
 def _refuse_targets(estimator: Any, own: np.ndarray, y: np.ndarray) -> None:
