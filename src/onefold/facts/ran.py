@@ -150,6 +150,21 @@ def importance_lines(shares: Mapping[str, float] | None) -> list[tuple[str, str]
     return lines
 
 
+def choice_rule(estimator: Any) -> str | None:
+    """By which rule a search chose among its candidates, in words; None where nothing was searched."""
+    results = getattr(estimator, "cv_results_", None)
+    if results is None:
+        return None
+    if (
+        getattr(estimator, "metric", None) is not None
+        or len({group_words(one) for one in results["params"]}) > 1
+    ):
+        return "the simplest kernel and metric within one standard error of the best, by squared error"
+    if getattr(estimator, "select", "min") == "1se":
+        return "the largest alpha within one standard error of the best score"
+    return "the best score"
+
+
 def next_best(estimator: Any, criterion: str | None) -> list[str]:
     """The rivals of the choice with their scores: other cells, or the best of other families."""
     results, chosen = estimator.cv_results_, estimator.best_params_
@@ -230,12 +245,15 @@ def ran_facts(estimator: Any, seconds: float | None = None) -> dict[str, Any]:
     members, search = list(getattr(estimator, "blend_", None) or []), getattr(estimator, "search_", {})
     choice, score = _choice(estimator), _score(estimator)
     candidates = len(results["params"]) if results is not None else 1
+    rule = choice_rule(estimator)
     alone = " of the best single model" if len(members) > 1 else ""
     lines = [("estimator", type(estimator).__name__)]
     lines += [(f"{label}{alone}", value) for label, value in choice]
     lines += member_lines(members) if len(members) > 1 else []
     if score is not None:
         lines.append((f"criterion: {score['label']}", score["words"]))
+    if rule is not None:
+        lines.append(("choice", rule))
     lines += approximation_lines(estimator.approximation_)
     if search:
         words = f"{search.get('method', 'grid')}, {counted(candidates, 'candidate')}"

@@ -147,6 +147,10 @@ class PredictionDisplay(Display):
         words = f"Held-out prediction against {self.name} of {rows:,} rows: RMSE {rmse}."
         return f"{words} {self._band_words()}".rstrip()
 
+    def caption(self) -> str:
+        """How to read the picture, for a text below it."""
+        return "Targets against held-out predictions; the nearer to the diagonal the better."
+
     def _band_words(self) -> str:
         if self.lower is None or self.upper is None:
             return ""
@@ -285,6 +289,10 @@ class ReliabilityDisplay(Display):
             f"Observed frequency against held-out probability of {self.event}: {len(self.counts)} bins, "
             f"{len(self.probability):,} rows; expected calibration error {self.calibration_error:.3f}."
         )
+
+    def caption(self) -> str:
+        """How to read the picture, for a text below it."""
+        return "Observed frequency against held-out probability; the nearer to the diagonal the better."
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
         from sklearn.calibration import CalibrationDisplay

@@ -29,16 +29,14 @@ _UNFIT = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
 _QUOTED_RTL = re.compile("(?<=')([^']*[\u0590-\u08ff\ufb1d-\ufdfd\ufe70-\ufefc][^']*)(?=')")
-# Display, whether it takes the targets, title, how to read it. Importances are bars of the page itself.
+_FEWEST_CELLS = 3  # of a grid: a line between two points shows nothing
+# Display, whether it takes the targets, title. Importances are bars of the page itself.
 _PICTURES = (
-    (plots.GridDisplay, False, "Grid", "Scores over the grid; the outline is around the cells within "
-     "one standard error of the best."),
-    (plots.RoundsDisplay, False, "Metric", "Scores by rounds of learning which columns matter."),
-    (plots.PredictionDisplay, True, "Predictions", "Targets against held-out predictions; the nearer to "
-     "the diagonal the better."),
-    (plots.ReliabilityDisplay, True, "Calibration", "Observed frequency against held-out probability; "
-     "the nearer to the diagonal the better."),
-)  # fmt: skip
+    (plots.GridDisplay, False, "Grid"),
+    (plots.RoundsDisplay, False, "Metric"),
+    (plots.PredictionDisplay, True, "Predictions"),
+    (plots.ReliabilityDisplay, True, "Calibration"),
+)
 
 
 class Report:
@@ -87,12 +85,14 @@ def pictures_of(model: Any, y: Any = None) -> tuple[list[dict[str, str]], str | 
     """Every picture that there is something to draw in, and why one is missing that should be there."""
     found: list[dict[str, str]] = []
     missing = None
-    for kind, takes_targets, title, caption in _PICTURES:
+    for kind, takes_targets, title in _PICTURES:
         if takes_targets and y is None:
             continue
         try:
             display = kind.from_estimator(model, *([y] if takes_targets else []))
         except ValueError:  # nothing to draw
+            continue
+        if isinstance(display, plots.GridDisplay) and not _is_grid(display):
             continue
         try:
             data = base64.b64encode(as_png(display)).decode("ascii")
@@ -101,9 +101,15 @@ def pictures_of(model: Any, y: Any = None) -> tuple[list[dict[str, str]], str | 
         except Exception as error:  # noqa: BLE001 (matplotlib raises whatever it likes; none of it matters)
             missing = f"matplotlib can't draw '{title}' ({' '.join(str(error).split()):.100} …)"
             continue
-        one = {"title": title, "caption": caption, "description": f"{title}. {display.describe()}"}
+        one = {"title": title, "caption": display.caption()}
+        one["description"] = f"{title}. {display.describe()}"
         found.append(one | {"source": f"data:image/png;base64,{data}"})
     return found, missing
+
+
+def _is_grid(display: plots.GridDisplay) -> bool:
+    """Whether there is a grid to look at: finalists of searches on fewer rows are a few points."""
+    return not display.finalists and len(display.scores) >= _FEWEST_CELLS
 
 
 def page(facts: dict[str, Any], pictures: list[dict[str, str]], no_pictures: str | None) -> str:
