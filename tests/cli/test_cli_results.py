@@ -91,8 +91,8 @@ def test_rare_classes(tmp_path, monkeypatch, capsys):
     assert "recall" not in tune(frame)[2]
     monkeypatch.chdir(tmp_path)
     for few, words in (
-        (2, "3 of the rows, fewer than the 5 folds"),
-        (0, "one row, and no model that has"),
+        (2, "3 rows, fewer than the 5 folds"),
+        (0, "one row, so it can never be predicted out of fold; add rows"),
     ):
         frame.assign(y=frame.y.where(frame.index > few, "few")).to_csv("t.csv", index=False)
         for options in ([], ["--class-weight", "balanced"]):

@@ -398,3 +398,30 @@ def test_new_rows_without_a_logarithm_are_counted_and_scored(recwarn):
     words = " ".join(found["data"]["warnings"])
     assert "3 targets (6.00%) have no value under the transform that the model was fitted with" in words
     assert rmse_of(found) == pytest.approx(root_mean_squared_error(rows.price, model.predict(rows)))
+
+
+def leaky_tables():
+    """Tables on which columns as they are written and as the model sees them are not the same."""
+    rng = np.random.default_rng(3)
+    group = np.repeat(np.arange(40), 5)
+    y = rng.normal(size=40)[group] + 0.001 * rng.normal(size=200)
+    rare = pd.DataFrame({"a": rng.normal(size=200), "town": [f"t{one}" for one in group], "y": y})
+    yield "rare categories", rare, {"min_frequency": 10}
+    frequent = rare.drop(columns="town").assign(b=rng.normal(size=200), copy=rare.a * 2)
+    yield "copies", frequent, {}
+    wide = pd.DataFrame(rng.normal(size=(60, 205)), columns=[f"x{j}" for j in range(205)])
+    yield "many columns", wide.assign(y=wide.x204 * 2 + 1), {}
+    few = pd.DataFrame({"a": rng.normal(size=15), "c": rng.choice(["u", "v"], 15)})
+    yield "few rows", few.assign(d=few.a * 2, y=rng.normal(size=15)), {}
+
+
+@pytest.mark.parametrize(("frame", "options"), [(b, c) for _, b, c in leaky_tables()],
+                         ids=[a for a, _, _ in leaky_tables()])  # fmt: skip
+def test_leaks_and_copies_of_a_table_are_those_of_its_fit(frame, options):
+    """Terminal and page looked at different columns, and named different ones."""
+    model = TableRegressor(simple=True, **FEW, **options).fit(frame, "y")
+    found = checked(write_report(model, None, frame, "y"))["data"]
+    assert found["leaks"] == model.report_["suspicious_columns"]
+    told = [note for note in model.notes_ if note.startswith("duplicate columns")]
+    assert bool(found["copies"]) == bool(told)
+    assert all(f"'{name}' duplicates '{first}'" in told[0] for first, name in found["copies"])

@@ -96,9 +96,15 @@ def data_facts(
     duplicates: dict[str, Any],
     explained: float | None,
     fitted: np.ndarray | None = None,
+    alone: dict[str, float] | None = None,
+    copies: list[list[str]] | None = None,
 ) -> dict[str, Any]:
-    """What to know of columns and target, `explained` by the model to this share, `fitted` as that."""
-    alone = explained_alone(columns, y, classes is not None)
+    """What to know of columns and target, `explained` by the model to this share, `fitted` as that.
+
+    What columns explain `alone`, and which are `copies`, is found out here unless the fit of a table has
+    looked at them already, as its model sees them.
+    """
+    alone = explained_alone(columns, y, classes is not None) if alone is None else alone
     leaks = [name for name, share in alone.items() if share > 1.0 - UNEXPLAINED]
     enough = np.inf if explained is None else max(_MUCH, _NEAR_MODEL * explained)
     missing = {one.name: int(one.absent.sum()) for one in columns if one.absent.any()}
@@ -109,7 +115,7 @@ def data_facts(
         "missing": dict(sorted(missing.items(), key=lambda item: -item[1])),
         "constant": [one.name for one in columns if one.distinct <= 1],
         "identifiers": [one.name for one in columns if one.identifies],
-        "copies": equal_columns(columns),
+        "copies": equal_columns(columns) if copies is None else copies,
         "alone": alone,
         "leaks": leaks,
         "nearly_all": [name for name, one in alone.items() if one >= enough and name not in leaks],
@@ -272,11 +278,13 @@ def explained_alone(columns: Sequence[Column], y: np.ndarray, classifier: bool) 
     found = {}
     for one in columns:
         values = replace(one, values=one.values[::step]).filled()
-        found[one.name] = 1.0 - _left_open(values, codes, not classifier, one.categories is not None)
+        found[one.name] = 1.0 - _unexplained_share(
+            values, codes, not classifier, one.categories is not None
+        )
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def _left_open(x: np.ndarray, y: np.ndarray, numbers: bool, groups: bool) -> float:
+def _unexplained_share(x: np.ndarray, y: np.ndarray, numbers: bool, groups: bool) -> float:
     """The share of a constant prediction's loss that a column leaves; y: `numbers`, or codes."""
     # Two intervals for each class are too few to learn rows by heart.
     leaves = None if groups else _LEAVES if numbers else 2 * (int(y.max()) + 1)

@@ -110,6 +110,11 @@ class PredictionDisplay(Display):
                 f"y has shape {np.shape(y)}, and the held-out predictions are of {len(heldout)} rows, "
                 f"{count} targets; pass the y that the estimator was fitted on."
             )
+        if not -count <= target < count:
+            raise ValueError(
+                f"there is no target {target!r}: the estimator predicts {count}, numbered from 0; use "
+                f"target=0 to {count - 1}."
+            )
         tested = np.isfinite(heldout[:, target])
         if not tested.any():
             raise ValueError("no row has a held-out prediction: the splits tested none.")

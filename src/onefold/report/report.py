@@ -25,7 +25,7 @@ from onefold.facts.scores import comparison_words, measured_words, score_notes
 from onefold.machine.files import replacing
 from onefold.plots.display import as_png
 
-_UNFIT = re.compile(
+_FORBIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
 _QUOTED_RTL = re.compile("(?<=')([^']*[\u0590-\u08ff\ufb1d-\ufdfd\ufe70-\ufefc][^']*)(?=')")
@@ -136,7 +136,7 @@ def _environment(html: bool) -> Environment:
     made = Environment(
         loader=PackageLoader("onefold.report", "."),
         autoescape=html,
-        finalize=_fit if html else _one_line,
+        finalize=_sanitised if html else _one_line,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=_Undefined,
@@ -161,10 +161,10 @@ def _environment(html: bool) -> Environment:
 
 def clean(text: str) -> str:
     """The text without characters that a document must not hold."""
-    return _UNFIT.sub("\ufffd", text)
+    return _FORBIDDEN.sub("\ufffd", text)
 
 
-def _fit(value: Any) -> Any:
+def _sanitised(value: Any) -> Any:
     return value if isinstance(value, Markup) or not isinstance(value, str) else clean(value)
 
 
