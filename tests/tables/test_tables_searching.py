@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pandas as pd
 import pytest
+from sklearn.model_selection import LeaveOneOut
 
+from onefold import LSSVRCV
 from onefold.approximations import Toeplitz
-from onefold.search import FullGrid
+from onefold.report import write_report
+from onefold.search import FullGrid, GridEdgeWarning
 from onefold.search.strategies import STRATEGIES
 from onefold.tables import TableRegressor
 from onefold.tables.training import Search, search_of
@@ -103,3 +108,44 @@ def test_halving_only_where_some_of_the_rows_can_be_searched(options):
     """Otherwise the grid, as it is by name."""
     assert searched(simple=True, **options).search == "grid"
     assert searched(simple=True).search == "halving"
+
+
+def test_the_end_of_a_grid_is_told_in_words_for_tables():
+    """Users of tables were told to standardise features, which a table's model does itself."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=80), "b": rng.normal(size=80)})
+    frame["y"] = np.sin(3 * frame.a) + 0.01 * rng.normal(size=80)
+    grid = {"gammas": [1e-4, 1e-3, 1e-2], "alphas": [1e-6, 1e-3, 1.0]}
+    model = TableRegressor(simple=True, kernel="rbf", **grid)
+    with pytest.warns(GridEdgeWarning) as told:
+        model.fit(frame, "y")
+    words = str(told[0].message)
+    assert "the largest gamma" in words
+    assert "standardise" not in words
+    assert "extend the grid: gammas=" in words
+    assert "--gammas" in words
+    note = next(one for one in model.report_["notes"] if "that it tried" in one)
+    assert "the largest gamma" in note
+    assert "--gammas" in note
+
+
+@pytest.mark.parametrize(
+    ("cut", "reason"),
+    [
+        ("_PERMUTED_WORK", "permuting each of 2 columns would take longer than a few fits"),
+        ("leave-one-out", "every row is held out alone"),
+    ],
+)
+def test_missing_importances_have_a_reason(monkeypatch, cut, reason):
+    """They were None without a word, and the report advised to learn the metric that was learned."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=40)
+    if cut == "_PERMUTED_WORK":
+        monkeypatch.setattr(f"onefold.estimators.final.{cut}", 1.0)
+    options = {"gammas": [0.3], "alphas": [0.1], "max_rounds": 1}
+    options["cv"] = LeaveOneOut() if cut == "leave-one-out" else 5
+    model = LSSVRCV("rbf", metric="diagonal", **options).fit(X, y)
+    assert model.feature_importances_ is None
+    assert model.search_["no_importances"].startswith(reason)
+    assert write_report(model, X=X, y=y).as_dict()["importances"]["absent"].startswith(reason)

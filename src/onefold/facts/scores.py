@@ -262,7 +262,9 @@ def score_notes(scores: dict[str, Any] | None) -> list[str]:
             "score with blocks of consecutive rows (ordered=True, on the command line --ordered)"
         )
     if scores["rows"] < _FEW_ROWS:
-        notes.append(f"scores of {counted(scores['rows'], 'row')} are uncertain, their errors too")
+        notes.append(
+            f"scores of {counted(scores['rows'], 'row')} are uncertain, and so are their errors"
+        )
     return notes
 
 
