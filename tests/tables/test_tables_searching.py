@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.model_selection import LeaveOneOut
 
-from onefold import LSSVRCV
 from onefold.approximations import Toeplitz
 from onefold.report import write_report
 from onefold.search import FullGrid, GridEdgeWarning
@@ -129,23 +127,18 @@ def test_the_end_of_a_grid_is_told_in_words_for_tables():
     assert "--gammas" in note
 
 
-@pytest.mark.parametrize(
-    ("cut", "reason"),
-    [
-        ("_PERMUTED_WORK", "permuting each of 2 columns would take longer than a few fits"),
-        ("leave-one-out", "every row is held out alone"),
-    ],
-)
-def test_missing_importances_have_a_reason(monkeypatch, cut, reason):
+def test_missing_importances_have_a_reason(monkeypatch):
     """They were None without a word, and the report advised to learn the metric that was learned."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(40, 2))
-    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=40)
-    if cut == "_PERMUTED_WORK":
-        monkeypatch.setattr(f"onefold.estimators.final.{cut}", 1.0)
-    options = {"gammas": [0.3], "alphas": [0.1], "max_rounds": 1}
-    options["cv"] = LeaveOneOut() if cut == "leave-one-out" else 5
-    model = LSSVRCV("rbf", metric="diagonal", **options).fit(X, y)
-    assert model.feature_importances_ is None
-    assert model.search_["no_importances"].startswith(reason)
-    assert write_report(model, X=X, y=y).as_dict()["importances"]["absent"].startswith(reason)
+    frame = pd.DataFrame(rng.normal(size=(40, 2)), columns=["a", "b"])
+    frame["y"] = np.sin(frame.a) + 0.1 * rng.normal(size=40)
+    options = {"kernel": "rbf", "metric": "diagonal", "gammas": [0.3], "alphas": [0.1]}
+    known = TableRegressor(**options).fit(frame, "y")
+    assert known.estimator_.search_["no_importances"] is None
+    monkeypatch.setattr("onefold.estimators.final._PERMUTED_WORK", 1.0)
+    model = TableRegressor(**options).fit(frame, "y")
+    reason = "permuting each of 2 columns would take longer than a few fits"
+    assert model.estimator_.feature_importances_ is None
+    assert model.estimator_.search_["no_importances"] == reason
+    assert f"no importances of columns: {reason}" in model.report_["notes"]
+    assert write_report(model, None, frame, "y").as_dict()["importances"]["absent"] == reason

@@ -155,8 +155,8 @@ class KernelMachineCV(KernelMachine):
             final.fit_intervals(self, held, setup.seed or 0, setup.rows)
         self.search_ = {"method": method, **found.record}
         self.search_ |= {"stopped": search.stopped, "untried": search.untried}
-        if isinstance(importances, str):
-            self.search_["no_importances"] = importances
+        if self.metric is not None:
+            self.search_["no_importances"] = importances if isinstance(importances, str) else None
         if trust is not None:
             self.approximation_["trust"] = trust
         follow(self, setup.table)
@@ -518,8 +518,8 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         or "stopped by the callback"), and what was "untried" then. Of "halving" also
         ``"n_resources"`` and ``"n_candidates"``, rows and kernels of each stage, and ``"stages"``: the
         best of each, what it "added" next to the best, what it "dropped", by which "difference" from the
-        best, its "standard_error", and why. With a metric, where there are no importances, the reason
-        is ``"no_importances"``.
+        best, its "standard_error", and why. With a metric ``"no_importances"`` is why there are none, or
+        None.
     classes_ : array
         Sorted labels.
     expansion_ : Expansion

@@ -225,9 +225,7 @@ def heldout_importances(
     groups = [np.array([j]) for j in range(d)] if groups is None else groups
     work = len(groups) * (d + _EXPONENTIAL) * min(problem.n, _TEACHERS) * len(weights)
     wanted, rises = min(_PERMUTED_ROWS, int(_PERMUTED_WORK / work)), np.zeros(d)
-    if splits.leave_one_out:
-        return "every row is held out alone, and values are permuted among held-out rows; use folds"
-    if wanted < _FEWEST_PERMUTED:
+    if wanted < _FEWEST_PERMUTED or splits.leave_one_out:
         return f"permuting each of {len(groups)} columns would take longer than a few fits"
     generator = np.random.default_rng([seed, 3])
     for number, left_out in enumerate(splits.left_out):

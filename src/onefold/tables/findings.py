@@ -137,8 +137,8 @@ def findings(model: Any, training: Training, suspicious: list[str], seconds: flo
         "test": None,
     }
     notes = [stopped_note(report["search"]), *score_notes(scores), edge_note(estimator)]
-    if "no_importances" in estimator.search_:
-        notes.append(f"no importances of columns: {estimator.search_['no_importances']}")
+    if (reason := estimator.search_.get("no_importances")) is not None:
+        notes.append(f"no importances of columns: {reason}")
     if suspicious:
         notes.append(leak_note(suspicious, "the target" if target is None else f"'{target.name}'"))
     report["notes"] = [note for note in notes if note is not None]
