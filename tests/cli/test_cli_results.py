@@ -178,7 +178,8 @@ def test_choice_blend_importances_and_rivals_are_said_and_kept(frame, tmp_path, 
     model, found, text = tune(frame, "price", **FEW)
     estimator, shares = model.estimator_, found["importances"]
     asked = {"kernels": ["auto"], "metric": "auto", "blend": True, "note": None}
-    assert found["search"] == {**asked, "method": "grid", "stopped": None, "untried": []}
+    ended = {"method": "grid", "stopped": None, "untried": [], "no_importances": None}
+    assert found["search"] == asked | ended
     chosen = group_words(model.best_params_)
     assert re.search(rf"  kernel +{chosen}\n", text)
     assert (found["blend"], found["blend_score"]) == (estimator.blend_, estimator.blend_score_)
