@@ -18,6 +18,7 @@ import pyarrow as pa
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from onefold.approximations import resolve_approximation
+from onefold.facts.criteria import asked_criterion
 from onefold.facts.scores import flat_scores, score_facts, simple_models
 from onefold.tables import (
     TableClassifier,
@@ -301,6 +302,7 @@ def _measures_on(
         size = max(2, _MOST_NUMBERS // training.X.shape[1])
         seen = np.sort(np.random.default_rng(0).choice(seen, min(size, len(seen)), replace=False))
     X, y, old = np.concatenate(matrices), np.concatenate(targets), training.y[seen]
+    criterion, probabilities = asked_criterion(model.estimator_), None
     if known is None:
         classes, values = None, model.on_matrix("predict", X).reshape(len(y), -1)
     else:
@@ -312,12 +314,17 @@ def _measures_on(
         # Labels that the model does not know are the ones that it predicts least.
         values = np.full((len(y), len(classes)), both.min() - 1.0)
         values[:, np.searchsorted(classes, known)] = both
+        if criterion == "neg_log_loss":
+            probabilities = np.zeros((len(seen) + len(X), len(classes)))
+            shares = np.asarray(model.estimator_.predict_proba(X))
+            probabilities[len(seen) :, np.searchsorted(classes, known)] = shares
     weight = np.ones(len(seen)) if training.sample_weight is None else training.sample_weight[seen]
     weight, y = np.concatenate([weight, *counts]), np.concatenate([old, y])
     fitted, tested = np.split(np.arange(len(y)), [len(seen)])
     every = np.concatenate([training.X[seen], X])
     simple = simple_models(every, y, [(fitted, tested)], classes=classes, weight=weight)
     values = np.concatenate([np.full((len(seen), values.shape[1]), np.nan), values])
-    scores = score_facts(y, values, [tested], simple, classes=classes, weight=weight)
+    given: dict[str, Any] = {"classes": classes, "probabilities": probabilities}
+    scores = score_facts(y, values, [tested], simple, **given, weight=weight, criterion=criterion)
     scores |= {"how": "predictions of rows that tuning never saw", "untested": 0}
     return flat_scores(scores) | {"scores": scores}

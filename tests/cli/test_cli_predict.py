@@ -80,7 +80,7 @@ def test_bounds_and_what_is_for_classifiers(table, capsys, refused):
 
 @pytest.mark.parametrize("command", [TUNE, NUMBERS], ids=["classes", "numbers"])
 def test_scores_of_all_blocks(table, capsys, refused, command):
-    """Of the rows that have a target; whether the model was fitted on them is known by their hashes."""
+    """Of the rows that have a target; which of them equal a training row is known by hashes."""
     for more in ([], ["--approximation", "nystroem"]):  # whose centres are no rows
         assert main([*command, *SMALL, *more, "--quiet", "--force"]) == 0
         model, target = load_table_model(MODEL), command[3]
@@ -95,7 +95,8 @@ def test_scores_of_all_blocks(table, capsys, refused, command):
             assert main(["predict", MODEL, path, "--score", "--batch-rows", "7"]) == 0
             err = capsys.readouterr().err
             others = " (12 others have no target)" if path == "some.csv" else ""
-            fitted = f"; {known} of them the model was fitted on, which flatters the score"
+            equal = f"{known} of them are equal to a training row (same features and target)"
+            fitted = f"; {equal}: if those are the same rows, the score is optimistic"
             assert err.endswith(f"on {len(y)} rows{others}{fitted if known else ''}\n")
             if command is TUNE:
                 assert f"accuracy {np.mean(f == y):.2%} " in err
@@ -104,7 +105,8 @@ def test_scores_of_all_blocks(table, capsys, refused, command):
                 assert f"R² {1 - mse / y.var(ddof=0):.3f}, RMSE {np.sqrt(mse):.4g} " in err
     assert main(["predict", MODEL, "some.csv", "--score", "--json"]) == 0
     score = json.loads(capsys.readouterr().out)["score"]
-    assert (score["rows"], score["rows_without_target"], score["training_rows"]) == (48, 12, 48)
+    assert (score["rows"], score["rows_without_target"], score["rows_equal_to_training"]) == (48, 12, 48)
+    assert not score["rows_equal_estimated"]
     table.assign(**{target: None}).to_csv("none.csv", index=False)
     assert main(["predict", MODEL, "none.csv", "--score", "--out", "p.csv"]) == 2
     assert f"no row has a value of '{target}' to compare with" in capsys.readouterr().err

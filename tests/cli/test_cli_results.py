@@ -12,7 +12,7 @@ from cli_arguments import SMALL
 from sklearn.metrics import r2_score
 
 from onefold.cli import main
-from onefold.cli.terminal import result_text
+from onefold.cli.terminal import _how_chosen, result_text
 from onefold.facts.criteria import score_label, score_text
 from onefold.facts.ran import group_words, importance_lines
 from onefold.facts.words import counted, json_text, percent
@@ -91,8 +91,8 @@ def test_rare_classes(tmp_path, monkeypatch, capsys):
     assert "recall" not in tune(frame)[2]
     monkeypatch.chdir(tmp_path)
     for few, words in (
-        (2, "3 of the rows, fewer than the 5 folds"),
-        (0, "one row, and no model that has"),
+        (2, "3 rows, fewer than the 5 folds"),
+        (0, "one row, so it can never be predicted out of fold; add rows"),
     ):
         frame.assign(y=frame.y.where(frame.index > few, "few")).to_csv("t.csv", index=False)
         for options in ([], ["--class-weight", "balanced"]):
@@ -178,7 +178,8 @@ def test_choice_blend_importances_and_rivals_are_said_and_kept(frame, tmp_path, 
     model, found, text = tune(frame, "price", **FEW)
     estimator, shares = model.estimator_, found["importances"]
     asked = {"kernels": ["auto"], "metric": "auto", "blend": True, "note": None}
-    assert found["search"] == {**asked, "method": "grid", "stopped": None, "untried": []}
+    ended = {"method": "grid", "stopped": None, "untried": [], "no_importances": None}
+    assert found["search"] == asked | ended
     chosen = group_words(model.best_params_)
     assert re.search(rf"  kernel +{chosen}\n", text)
     assert (found["blend"], found["blend_score"]) == (estimator.blend_, estimator.blend_score_)
@@ -230,3 +231,27 @@ def test_candidates_that_others_were_left_out_for_are_called_finalists(rows, nou
     text = result_text(model, ["t/search.csv"])
     assert text.startswith(f"Best of {counted(found['candidates'], noun)} for 'y' by 5-fold")
     assert f"  t/search.csv  every {noun} with its scores" in text
+
+
+@pytest.mark.parametrize(
+    ("cv", "words"),
+    [
+        ("5-fold", "2 folds (40 rows) of 5-fold cross-validation"),
+        (
+            "5-fold, groups of 'storm' kept together",
+            "2 folds (40 rows) of cross-validation (5-fold, groups of 'storm' kept together)",
+        ),
+        (
+            "5 blocks of consecutive rows",
+            "2 folds (40 rows) of cross-validation (5 blocks of consecutive rows)",
+        ),
+    ],
+)
+def test_splits_in_words(cv, words):
+    """It read "of 5-fold, groups of 'storm' kept together cross-validation"."""
+    scores = {"untested": 60, "folds": 2, "rows": 40}
+    report = {"scores": scores, "cv": cv, "candidates": 3, "search": {"metric": "diagonal"}}
+    found = _how_chosen(report, "wind", "finalist")
+    assert found == f"Best of 3 finalists for 'wind', scored on {words}"
+    scores["untested"] = 0
+    assert _how_chosen(report, "wind", "finalist").endswith(f" by {words.split(' of ', 1)[1]}")

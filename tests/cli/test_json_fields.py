@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from onefold.cli import main
-from onefold.facts.measures import LABELS
+from onefold.facts.words import MEASURES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
@@ -36,7 +36,7 @@ FIELDS = sections()
 
 
 def pattern(name: str) -> str:
-    written = re.escape(name).replace("<measure>", f"({'|'.join(LABELS)})")
+    written = re.escape(name).replace("<measure>", f"({'|'.join(MEASURES)})")
     return re.sub("<(class|column)>", "[^.]+", written)
 
 

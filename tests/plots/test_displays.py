@@ -400,3 +400,12 @@ def test_classes_by_name_and_the_likeliest_of_many():
     two = ReliabilityDisplay.from_estimator(classifier(proba[:, :2], ["no", "yes"]), LABELS.tolist())
     assert two.event == "class yes"
     np.testing.assert_array_equal(two.happened, (LABELS == "yes")[7:])
+
+
+@pytest.mark.parametrize("target", [3, 5, -4])
+def test_a_target_that_there_is_not_is_refused(target):
+    """It was an IndexError of NumPy's."""
+    machine, y = fit("targets"), MACHINES["targets"][1]
+    words = f"there is no target {target}: the estimator predicts 3, .* use target=0 to 2"
+    with pytest.raises(ValueError, match=words):
+        PredictionDisplay.from_estimator(machine, y, target=target)

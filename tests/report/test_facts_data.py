@@ -9,11 +9,13 @@ import pytest
 from scipy.sparse import csr_matrix
 from scipy.stats import ttest_ind
 
+from onefold import LSSVC, LSSVR
 from onefold.facts.data import (
     Column,
     data_facts,
     duplicate_facts,
     equal_columns,
+    equal_to_training,
     explained_alone,
     largest,
     slices_of,
@@ -22,6 +24,7 @@ from onefold.facts.data import (
 from onefold.facts.scores import own_folds
 from onefold.report.report import sentences
 from onefold.report.rows import columns_of
+from onefold.rows import row_hashes
 
 NO_COPIES = {"rows": 0, "across": 0, "same_target": 0, "other_target": 0, "by_chance": False}
 
@@ -147,7 +150,7 @@ def test_copies_of_columns_are_named():
     frame["code"], frame["other"] = np.where(sex == "f", 7, 9), rng.choice(["f", "m"], 100)
     assert equal_columns(columns_of(frame)) == [["carat", "grams"], ["sex", "code"]]
     words = facts(frame, rng.normal(size=100))["warnings"]
-    assert "'carat' and 'grams' are copies of one another; keep one of them" in words
+    assert "'carat' and 'grams' are duplicates of one another; keep one of them" in words
 
 
 def test_a_date_is_no_identifier_and_its_slices_are_dates():
@@ -171,7 +174,7 @@ def test_warnings_of_columns_and_targets():
     assert found["identifiers"] == ["row", "who"]
     assert found["missing"] == {"gaps": int(frame.gaps.isna().sum())}
     assert found["outliers"]["rows"] == 1  # in the units that the model is fitted in
-    starts = ("'row' and 'who' have a different value", "'same' is the same", "1 target lies far from",
+    starts = ("'row' and 'who' have a different value", "'same' is the same", "1 target (0.50%) lies",
               f"values are missing in 'gaps', {frame.gaps.isna().mean():.2%} at most")  # fmt: skip
     assert [one.startswith(start) for one, start in zip(found["warnings"], starts)] == [True] * 4
     # Rows in the order of the target: a text of every row still tells nothing of others.
@@ -200,3 +203,78 @@ def test_columns_of_anything():
     assert mixed[1].values.tolist() == [1.0, 2.0]
     odd = pd.DataFrame({"a": [1, 2], "b": pd.Series(["x", {"y": 1}], dtype=object)})
     assert [one.categories is None for one in columns_of(odd)] == [True, False]
+
+
+def test_warnings_of_many_rows_come_before_those_of_few():
+    """One held-out row of ten thousand with an equal row came before hundreds of targets far away."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2000, 2)), rng.normal(size=2000)
+    X[:, 1] = X[:, 0]
+    y[:90] += 100.0
+    y[90:93] = np.nan  # without a logarithm
+    for across, order in ((1, ["far", "duplicates", "transform", "equal"]),
+                          (150, ["equal", "far", "duplicates", "transform"])):  # fmt: skip
+        copies = NO_COPIES | {"across": across, "same_target": across}
+        words = facts(X, np.nan_to_num(y), copies=copies, fitted=y)["warnings"]
+        key = ["far from the others", "duplicates of one another", "under the transform", "had an equal"]
+        places = dict(zip(["far", "duplicates", "transform", "equal"], key))
+        assert [next(k for k, part in places.items() if part in one) for one in words] == order
+
+
+# Rows that equal a training row
+
+
+def few_values(seed, rows, counts=(5, 4, 3)):
+    """Rows of three columns with few values, as of people who were asked three questions."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.integers(0, count, rows) for count in counts]).astype(float)
+    y = np.round(X[:, 0] - X[:, 1] + 1.5 * rng.normal(size=rows))
+    return X, y
+
+
+def more_values(seed, rows):
+    """The same with more answers, so that most rows are met a few times, or once."""
+    return few_values(seed, rows, (12, 9, 7))
+
+
+def no_values_twice(seed, rows):
+    """Rows of which no two are equal."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(rows, 3)), rng.normal(size=rows)
+
+
+def truly_equal(X, y, X_train, y_train):
+    """How many rows have an equal row in training, one by one."""
+    seen = {(*row, target) for row, target in zip(X_train.tolist(), y_train.tolist())}
+    return sum((*row, target) in seen for row, target in zip(X.tolist(), y.tolist()))
+
+
+@pytest.mark.parametrize("classes", [False, True])
+@pytest.mark.parametrize(
+    ("make", "rows"),
+    [(few_values, 4000), (more_values, 4000), (no_values_twice, 4000), (more_values, 800)],
+)
+def test_rows_that_equal_a_training_row_are_counted_or_estimated(make, rows, classes):
+    """Copies were counted again and again: every test row was said to be one of the fit."""
+    X, y = make(0, rows)
+    X_new, y_new = make(1, 2000)
+    X_new[:200], y_new[:200] = X[:200], y[:200]
+    kind = LSSVC if classes else LSSVR
+    y, y_new = (y > 0, y_new > 0) if classes else (y, y_new)
+    model = kind(alpha=1.0, approximation="nystroem").fit(X, y)
+    found = equal_to_training(model, row_hashes(X_new, np.float32), y_new)
+    truth = truly_equal(X_new, y_new, X, y)
+    assert 200 <= truth < 2000
+    assert (found.known, found.fitted) == (min(rows, 1000), rows)
+    if rows <= 1000:
+        assert not found.estimated
+        assert found.rows == truth
+        assert found.words().startswith(f"{truth:,} of them are equal to a training row")
+    else:
+        assert found.estimated
+        assert found.rows == pytest.approx(truth, rel=0.15)
+        assert found.words().startswith(f"about {found.rows:,} of them are equal to a training row")
+        assert "estimated from 1,000 of 4,000 training rows" in found.words()
+    fresh = no_values_twice(5, 100)[0]
+    assert equal_to_training(model, row_hashes(fresh, np.float32), y_new[:100]).rows == 0
+    assert equal_to_training(model, row_hashes(X, np.float32), y).rows == pytest.approx(rows, rel=0.02)

@@ -10,8 +10,11 @@ from sklearn.linear_model import RidgeCV
 from sklearn.metrics import (
     accuracy_score,
     balanced_accuracy_score,
+    f1_score,
     log_loss,
+    make_scorer,
     mean_absolute_error,
+    mean_absolute_percentage_error,
     r2_score,
     roc_auc_score,
     root_mean_squared_error,
@@ -22,6 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from onefold import LSSVCCV, LSSVRCV
+from onefold.facts.criteria import score_label
 from onefold.facts.measures import ScoredRows, interval
 from onefold.facts.scores import (
     SimpleModel,
@@ -32,14 +36,18 @@ from onefold.facts.scores import (
     score_notes,
     simple_models,
 )
+from onefold.facts.words import MEASURES
 from onefold.report import write_report
 
 LITERAL = {
     "r2": r2_score,
     "rmse": root_mean_squared_error,
     "mae": mean_absolute_error,
+    "mape": lambda y, p: mean_absolute_percentage_error(y + 1, p + 1),  # by sizes that are not 0
     "accuracy": lambda y, p: accuracy_score(y, p > 0.5),
     "balanced_accuracy": lambda y, p: balanced_accuracy_score(y, p > 0.5),
+    "f1": lambda y, p: f1_score(y, p > 0.5),
+    "f1_macro": lambda y, p: f1_score(y, p > 0.5, average="macro"),
     "roc_auc": roc_auc_score,
     "log_loss": lambda y, p: log_loss(y, np.stack([1 - p, p], 1)),
 }
@@ -48,11 +56,13 @@ LITERAL = {
 def measured(name, y, share, tests=None):
     """A measure of numbers, or of the probability of class 1."""
     tests, values = tests or [np.arange(len(y))], share[:, None]
-    if name in ("r2", "rmse", "mae"):
+    if name in ("r2", "rmse", "mae", "mape"):
         rows = ScoredRows(y, tests)
-        return rows, rows.measure(values)[name]
+        if name == "mape":
+            rows, values = ScoredRows(y + 1, tests), values + 1
+        return rows, rows.measure(values, None, name)[name]
     rows = ScoredRows(y, tests, np.array([0, 1]))
-    return rows, rows.measure(values - 0.5, np.column_stack([1 - share, share]))[name]
+    return rows, rows.measure(values - 0.5, np.column_stack([1 - share, share]), name)[name]
 
 
 @pytest.mark.parametrize("name", LITERAL)
@@ -268,3 +278,77 @@ def test_measures_are_of_the_rows_that_were_tested():
     assert found["class_rows"] == {"a": 4, "b": 4}  # no row of 'c' was tested
     assert set(found["recall"]) == {"a", "b"}
     assert scores["classes"]["confusion"] == [[3, 1, 0], [1, 3, 0], [0, 0, 0]]
+
+
+def _losses(criterion, y, values, probabilities):
+    """What a criterion counts, by scikit-learn, as the mean over five folds."""
+    folds = [np.arange(k, len(y), 5) for k in range(5)]
+    literal = {
+        "neg_mean_absolute_error": lambda i: mean_absolute_error(y[i], values[i]),
+        "mape": lambda i: mean_absolute_percentage_error(y[i], values[i]),
+        "neg_log_loss": lambda i: log_loss(y[i], probabilities[i], labels=[0, 1]),
+        "roc_auc": lambda i: roc_auc_score(y[i], values[i]),
+        "error": lambda i: accuracy_score(y[i], values[i] > 0),
+        "balanced_accuracy": lambda i: balanced_accuracy_score(y[i], values[i] > 0),
+    }[criterion]
+    return float(np.mean([literal(i) for i in folds]))
+
+
+@pytest.mark.parametrize(
+    ("criterion", "main"),
+    [
+        ("neg_mean_absolute_error", "mae"),
+        ("mape", "mape"),
+        ("neg_log_loss", "log_loss"),
+        ("roc_auc", "roc_auc"),
+        ("error", "accuracy"),
+        ("balanced_accuracy", "balanced_accuracy"),
+    ],
+)
+def test_the_verdict_goes_by_the_criterion_that_was_asked_for(criterion, main):
+    """A model chosen by its absolute error was compared with simple ones by R², and so on."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 3))
+    folds = [
+        (np.setdiff1d(np.arange(150), np.arange(k, 150, 5)), np.arange(k, 150, 5)) for k in range(5)
+    ]
+    options = {"criterion": criterion, "cv": folds, "gammas": [0.1, 0.5], "alphas": [0.1, 1.0]}
+    if main in ("mae", "mape"):
+        y = np.exp(X[:, 0]) + 0.3 * rng.normal(size=150)
+        model = LSSVRCV(**options).fit(X, y)
+    else:  # classes that differ in size, for which balanced accuracy is the default
+        y = (X[:, 0] + rng.normal(size=150) > 1.2).astype(int)
+        model = LSSVCCV(**options, calibration="log_odds").fit(X, y)
+    report = write_report(model, X=X, y=y)
+    scores = report.as_dict()["scores"]
+    assert (scores["main"], scores["instead_of"]) == (main, None)
+    values = np.ravel(model.heldout_prediction_)
+    own = _losses(criterion, y, values, getattr(model, "heldout_proba_", None))
+    assert scores["model"]["measures"][main]["value"] == pytest.approx(own, rel=1e-9)
+    gains = [one["gain"]["value"] for one in scores["baselines"]]
+    sign = -1.0 if MEASURES[main].smaller else 1.0
+    for one, gain in zip(scores["baselines"], gains):
+        assert gain == pytest.approx(sign * (own - one["measures"][main]["value"]))
+    assert scores["verdict"]["best"] == scores["baselines"][int(np.argmin(gains))]["name"]
+    label = score_label(criterion)  # one name for one number
+    assert f"the {label} of the model is" in report.as_dict()["summary"][0]
+    assert f"criterion: {label}" in dict(report.as_dict()["ran"]["lines"])
+
+
+@pytest.mark.parametrize("criterion", ["neg_median_absolute_error", "explained_variance", "own"])
+def test_criteria_that_simple_models_are_not_scored_by_are_named(criterion):
+    """The comparison went by R² without a word about it."""
+    X, y, _ = numbers()
+    given = make_scorer(r2_score) if criterion == "own" else criterion
+    model = LSSVRCV(criterion=given, gammas=[0.1], alphas=[1.0]).fit(X, y)
+    report = write_report(model, X=X, y=y).as_dict()
+    name = "a function of your own" if criterion == "own" else criterion
+    assert (report["scores"]["main"], report["scores"]["instead_of"]) == ("r2", name)
+    assert f"compared by R², as simple models are not scored by {name}" in report["summary"][0]
+
+
+def test_the_default_criterion_is_no_wish():
+    """R², or balanced accuracy of classes that differ in size, as nothing else was asked for."""
+    X, y, model = numbers()
+    scores = write_report(model, X=X, y=y).as_dict()["scores"]
+    assert (scores["main"], scores["instead_of"]) == ("r2", None)

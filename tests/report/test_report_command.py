@@ -76,14 +76,16 @@ def test_what_the_command_refuses(frame, capsys):
         assert words in err
 
 
-def test_predict_counts_rows_of_the_fit_by_its_fingerprint(frame, capsys):
+def test_predict_counts_rows_that_equal_a_training_row(frame, capsys):
     """Centres are few of the rows for a Nyström model, and none of them for others."""
     tune(capsys, "--approximation", "nystroem")
     pd.concat([frame[:40], frame[:20].assign(a=9.0)]).to_csv("some.csv", index=False)
     assert main(["predict", "t-onefold", "some.csv", "--score", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["score"]["training_rows"] == 40
+    assert json.loads(capsys.readouterr().out)["score"]["rows_equal_to_training"] == 40
     many = pd.concat([frame.assign(a=frame.a + k) for k in range(12)])
     many.to_csv("t.csv", index=False)
     tune(capsys, "--force", "--approximation", "nystroem")
     assert main(["predict", "t-onefold", "t.csv", "--score"]) == 0
-    assert "1080 of them the model was fitted on" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "about 1,080 of them are equal to a training row (same features and target; " in err
+    assert "estimated from 1,000 of 1,080 training rows): if those are the same rows, " in err

@@ -211,7 +211,8 @@ def test_whether_rows_are_new_is_found_out():
     assert other["summary"][0].startswith("On new rows")
     assert rmse_of(other) == pytest.approx(root_mean_squared_error(y, estimator.predict(fresh)))
     part = checked(write_report(estimator, None, np.r_[X[:40], fresh[:20]], y[:60], new_rows=None))
-    assert "40 of them equal rows it was fitted on, so scores are optimistic" in part["summary"][2]
+    equal = "40 of them are equal to a training row (same features and target)"
+    assert f"{equal}; scores are optimistic if those are the same rows" in part["summary"][2]
 
 
 def test_a_pipeline_with_its_names():
@@ -380,3 +381,48 @@ def test_rows_whose_centres_lie_in_another_order(monkeypatch):
     assert facts["scores"]["rows"] == np.isfinite(model.estimator_.heldout_prediction_).sum()
     with pytest.raises(ValueError, match="in another order"):
         model.report(X=frame.iloc[::-1])
+
+
+def test_new_rows_without_a_logarithm_are_counted_and_scored(recwarn):
+    """They gave 'divide by zero in log', and outliers were not looked for."""
+    X, y, _ = numbers()
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(price=np.exp(y))
+    model = TableRegressor(simple=True, target_transform="log", **FEW).fit(frame[:100], "price")
+    rows = frame[100:].reset_index(drop=True)
+    rows.loc[:2, "price"] = [0.0, -1.0, 0.0]
+    rows.loc[3, "price"] = 1e6
+    recwarn.clear()
+    found = checked(write_report(model, None, rows, "price", new_rows=True))
+    assert not [str(one.message) for one in recwarn if issubclass(one.category, RuntimeWarning)]
+    assert found["data"]["untransformed"] == 3
+    assert found["data"]["outliers"]["rows"] == 1  # among the others
+    words = " ".join(found["data"]["warnings"])
+    assert "3 targets (6.00%) have no value under the transform that the model was fitted with" in words
+    assert rmse_of(found) == pytest.approx(root_mean_squared_error(rows.price, model.predict(rows)))
+
+
+def leaky_tables():
+    """Tables on which columns as they are written and as the model sees them are not the same."""
+    rng = np.random.default_rng(3)
+    group = np.repeat(np.arange(40), 5)
+    y = rng.normal(size=40)[group] + 0.001 * rng.normal(size=200)
+    rare = pd.DataFrame({"a": rng.normal(size=200), "town": [f"t{one}" for one in group], "y": y})
+    yield "rare categories", rare, {"min_frequency": 10}
+    frequent = rare.drop(columns="town").assign(b=rng.normal(size=200), copy=rare.a * 2)
+    yield "copies", frequent, {}
+    wide = pd.DataFrame(rng.normal(size=(60, 205)), columns=[f"x{j}" for j in range(205)])
+    yield "many columns", wide.assign(y=wide.x204 * 2 + 1), {}
+    few = pd.DataFrame({"a": rng.normal(size=15), "c": rng.choice(["u", "v"], 15)})
+    yield "few rows", few.assign(d=few.a * 2, y=rng.normal(size=15)), {}
+
+
+@pytest.mark.parametrize(("frame", "options"), [(b, c) for _, b, c in leaky_tables()],
+                         ids=[a for a, _, _ in leaky_tables()])  # fmt: skip
+def test_leaks_and_copies_of_a_table_are_those_of_its_fit(frame, options):
+    """Terminal and page looked at different columns, and named different ones."""
+    model = TableRegressor(simple=True, **FEW, **options).fit(frame, "y")
+    found = checked(write_report(model, None, frame, "y"))["data"]
+    assert found["leaks"] == model.report_["suspicious_columns"]
+    told = [note for note in model.notes_ if note.startswith("duplicate columns")]
+    assert bool(found["copies"]) == bool(told)
+    assert all(f"'{name}' duplicates '{first}'" in told[0] for first, name in found["copies"])

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from itertools import pairwise
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from report_cases import NAMES, labels, numbers, table
+from report_cases import FEW, NAMES, labels, numbers, table
 
-from onefold import LSSVRCV
-from onefold.plots import GridDisplay
+from onefold import LSSVCCV, LSSVRCV
+from onefold.plots import GridDisplay, RoundsDisplay
 from onefold.report import write_report
 from onefold.report.report import clean, page, pictures_of, sentence
 
@@ -201,3 +203,47 @@ def test_a_page_in_a_browser(make, browser, tmp_path, pictures):
     assert shown.locator("a:focus").inner_text() == "Skip to the report"
     assert shown.locator("a:focus").bounding_box()["x"] >= 0
     shown.context.close()
+
+
+@cache
+def staged():
+    """A search whose metrics were learned from few rows, and whose finalists were compared on all."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1700, 3))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=1700)
+    options = {"metric": "diagonal", "max_rounds": 1, "random_state": 0}
+    return y, LSSVRCV(["rbf", "laplacian"], **options, gammas=[0.1, 0.5], alphas=[0.1, 1.0]).fit(X, y)
+
+
+def test_finalists_are_no_grid_and_pictures_say_which_rows_they_are_of():
+    """The page drew a line between two points, and explained outlines that were not there."""
+    y, model = staged()
+    rows = {one["rows"] for one in model.metric_history_}
+    assert len(rows) > 1
+    pictures = {one["title"]: one["caption"] for one in pictures_of(model, y)[0]}
+    assert set(pictures) == {"Metric", "Predictions"}
+    tested = int(np.isfinite(model.heldout_prediction_).sum())
+    first = model.metric_history_[0]["rows"]
+    assert f"on the {first:,} rows that it was first learned from" in pictures["Metric"]
+    assert f"chosen later on {tested:,} held-out rows" in pictures["Metric"]
+
+
+def test_captions_say_why_the_ring_is_not_around_the_best_score():
+    """Text and ring named one cell, and both pictures showed a better one, without a word about it."""
+    X, y, _ = labels()
+    model = LSSVCCV(["rbf", "laplacian"], metric="diagonal", max_rounds=1, **FEW).fit(X, y)
+    grid = GridDisplay.from_estimator(model)
+    why = "the simplest kernel and metric within one standard error of the best, by squared error"
+    better = replace(grid, scores=np.where(grid.scores == grid.scores.min(), 1.0, grid.scores))
+    assert f"{why}, so others may have a better accuracy" in better.caption()
+    assert f"of the chosen kernel on {len(y)} held-out rows" in better.caption()
+    best = replace(grid, score=float(grid.scores.max()))
+    assert best.caption().endswith("The ring is around the choice.")
+    assert ("Dark borders" in grid.caption()) == (grid.flat is not None)
+    assert "Dark borders" not in replace(grid, flat=None).caption()
+    curve = replace(grid, alphas=np.ones_like(grid.alphas))
+    assert "Grey squares" in curve.caption()
+    rounds = RoundsDisplay.from_estimator(model)
+    worst = min(rounds.scores, key=rounds.scores.get)
+    assert f"{why}, so others may have a better accuracy" in replace(rounds, chosen=worst).caption()
+    assert why in dict(write_report(model, X=X, y=y).as_dict()["ran"]["lines"])["choice"]

@@ -219,7 +219,7 @@ def test_copies_of_columns_are_named():
     data = rows(a=a, inches=a / 2.54, other=RNG.normal(size=40), sex=sex, code=(sex == "m").astype(int))
     preparation = learn_preparation(data)
     note = copies_note(columns_of(preparation, preparation.transform(data)))
-    assert "'inches' of 'a', 'sex' of 'code'; drop" in note
+    assert "duplicate columns: 'inches' duplicates 'a', 'sex' duplicates 'code'; " in note
     assert copies_note(columns_of(preparation, preparation.transform(data)[:10])) is None  # by chance
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from onefold.approximations import Toeplitz
-from onefold.search import FullGrid
+from onefold.report import write_report
+from onefold.search import FullGrid, GridEdgeWarning
 from onefold.search.strategies import STRATEGIES
 from onefold.tables import TableRegressor
 from onefold.tables.training import Search, search_of
@@ -103,3 +106,39 @@ def test_halving_only_where_some_of_the_rows_can_be_searched(options):
     """Otherwise the grid, as it is by name."""
     assert searched(simple=True, **options).search == "grid"
     assert searched(simple=True).search == "halving"
+
+
+def test_the_end_of_a_grid_is_told_in_words_for_tables():
+    """Users of tables were told to standardise features, which a table's model does itself."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=80), "b": rng.normal(size=80)})
+    frame["y"] = np.sin(3 * frame.a) + 0.01 * rng.normal(size=80)
+    grid = {"gammas": [1e-4, 1e-3, 1e-2], "alphas": [1e-6, 1e-3, 1.0]}
+    model = TableRegressor(simple=True, kernel="rbf", **grid)
+    with pytest.warns(GridEdgeWarning) as told:
+        model.fit(frame, "y")
+    words = str(told[0].message)
+    assert "the largest gamma" in words
+    assert "standardise" not in words
+    assert "extend the grid: gammas=" in words
+    assert "--gammas" in words
+    note = next(one for one in model.report_["notes"] if "that it tried" in one)
+    assert "the largest gamma" in note
+    assert "--gammas" in note
+
+
+def test_missing_importances_have_a_reason(monkeypatch):
+    """They were None without a word, and the report advised to learn the metric that was learned."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(40, 2)), columns=["a", "b"])
+    frame["y"] = np.sin(frame.a) + 0.1 * rng.normal(size=40)
+    options = {"kernel": "rbf", "metric": "diagonal", "gammas": [0.3], "alphas": [0.1]}
+    known = TableRegressor(**options).fit(frame, "y")
+    assert known.estimator_.search_["no_importances"] is None
+    monkeypatch.setattr("onefold.estimators.final._PERMUTED_WORK", 1.0)
+    model = TableRegressor(**options).fit(frame, "y")
+    reason = "permuting each of 2 columns would take longer than a few fits"
+    assert model.estimator_.feature_importances_ is None
+    assert model.estimator_.search_["no_importances"] == reason
+    assert f"no importances of columns: {reason}" in model.report_["notes"]
+    assert write_report(model, None, frame, "y").as_dict()["importances"]["absent"] == reason

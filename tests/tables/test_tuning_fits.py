@@ -6,9 +6,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.metrics import log_loss, mean_absolute_error, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 import onefold
+from onefold.cli.terminal import measure_lines
+from onefold.facts.criteria import score_label
 from onefold.tables import CategoryColumn, TableError, open_table, rows_of_frame, training
 from onefold.tuning import tune_table
 
@@ -195,3 +198,25 @@ def test_text_missing_values_weights_groups_and_dates_on_disk(table, monkeypatch
             np.testing.assert_allclose(one, other, atol=1e-2)
         else:
             assert np.mean(one == other) > 0.95
+
+
+@pytest.mark.parametrize(
+    ("criterion", "target", "main", "measure", "method"),
+    [
+        ("neg_mean_absolute_error", "amount", "mae", mean_absolute_error, "predict"),
+        ("neg_log_loss", "kind", "log_loss", log_loss, "predict_proba"),
+        ("roc_auc", "kind", "roc_auc", roc_auc_score, "decision_function"),
+    ],
+)
+def test_test_rows_are_judged_by_the_criterion(table, criterion, target, main, measure, method):
+    """They were compared with simple models by R² or accuracy, whatever was asked for."""
+    train, test = table[:40], table[40:]
+    options = SMALL | {"criterion": criterion, "drop": ["site", "mass", "who"]}
+    model = tune_table(train, target, test=test, **options)
+    scores = model.report_["test"]["scores"]
+    assert (scores["main"], scores["instead_of"]) == (main, None)
+    literal = measure(test[target], getattr(model, method)(test))
+    assert model.report_["test"][main] == pytest.approx(literal)
+    labels = [label for label, _ in measure_lines(model.report_)]
+    assert labels.count(score_label(criterion)) == 1  # one name for one number
+    assert not set(labels) & {"roc auc", "criterion"}

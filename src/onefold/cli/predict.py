@@ -18,6 +18,8 @@ from sklearn.metrics import r2_score, root_mean_squared_error
 from onefold.cli.options import open_asked
 from onefold.cli.output import model_file, refuse_existing, replaced_file
 from onefold.cli.streams import ExactOutput
+from onefold.facts.data import EqualRows, equal_to_training
+from onefold.facts.ran import subject_of
 from onefold.facts.words import json_text, percent, readable, thousandths
 from onefold.rows import row_hashes
 from onefold.tables import TableModel, TableRows, TableSource, load_table_model
@@ -68,8 +70,8 @@ def run_predict(arguments: argparse.Namespace) -> None:
         return
     if out is not None:
         print(f"onefold: wrote {rows} predictions to {out}", file=sys.stderr)
-    if scored is not None:
-        print(f"onefold: {_Score.words(scored)}", file=sys.stderr)
+    if score is not None and scored is not None:
+        print(f"onefold: {score.words(scored)}", file=sys.stderr)
 
 
 def _predicted(
@@ -114,6 +116,7 @@ class _Score:
         self._model, self._without = model, 0
         self._pairs: list[tuple[np.ndarray, np.ndarray]] = []
         self._hashes: list[np.ndarray] = []
+        self._equal: EqualRows | None = None
 
     def add(self, rows: TableRows, X: Any, predicted: np.ndarray) -> None:
         model, name = self._model, str(self._model.target_)
@@ -127,27 +130,24 @@ class _Score:
             self._hashes.append(row_hashes(X[known], np.float32))
 
     def facts(self) -> dict[str, Any]:
-        """The measures, how many rows they are of, and how many of these the model was fitted on."""
+        """The measures, how many rows they are of, and how many of these equal a training row."""
         if not self._pairs:
             raise ValueError(
                 f"no row has a value of '{self._model.target_}' to compare with; fill some in"
             )
         y, predicted = (np.concatenate(part) for part in zip(*self._pairs))
         score: dict[str, Any] = {"rows": len(y), "rows_without_target": self._without}
-        # Some training rows are known by hashes, all up to a thousand of them.
-        fitted, known = self._model.estimator_.fingerprint_, 0.0
-        if fitted is not None:
-            found = np.isin(fitted["hashes"], np.concatenate(self._hashes))
-            known = min(len(y), np.mean(found) * fitted["n"])
-        score["training_rows"] = round(known)
+        fitted = subject_of(self._model).fitted_target(y)
+        self._equal = equal_to_training(self._model.estimator_, np.concatenate(self._hashes), fitted)
+        score["rows_equal_to_training"] = None if self._equal is None else self._equal.rows
+        score["rows_equal_estimated"] = self._equal is not None and self._equal.estimated
         if self._model.task == "classification":
             return score | {"accuracy": float(np.mean(y == predicted))}
         error = float(root_mean_squared_error(y, predicted))
         r2 = r2_score(y, predicted) if len(y) > 1 and np.ptp(y) > 0 else np.nan
         return score | {"r2": float(r2), "rmse": error}
 
-    @staticmethod
-    def words(facts: dict[str, Any]) -> str:
+    def words(self, facts: dict[str, Any]) -> str:
         """The same as a sentence."""
         if "accuracy" in facts:
             words = f"accuracy {percent(facts['accuracy'])}"
@@ -156,8 +156,8 @@ class _Score:
         words += f" on {facts['rows']} rows"
         if without := facts["rows_without_target"]:
             words += f" ({without} others have no target)"
-        if known := facts["training_rows"]:
-            words += f"; {known} of them the model was fitted on, which flatters the score"
+        if self._equal is not None and self._equal.rows:
+            words += f"; {self._equal.words()}: if those are the same rows, the score is optimistic"
         return words
 
 

@@ -117,14 +117,15 @@ def result_text(model: TableModel, files: list[str]) -> str:
 def _how_chosen(report: dict[str, Any], target: str | None, noun: str) -> str:
     """Of how many candidates, and which rows their scores rest on."""
     scores, cv = report["scores"], report["cv"]
+    splits = f"cross-validation ({cv})" if " " in cv else f"{cv} cross-validation"
     best = f"Best of {counted(report['candidates'], noun)} for '{target}'"
     if scores is None:
         return f"{best} by the criterion {report['criterion']}"
     if scores["untested"] and report["search"]["metric"] != "none":
         # The other folds taught the metrics.
         folds = f"{counted(scores['folds'], 'fold')} ({scores['rows']:,} rows)"
-        return f"{best}, scored on {folds} of {cv} cross-validation"
-    return f"{best} by cross-validation ({cv})" if " " in cv else f"{best} by {cv} cross-validation"
+        return f"{best}, scored on {folds} of {splits}"
+    return f"{best} by {splits}"
 
 
 def measure_lines(report: dict[str, Any]) -> list[tuple[str, str]]:

@@ -105,9 +105,14 @@ class KernelMachineCV(KernelMachine):
         whole = self.metric is None and search.stopped is None
         if at_edge := edges(self.cv_results_, self.best_index_) if whole else []:
             names = " and ".join(f"{edge.split()[1]}s=" for edge in at_edge)
+            if self._feature_groups is None:
+                remedy = f"extend {names}, or standardise the features if they are not yet"
+            else:  # those of a table, which are standardised
+                options = " and ".join(f"--{edge.split()[1]}s" for edge in at_edge)
+                remedy = f"extend the grid: {names}, or {options} on the command line"
             warn_user(
                 f"the search chose the {' and the '.join(at_edge)} that it tried, and the scores still "
-                f"rise there; extend {names}, or standardise the features if they are not yet.",
+                f"rise there; {remedy}.",
                 GridEdgeWarning,
             )
         return self
@@ -126,11 +131,10 @@ class KernelMachineCV(KernelMachine):
         )
         self.kernel_ = self.kernel if named is None and isinstance(self.kernel, str) else named
         self.metric_, self.metric_history_ = final.metric_of(kernel), found.history
-        self.feature_importances_ = None
+        importances: Any = None
         if self.metric is not None:
-            self.feature_importances_ = final.heldout_importances(
-                found, model, self._feature_groups, setup.seed or 0
-            )
+            importances = final.heldout_importances(found, model, self._feature_groups, setup.seed or 0)
+        self.feature_importances_ = None if isinstance(importances, str) else importances
         self.cv_results_, self.history_ = ledger.cv_results(), ledger.history
         self.best_index_ = ledger.index_of(leader.index, leader.ridge)
         self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
@@ -151,6 +155,8 @@ class KernelMachineCV(KernelMachine):
             final.fit_intervals(self, held, setup.seed or 0, setup.rows)
         self.search_ = {"method": method, **found.record}
         self.search_ |= {"stopped": search.stopped, "untried": search.untried}
+        if self.metric is not None:
+            self.search_["no_importances"] = importances if isinstance(importances, str) else None
         if trust is not None:
             self.approximation_["trust"] = trust
         follow(self, setup.table)
@@ -476,7 +482,7 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
     feature_importances_ : array (d,) or None
         Permutation importance on held-out rows: how much their squared error rises where the feature is
         permuted among them, as a share of the sum over all features; 0 where it falls. None where no
-        metric is learned, or where there are too many features for it.
+        metric is learned, or for the reason in ``search_["no_importances"]``: too many features, say.
     metric_history_ : list of dict
         The best cell of every kernel, metric and round: kernel, metric, round, gamma, alpha, score,
         rows. On a subsample the score is minus the squared error of the rows that judged it.
@@ -512,7 +518,8 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         or "stopped by the callback"), and what was "untried" then. Of "halving" also
         ``"n_resources"`` and ``"n_candidates"``, rows and kernels of each stage, and ``"stages"``: the
         best of each, what it "added" next to the best, what it "dropped", by which "difference" from the
-        best, its "standard_error", and why.
+        best, its "standard_error", and why. With a metric ``"no_importances"`` is why there are none, or
+        None.
     classes_ : array
         Sorted labels.
     expansion_ : Expansion

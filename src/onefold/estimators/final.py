@@ -212,13 +212,13 @@ def calibrate(estimator: Any, values: Any, rows: Any, task: Task) -> None:
 
 def heldout_importances(
     found: Found, final: Final, groups: Sequence[Any] | None, seed: int
-) -> HostArray | None:
+) -> HostArray | str:
     """The rise of the squared error where features are permuted, in shares of the sum of all rises.
 
     Of held-out rows, split after split until there are enough, by what was chosen, fitted to rows
     outside the split. `groups` of features, the indicators of one column say, are permuted together and
-    share their rise. All are 0 where no feature matters; None where it would take longer than a few
-    fits, or a ridge cannot be solved with on these rows.
+    share their rise. All are 0 where no feature matters; the reason where there are none: it would take
+    longer than a few fits, or a ridge cannot be solved with on these rows.
     """
     scoring, splits, problem = found.scoring, found.scoring.held_out, found.scoring.problem
     d, weights = problem.shape[1], np.ones(1) if final.blend is None else final.blend.weights
@@ -226,7 +226,7 @@ def heldout_importances(
     work = len(groups) * (d + _EXPONENTIAL) * min(problem.n, _TEACHERS) * len(weights)
     wanted, rises = min(_PERMUTED_ROWS, int(_PERMUTED_WORK / work)), np.zeros(d)
     if wanted < _FEWEST_PERMUTED or splits.leave_one_out:
-        return None
+        return f"permuting each of {len(groups)} columns would take longer than a few fits"
     generator = np.random.default_rng([seed, 3])
     for number, left_out in enumerate(splits.left_out):
         rows = drawn(np.unique(splits.tests[number]), wanted, generator, scoring.task.labels)
@@ -238,7 +238,9 @@ def heldout_importances(
             model = run.model(kernels[number] if kernels else one.candidate.kernel)
             ridge = own.ridge(one.alpha)
             if not model.usable(None, np.reshape(ridge, -1)).all():  # the search is worth more than they
-                return None
+                return (
+                    "the chosen ridge cannot be solved with on the rows that importances are taken from"
+                )
             members.append(own.restore(model.expansion(ridge)))
         X, Y = host_array(take_rows(problem.X, rows)), problem.targets[rows]
         v, order = scoring.training_weights[rows], generator.permutation(rows.size)

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.dummy import DummyClassifier
 from sklearn.metrics import get_scorer, get_scorer_names
 
-from onefold.facts.words import error_number, number
+from onefold.facts.words import MEASURES, error_number, measure_of, number
 
 # Criteria that hold out no splits.
 WHOLE = ("press", "span", "gcv", "evidence", "cost", "radius_margin")
@@ -22,7 +22,30 @@ _OWN = {
 }
 _INSTEAD = {"classification": "error, balanced_accuracy or f1_macro", "regression": "mse or r2"}
 # Own criteria that are errors, their score therefore negative; scikit-learn's begin with "neg_".
-_LOSSES = ("press", "span", "gcv", "cost", "radius_margin", "cov", "mape")
+_LOSSES = ("press", "span", "gcv", "cost", "radius_margin", "cov")
+
+
+def _unchanged(score: Any) -> Any:
+    return score
+
+
+def _negated(score: Any) -> Any:
+    return -score
+
+
+def _accuracy(score: Any) -> Any:
+    """From the negative error rate."""
+    return 1.0 + score
+
+
+def _root(score: Any) -> Any:
+    """From the negative mean squared error."""
+    return np.sqrt(np.maximum(-score, 0.0))
+
+
+# Criteria whose measure is neither the score nor its negative.
+_CONVERSIONS = {"error": _accuracy, "mse": _root, "neg_mean_squared_error": _root}
+OWN_FUNCTION = "a function of your own"
 
 
 @dataclass(frozen=True)
@@ -30,31 +53,22 @@ class Shown:
     """The number that people read in place of a criterion's score, of which greater is better."""
 
     label: str
-    number: Callable[[Any], Any] = lambda score: score  # from the score
+    number: Callable[[Any], Any] = _unchanged  # from the score
     measure: str = ""  # that it is written like
     smaller: bool = False  # is better
-
-
-_SHOWN = {
-    "error": Shown("accuracy", lambda score: 1.0 + score, "accuracy"),
-    "accuracy": Shown("accuracy", measure="accuracy"),
-    "balanced_accuracy": Shown("balanced accuracy", measure="accuracy"),
-    "mse": Shown("RMSE", lambda score: np.sqrt(np.maximum(-score, 0.0)), smaller=True),
-    "r2": Shown("R²", measure="r2"),
-    "neg_root_mean_squared_error": Shown("RMSE", lambda score: -score, smaller=True),
-}
-_SHOWN["neg_mean_squared_error"] = _SHOWN["mse"]
 
 
 def shown(name: str | None) -> Shown:
     """How the score of a criterion is shown: as accuracy for the error rate, as RMSE for mse."""
     if name is None:  # a function of the user's
         return Shown("score")
-    if name in _SHOWN:
-        return _SHOWN[name]
+    if (measure := measure_of(name)) is not None:
+        meaning = MEASURES[measure]
+        conversion = _CONVERSIONS.get(name, _negated if meaning.smaller else _unchanged)
+        return Shown(meaning.label, conversion, measure, meaning.smaller)
     label = name.removeprefix("neg_").replace("_", " ")
     loss = name in _LOSSES or name.startswith("neg_")
-    return Shown(label, lambda score: -score, smaller=True) if loss else Shown(label)
+    return Shown(label, _negated, smaller=True) if loss else Shown(label)
 
 
 def score_label(criterion: str | None) -> str:
@@ -87,6 +101,15 @@ def criterion_of(estimator: Any) -> str | None:
     if given is None:
         return str(estimator._default_criterion)
     return given if isinstance(given, str) else None
+
+
+def asked_criterion(estimator: Any) -> str | None:
+    """The criterion that somebody asked for, by name; None where it is the default, or there is none."""
+    if "criterion" in getattr(estimator, "dropped_params_", {}):
+        return OWN_FUNCTION
+    if getattr(estimator, "criterion", None) is None:
+        return None
+    return criterion_of(estimator) or OWN_FUNCTION
 
 
 def check_criterion(name: str, task: str, target: str, values: np.ndarray) -> None:

@@ -19,7 +19,8 @@ import numpy as np
 from scipy.stats import ttest_ind_from_stats
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from onefold.rows import row_hashes
+from onefold.facts.measures import labels_of
+from onefold.rows import has_all_rows, row_hashes
 
 UNEXPLAINED = 0.02  # of the target, left by a column that tells too much; |correlation| 0.99
 MOST_VALUES = 1_000_000  # looked at; of larger tables, rows at equal distances
@@ -35,6 +36,7 @@ _BY_CHANCE = 0.5  # of the rows with an equal one, that have one if columns are 
 _LEVEL = 0.05
 _LEAST_SHARE = 0.02  # of the rows, in a slice
 _QUANTILES = 5
+_ROUNDING = 1e-5  # of targets that were float32 once
 _FEW_VALUES = 8  # numbers of which each is a slice of its own
 _MOST_CATEGORIES = 50
 _SHOWN = 8
@@ -94,9 +96,15 @@ def data_facts(
     duplicates: dict[str, Any],
     explained: float | None,
     fitted: np.ndarray | None = None,
+    alone: dict[str, float] | None = None,
+    copies: list[list[str]] | None = None,
 ) -> dict[str, Any]:
-    """What to know of columns and target, `explained` by the model to this share, `fitted` as that."""
-    alone = explained_alone(columns, y, classes is not None)
+    """What to know of columns and target, `explained` by the model to this share, `fitted` as that.
+
+    What columns explain `alone`, and which are `copies`, is found out here unless the fit of a table has
+    looked at them already, as its model sees them.
+    """
+    alone = explained_alone(columns, y, classes is not None) if alone is None else alone
     leaks = [name for name, share in alone.items() if share > 1.0 - UNEXPLAINED]
     enough = np.inf if explained is None else max(_MUCH, _NEAR_MODEL * explained)
     missing = {one.name: int(one.absent.sum()) for one in columns if one.absent.any()}
@@ -107,7 +115,7 @@ def data_facts(
         "missing": dict(sorted(missing.items(), key=lambda item: -item[1])),
         "constant": [one.name for one in columns if one.distinct <= 1],
         "identifiers": [one.name for one in columns if one.identifies],
-        "copies": equal_columns(columns),
+        "copies": equal_columns(columns) if copies is None else copies,
         "alone": alone,
         "leaks": leaks,
         "nearly_all": [name for name, one in alone.items() if one >= enough and name not in leaks],
@@ -118,10 +126,14 @@ def data_facts(
         few = max(_RARE_ROWS, _RARE_SHARE * len(y))
         return facts | {"classes": counts, "rare": [one for one, rows in counts.items() if rows < few]}
     first, own = (a.reshape(len(y), -1)[:, 0] for a in (y, y if fitted is None else fitted))
-    away = np.abs(own - np.median(own))
-    spread = 1.4826 * float(np.median(away))
-    far = int(np.sum(away > _FAR * spread)) if spread > 0 else 0
+    own = own[np.isfinite(own)]
+    far = 0
+    if len(own):
+        away = np.abs(own - np.median(own))
+        spread = 1.4826 * float(np.median(away))
+        far = int(np.sum(away > _FAR * spread)) if spread > 0 else 0
     facts["outliers"] = {"rows": far, "deviations": _FAR}
+    facts["untransformed"] = len(y) - len(own)  # targets without a logarithm, say
     target = {"mean": float(first.mean()), "median": float(np.median(first))}
     return facts | {"target": target | {"lowest": float(first.min()), "highest": float(first.max())}}
 
@@ -133,6 +145,76 @@ def equal_rows(X: Any) -> np.ndarray:
     """The number (n,) of the set of equal rows that each row belongs to."""
     found: np.ndarray = np.unique(row_hashes(X), return_inverse=True)[1].ravel()
     return found
+
+
+@dataclass(frozen=True)
+class EqualRows:
+    """How many of some rows have the features and the target of a row that a model was fitted on."""
+
+    rows: int
+    known: int  # training rows that they were compared with
+    fitted: int  # training rows that there were
+    estimated: bool  # as not all of those are known
+
+    def words(self) -> str:
+        """What is known of them, and how."""
+        verb = "is" if self.rows == 1 else "are"
+        words = f"{self.rows:,} of them {verb} equal to a training row (same features and target)"
+        if not self.estimated:
+            return words
+        how = f"estimated from {self.known:,} of {self.fitted:,} training rows"
+        return f"about {words.removesuffix(')')}; {how})"
+
+
+def equal_to_training(estimator: Any, hashes: np.ndarray, y: np.ndarray) -> EqualRows | None:
+    r"""How many rows of these hashes and targets equal a training row; None where nothing is known.
+
+    `y` is as the estimator was fitted to it. Where the fingerprint is a sample of the training rows, a
+    share q of them, rows that equal one outside the sample are estimated by Chao and Lin's formula:
+    with :math:`f_1` and :math:`f_2` the numbers of different rows found here that the sample of m has
+    once and twice, :math:`f_1^2 / (2 f_2 m / (m - 1) + f_1 q / (1 - q))` more are to be expected. If
+    training rows are all different this is :math:`f_1 (1 - q) / q`; if they repeat many times, nothing
+    is added, since the sample has them all.
+    """
+    fingerprint = estimator.fingerprint_
+    if fingerprint is None:
+        return None
+    known, given, rounding = _comparable(estimator, fingerprint["targets"], y)
+    codes = np.unique(known, axis=0, return_inverse=True)[1].ravel()
+    pairs = np.column_stack([fingerprint["hashes"], codes])
+    _, first, times = np.unique(pairs, axis=0, return_index=True, return_counts=True)
+    order = np.argsort(hashes, kind="stable")
+    wanted = fingerprint["hashes"][first]
+    starts = np.searchsorted(hashes, wanted, side="left", sorter=order)
+    stops = np.searchsorted(hashes, wanted, side="right", sorter=order)
+    matched = np.zeros(len(hashes), dtype=bool)
+    found = np.zeros(len(first), dtype=np.int64)  # rows here that equal each different sampled row
+    for place, (start, stop) in enumerate(zip(starts, stops)):
+        rows = order[start:stop]
+        close = np.all(np.abs(given[rows] - known[first[place]]) <= rounding, axis=1)
+        matched[rows[close]] = True
+        found[place] = np.count_nonzero(close)
+    total, sampled, fitted = float(matched.sum()), len(fingerprint["rows"]), int(fingerprint["n"])
+    whole = has_all_rows(fingerprint, int(estimator.n_features_in_))
+    once, twice = ((times == count) & (found > 0) for count in (1, 2))
+    if not whole and once.any():
+        share = sampled / fitted
+        expected = 2 * twice.sum() * sampled / (sampled - 1) + once.sum() * share / (1 - share)
+        total += float(found[once].sum()) * once.sum() / expected
+    return EqualRows(min(round(total), len(hashes)), sampled, fitted, not whole)
+
+
+def _comparable(
+    estimator: Any, fitted: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Targets of a fingerprint and of other rows, as numbers (n, columns), and what counts as equal."""
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        size = float(np.abs(fitted).max(initial=0.0))
+        return fitted, np.asarray(y, dtype=np.float64).reshape(len(y), -1), _ROUNDING * size
+    labels = np.asarray(classes)
+    places = np.where(np.isin(y, labels), np.searchsorted(labels, y), -1)
+    return labels_of(fitted)[:, None], places[:, None], 0.0
 
 
 def duplicate_facts(
@@ -196,11 +278,13 @@ def explained_alone(columns: Sequence[Column], y: np.ndarray, classifier: bool) 
     found = {}
     for one in columns:
         values = replace(one, values=one.values[::step]).filled()
-        found[one.name] = 1.0 - _left_open(values, codes, not classifier, one.categories is not None)
+        found[one.name] = 1.0 - _unexplained_share(
+            values, codes, not classifier, one.categories is not None
+        )
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def _left_open(x: np.ndarray, y: np.ndarray, numbers: bool, groups: bool) -> float:
+def _unexplained_share(x: np.ndarray, y: np.ndarray, numbers: bool, groups: bool) -> float:
     """The share of a constant prediction's loss that a column leaves; y: `numbers`, or codes."""
     # Two intervals for each class are too few to learn rows by heart.
     leaves = None if groups else _LEAVES if numbers else 2 * (int(y.max()) + 1)

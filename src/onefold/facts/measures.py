@@ -12,21 +12,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.stats import t as student
 
-LABELS = {
-    "r2": "R²",
-    "rmse": "RMSE",
-    "mae": "mean absolute error",
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "roc_auc": "area under the ROC curve",
-    "log_loss": "log loss",
-}
-ERRORS = ("rmse", "mae", "log_loss")  # smaller is better
+from onefold.facts.words import MEASURES
+
 _Z = 1.959963984540054  # of the normal distribution: 95 % lie within
 _UNBALANCED = 0.5  # the smallest class next to the largest
 
@@ -89,11 +80,25 @@ class ScoredRows:
         return np.searchsorted(self.classes, self.y)  # type: ignore[arg-type]
 
     def measure(
-        self, values: np.ndarray, probabilities: np.ndarray | None = None
+        self,
+        values: np.ndarray,
+        probabilities: np.ndarray | None = None,
+        wanted: str | None = None,
     ) -> dict[str, Measured]:
-        """Measures of numbers or decision values (n, columns), and of probabilities where there are."""
+        """Measures of numbers or decision values (n, columns), and of probabilities where there are.
+
+        Those that few people go by, such as F1, are there if they are `wanted`.
+        """
         values = np.where(self.weight[:, None] > 0, values, 0.0)
-        return self._numbers(values) if self.classes is None else self._labels(values, probabilities)
+        if self.classes is None:
+            measured = self._numbers(values)
+            return measured | {"mape": self._percentage(values)} if wanted == "mape" else measured
+        measured = self._labels(values, probabilities)
+        if wanted == "f1" and len(self.classes) == 2:
+            measured["f1"] = self._f1(values, [1])
+        elif wanted == "f1_macro":
+            measured["f1_macro"] = self._f1(values, list(range(len(self.classes))))
+        return measured
 
     def _numbers(self, predicted: np.ndarray) -> dict[str, Measured]:
         """R², RMSE and mean absolute error; of several targets the mean R² and the errors of all."""
@@ -144,6 +149,26 @@ class ScoredRows:
         span = value - math.sqrt(below), value + math.sqrt(above)
         return Measured(value, ratio * (right - recall), span)
 
+    def _percentage(self, predicted: np.ndarray) -> Measured:
+        """The mean of |y − f| / |y|, as scikit-learn counts it."""
+        y = np.where(self.weight[:, None] > 0, self.y.reshape(len(self.y), -1), 1.0).astype(np.float64)
+        size = np.maximum(np.abs(y), np.finfo(np.float64).eps)
+        return _mean((np.abs(y - predicted) / size).mean(axis=1), self.weight)
+
+    def _f1(self, values: np.ndarray, labels: Sequence[int]) -> Measured:
+        """The mean of 2 TP / (2 TP + FP + FN) of the classes at these places that are met at all."""
+        weight, predicted = self.weight, labels_of(values)
+        scores: list[float] = []
+        influence = np.zeros(len(self.y))
+        for label in labels:
+            actual, taken = self.index == label, predicted == label
+            size = float(weight @ actual + weight @ taken)
+            if size > 0 or len(labels) == 1:
+                score = 2.0 * float(weight @ (actual & taken)) / (size or 1.0)
+                influence += (2.0 * (actual & taken) - score * (1.0 * actual + taken)) / (size or 1.0)
+                scores.append(score)
+        return Measured(float(np.mean(scores)), influence / len(scores))
+
     def _area(self, ranked: np.ndarray) -> Measured:
         """P(f(x⁺) > f(x⁻)) + ½ P(=), its influence by the placements of the rows; O(n log n)."""
         # Models of different splits need not agree on what a number means: within test sets of both.
@@ -163,10 +188,10 @@ class ScoredRows:
             np.add.at(pull, rows, weight[rows] * influence / len(used))
         return Measured(value, pull / np.where(weight > 0, weight, 1.0))
 
-    def main_measure(self, measured: dict[str, Measured], wanted: Any = None) -> str:
-        """What is named first: R², accuracy, or balanced accuracy if classes differ in size."""
-        if wanted in measured:
-            return str(wanted)
+    def main_measure(self, measured: dict[str, Measured], wanted: str | None = None) -> str:
+        """What is named first: as `wanted`, else R², accuracy, or balanced if classes differ in size."""
+        if wanted is not None and wanted in measured:
+            return wanted
         if self.classes is None:
             return "r2" if "r2" in measured else "rmse"
         counts = np.bincount(self.index[self.weight > 0], minlength=len(self.classes))
@@ -196,7 +221,7 @@ def interval(name: str, measured: Measured, weight: np.ndarray) -> dict[str, flo
     wide = float(student.ppf(0.975, max(rows - 1.0, 1.0))) * error
     low, high = measured.span or (measured.value - wide, measured.value + wide)
     low = low if name == "r2" else max(low, 0.0)
-    value, high = (one if name in ERRORS else min(one, 1.0) for one in (measured.value, high))
+    value, high = (one if MEASURES[name].smaller else min(one, 1.0) for one in (measured.value, high))
     return {"value": value, "error": error, "low": low, "high": high}
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.preprocessing import FunctionTransformer
 
 from onefold.estimators.base import on_host
-from onefold.facts.criteria import criterion_of, score_label, score_text, score_words
+from onefold.facts.criteria import OWN_FUNCTION, criterion_of, score_label, score_text, score_words
 from onefold.facts.words import aligned, counted, number_words, percent, power_of_two
 
 _NEXT_BEST = 4
@@ -55,9 +55,11 @@ class Subject:
         return [str(name) for name in named]
 
     def fitted_target(self, y: np.ndarray) -> np.ndarray:
-        """Targets as the estimator fits them."""
+        """Targets as the estimator fits them; NaN where that does not exist, as the logarithm of 0."""
         for one in self.targets:
-            y = np.asarray(one.transform(y.reshape(len(y), -1))).reshape(y.shape)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                y = np.asarray(one.transform(y.reshape(len(y), -1))).reshape(y.shape)
+            y = np.where(np.isfinite(y), y, np.nan)
         return y
 
     def in_target_units(self, values: np.ndarray) -> np.ndarray:
@@ -148,6 +150,21 @@ def importance_lines(shares: Mapping[str, float] | None) -> list[tuple[str, str]
     return lines
 
 
+def choice_rule(estimator: Any) -> str | None:
+    """By which rule a search chose among its candidates, in words; None where nothing was searched."""
+    results = getattr(estimator, "cv_results_", None)
+    if results is None:
+        return None
+    if (
+        getattr(estimator, "metric", None) is not None
+        or len({group_words(one) for one in results["params"]}) > 1
+    ):
+        return "the simplest kernel and metric within one standard error of the best, by squared error"
+    if getattr(estimator, "select", "min") == "1se":
+        return "the largest alpha within one standard error of the best score"
+    return "the best score"
+
+
 def next_best(estimator: Any, criterion: str | None) -> list[str]:
     """The rivals of the choice with their scores: other cells, or the best of other families."""
     results, chosen = estimator.cv_results_, estimator.best_params_
@@ -230,12 +247,15 @@ def ran_facts(estimator: Any, seconds: float | None = None) -> dict[str, Any]:
     members, search = list(getattr(estimator, "blend_", None) or []), getattr(estimator, "search_", {})
     choice, score = _choice(estimator), _score(estimator)
     candidates = len(results["params"]) if results is not None else 1
+    rule = choice_rule(estimator)
     alone = " of the best single model" if len(members) > 1 else ""
     lines = [("estimator", type(estimator).__name__)]
     lines += [(f"{label}{alone}", value) for label, value in choice]
     lines += member_lines(members) if len(members) > 1 else []
     if score is not None:
         lines.append((f"criterion: {score['label']}", score["words"]))
+    if rule is not None:
+        lines.append(("choice", rule))
     lines += approximation_lines(estimator.approximation_)
     if search:
         words = f"{search.get('method', 'grid')}, {counted(candidates, 'candidate')}"
@@ -291,5 +311,5 @@ def _score(estimator: Any) -> dict[str, Any] | None:
     # Where there are held-out predictions the standard error is theirs, among the scores.
     known = getattr(estimator, "heldout_prediction_", None) is not None
     words = score_text(criterion, value, None if known else error)
-    label = "a function of your own" if criterion is None else score_label(criterion)
+    label = OWN_FUNCTION if criterion is None else score_label(criterion)
     return {"criterion": criterion, "value": value, "error": error, "label": label, "words": words}

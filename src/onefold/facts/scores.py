@@ -22,9 +22,9 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from onefold.facts.criteria import criterion_of
-from onefold.facts.measures import ERRORS, LABELS, Measured, ScoredRows, interval, labels_of
-from onefold.facts.words import counted, error_number, number, shortened
+from onefold.facts.criteria import asked_criterion
+from onefold.facts.measures import Measured, ScoredRows, interval, labels_of
+from onefold.facts.words import MEASURES, counted, error_number, measure_of, number, shortened
 from onefold.heldout import unpacked
 from onefold.linalg import is_sparse, to_numpy
 from onefold.machine.threads import limit_blas
@@ -121,9 +121,9 @@ def scores_of(
     splits = [(train, test) for train, test in found.splits if tested[test].any()]
     pairwise = estimator.__sklearn_tags__().input_tags.pairwise
     simple = simple_models(None if pairwise else X, y, splits, classes=classes, weight=weight)
-    main = criterion_of(estimator) if hasattr(estimator, "criterion") else None
     given: dict[str, Any] = {"classes": classes, "probabilities": found.probabilities}
-    scores = score_facts(y, found.values, found.tests, simple, **given, weight=weight, main=main)
+    given["criterion"] = asked_criterion(estimator)
+    scores = score_facts(y, found.values, found.tests, simple, **given, weight=weight)
     scores |= {"how": found.how, "splits": f"simple models on {found.where}"}
     return scores | {"untested": int(len(y) - scores["rows"])}
 
@@ -143,29 +143,31 @@ def score_facts(
     classes: np.ndarray | None = None,
     probabilities: np.ndarray | None = None,
     weight: np.ndarray | None = None,
-    main: str | None = None,
+    criterion: str | None = None,
 ) -> dict[str, Any]:
     """Every measure of a model and of simple ones, with standard errors, and their paired differences.
 
     `values` (n, columns) are predictions or decision values of the model, NaN for rows that were not
-    tested; `tests` sets of rows that were tested together, all of which count the same; `main` the
-    measure that comparisons go by, if there is such a one.
+    tested; `tests` sets of rows that were tested together, all of which count the same; comparisons
+    go by the `criterion` that was asked for where it is one of the measures.
     """
     rows = ScoredRows.of(y, values, tests, classes, weight)
-    measured = rows.measure(values, probabilities)
-    main = rows.main_measure(measured, main)
+    wanted = measure_of(criterion)
+    measured = rows.measure(values, probabilities, wanted)
+    main = rows.main_measure(measured, wanted)
     found: dict[str, Any] = {
         "rows": int(np.sum(rows.weight > 0)),
         "folds": len(rows.tests),
         "main": main,
+        "instead_of": None if criterion is None or main == wanted else criterion,
         "model": {"name": "this model", "measures": _with_errors(rows, measured)},
         "baselines": [],
         "classes": None if classes is None else _class_facts(rows, values),
         "notes": [],
     }
     for one in simple:
-        other = rows.measure(one.values, None if classes is None else one.values)
-        own, its, sign = measured[main], other[main], -1.0 if main in ERRORS else 1.0
+        other = rows.measure(one.values, None if classes is None else one.values, wanted)
+        own, its, sign = measured[main], other[main], -1.0 if MEASURES[main].smaller else 1.0
         difference = Measured(sign * (own.value - its.value), own.influence - its.influence)
         gain = {"value": difference.value, "error": difference.error(rows.weight)}
         simply = {"name": one.name, "measures": _with_errors(rows, other), "gain": gain}
@@ -227,15 +229,18 @@ def comparison_words(scores: dict[str, Any], lead: str = "the best simple model,
     found, main = scores["verdict"], scores["main"]
     best = next(one for one in scores["baselines"] if one["name"] == found["best"])
     value = number(main, best["measures"][main]["value"])
-    words = f"{lead}{found['best']}{',' if lead else ''} has {LABELS[main]} {value}"
+    label = MEASURES[main].label
+    words = f"{lead}{found['best']}{',' if lead else ''} has {label} {value}"
     gain = found["gain"]
     size = f"{number(main, abs(gain['value']))} ± {error_number(main, gain['error'])}"
+    asked = scores.get("instead_of")
+    why = "" if asked is None else f"; compared by {label}, as simple models are not scored by {asked}"
     if found["than_best"] == "better":
-        return f"{words}: this model is better by {size}"
+        return f"{words}: this model is better by {size}{why}"
     if found["than_best"] == "worse":
-        return f"{words}: that is better by {size}, use it instead"
+        return f"{words}: that is better by {size}, use it instead{why}"
     which = "better" if gain["value"] >= 0 else "worse"
-    return f"{words}: this model is {which} by {size}, which is within two standard errors"
+    return f"{words}: this model is {which} by {size}, which is within two standard errors{why}"
 
 
 def score_notes(scores: dict[str, Any] | None) -> list[str]:
@@ -245,19 +250,21 @@ def score_notes(scores: dict[str, Any] | None) -> list[str]:
     found, main, baseline = scores["verdict"], scores["main"], scores["baselines"][0]
     notes, new = [], scores.get("new_rows", False)  # where simple models were fitted to these rows
     if not new and not found["better_than_baseline"]:
-        gain = f"gain in {LABELS[main]} {measured_words(main, baseline['gain'])}"
+        gain = f"gain in {MEASURES[main].label} {measured_words(main, baseline['gain'])}"
         notes.append(f"no better than the {baseline['name']} by two standard errors: {gain}")
     if not new and found["than_best"] == "worse" and found["best"] != baseline["name"]:
         gain = found["gain"]
         size = f"{number(main, -gain['value'])} ± {error_number(main, gain['error'])}"
-        notes.append(f"a simple model is better: {found['best']}, by {size} in {LABELS[main]}")
+        notes.append(f"a simple model is better: {found['best']}, by {size} in {MEASURES[main].label}")
     if not new and scores.get("in_order_of") is not None:
         notes.append(
             f"the rows are in the order of '{shortened(scores['in_order_of'])}': to predict later rows, "
             "score with blocks of consecutive rows (ordered=True, on the command line --ordered)"
         )
     if scores["rows"] < _FEW_ROWS:
-        notes.append(f"scores of {counted(scores['rows'], 'row')} are uncertain, their errors too")
+        notes.append(
+            f"scores of {counted(scores['rows'], 'row')} are uncertain, and so are their errors"
+        )
     return notes
 
 
@@ -272,7 +279,7 @@ def score_lines(scores: dict[str, Any]) -> list[tuple[str, str]]:
         words = measured_words(name, own[name])
         if name in baseline and name != "r2":
             words += f"  (baseline: {number(name, baseline[name]['value'])})"
-        lines.append((LABELS[name], words))
+        lines.append((MEASURES[name].label, words))
     if scores["classes"] is not None and scores["main"] != "accuracy":
         recall = scores["classes"]["recall"]
         order = sorted(recall, key=lambda label: float(recall[label]["value"]))

@@ -77,6 +77,10 @@ class Display(ABC):
     def describe(self) -> str:
         """What the picture shows, in a sentence or two."""
 
+    def caption(self) -> str:
+        """How to read the picture, for a text below it."""
+        return self.describe()
+
     @abstractmethod
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
         """Draw on axes, with settings of matplotlib for the main marks."""
@@ -118,10 +122,10 @@ def plain_text(text: str, longest: int) -> str:
     return shortened(" ".join(text.split()), longest).replace("$", r"\$")
 
 
-def mark_chosen(axes: Axes, x: float, y: float) -> None:
+def mark_chosen(axes: Axes, x: float, y: float, label: str = "chosen") -> None:
     """A ring around the chosen candidate."""
     look: dict[str, Any] = {"fillstyle": "none", "markersize": 13, "mec": ACCENT, "mew": 2.2}
-    axes.plot([x], [y], "o", **look, zorder=5, label="chosen")
+    axes.plot([x], [y], "o", **look, zorder=5, label=label)
 
 
 def finish(axes: Axes, title: str, lines: Any = None) -> None:

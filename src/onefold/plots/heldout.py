@@ -110,6 +110,11 @@ class PredictionDisplay(Display):
                 f"y has shape {np.shape(y)}, and the held-out predictions are of {len(heldout)} rows, "
                 f"{count} targets; pass the y that the estimator was fitted on."
             )
+        if not -count <= target < count:
+            raise ValueError(
+                f"there is no target {target!r}: the estimator predicts {count}, numbered from 0; use "
+                f"target=0 to {count - 1}."
+            )
         tested = np.isfinite(heldout[:, target])
         if not tested.any():
             raise ValueError("no row has a held-out prediction: the splits tested none.")
@@ -146,6 +151,10 @@ class PredictionDisplay(Display):
         rmse = readable(float(np.sqrt(np.mean((self.target - self.prediction) ** 2))))
         words = f"Held-out prediction against {self.name} of {rows:,} rows: RMSE {rmse}."
         return f"{words} {self._band_words()}".rstrip()
+
+    def caption(self) -> str:
+        """How to read the picture, for a text below it."""
+        return "Targets against held-out predictions; the nearer to the diagonal the better."
 
     def _band_words(self) -> str:
         if self.lower is None or self.upper is None:
@@ -285,6 +294,10 @@ class ReliabilityDisplay(Display):
             f"Observed frequency against held-out probability of {self.event}: {len(self.counts)} bins, "
             f"{len(self.probability):,} rows; expected calibration error {self.calibration_error:.3f}."
         )
+
+    def caption(self) -> str:
+        """How to read the picture, for a text below it."""
+        return "Observed frequency against held-out probability; the nearer to the diagonal the better."
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
         from sklearn.calibration import CalibrationDisplay

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from onefold.facts.criteria import criterion_of, score_words, shown
-from onefold.facts.ran import group_words, subject_of
+from onefold.facts.ran import choice_rule, group_words, subject_of
+from onefold.facts.scores import as_columns
 from onefold.facts.words import counted, power_of_two
 from onefold.plots.display import (
     BLUE,
@@ -23,7 +24,7 @@ from onefold.plots.display import (
     plain_numbers,
     plain_text,
 )
-from onefold.search.ledger import within_error
+from onefold.search.ledger import tie_tolerance, within_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,6 +60,12 @@ class GridDisplay(Display):
     group : str, optional
         The kernel and metric of the candidates where there were several; their widths are multiples of
         the kernel's own scale then.
+    rows : int, optional
+        How many held-out rows the scores are of.
+    rule : str, optional
+        How the chosen one was chosen.
+    finalists : bool
+        The candidates are the best of searches on fewer rows, and not a grid.
 
     Examples
     --------
@@ -81,6 +88,9 @@ class GridDisplay(Display):
     flat: np.ndarray | None = None
     criterion: str | None = None
     group: str | None = None
+    rows: int | None = None
+    rule: str | None = None
+    finalists: bool = False
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
@@ -105,7 +115,19 @@ class GridDisplay(Display):
         if splits.ndim == 2 and splits.shape[1] > 1:
             flat = within_error(splits[None], (0, int(np.argmax(splits.mean(axis=1)))))[0]
         chosen = _width(best), float(best["alpha"]), float(machine.best_score_)
-        return cls(gammas, alphas, scores[kept], *chosen, flat, criterion_of(machine), group)
+        stages = {one["rows"] for one in getattr(machine, "metric_history_", None) or ()}
+        return cls(
+            gammas,
+            alphas,
+            scores[kept],
+            *chosen,
+            flat,
+            criterion_of(machine),
+            group,
+            rows=_tested_rows(machine),
+            rule=choice_rule(machine),
+            finalists=len(stages) > 1,
+        )
 
     def describe(self) -> str:
         """What the picture shows, in a sentence or two."""
@@ -117,13 +139,30 @@ class GridDisplay(Display):
             f"has {score_words(self.criterion, self.score)} at {at}; {region}."
         )
 
+    def caption(self) -> str:
+        """How to read the picture: the rows that were scored, the region, and why the choice is that."""
+        label = shown(self.criterion).label
+        kernel = "" if self.group is None else " of the chosen kernel"
+        where = "" if self.rows is None else f" on {self.rows:,} held-out rows"
+        words = [f"{_capital(label)} of {counted(len(self.scores), 'candidate')}{kernel}{where}."]
+        if self.flat is not None:
+            marks = "Dark borders" if len(self._over) == 2 else "Grey squares"
+            words.append(f"{marks}: {self._region()} of the best.")
+        best = self.score >= self.scores.max() - tie_tolerance(self.scores)
+        return " ".join([*words, _choice_words(self.rule, label, best=best)])
+
+    @property
+    def _over(self) -> list[str]:
+        """The parameters that candidates differ in."""
+        ways = {"gamma": self.gammas, "alpha": self.alphas}
+        return [name for name, values in ways.items() if len(np.unique(values)) > 1]
+
     def _region(self) -> str:
         inside = 0 if self.flat is None else int(self.flat.sum())
         return f"{counted(inside, 'candidate')} within one standard error"
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
-        ways = {"gamma": self.gammas, "alpha": self.alphas}
-        over = [name for name, values in ways.items() if len(np.unique(values)) > 1]
+        over = self._over
         if len(over) == 2:
             self._draw_grid(axes, style)
         else:
@@ -216,6 +255,10 @@ class RoundsDisplay(Display):
         What the scores are of.
     rows : int, optional
         How many rows were scored, if these only taught the metric.
+    tested : int, optional
+        How many held-out rows the choice rests on.
+    rule : str, optional
+        How the chosen one was chosen.
 
     Examples
     --------
@@ -232,6 +275,8 @@ class RoundsDisplay(Display):
     chosen: tuple[str, str, int]
     criterion: str | None = None
     rows: int | None = None
+    tested: int | None = None
+    rule: str | None = None
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
@@ -249,7 +294,8 @@ class RoundsDisplay(Display):
         if len(first) < len(history) or not {_group(one) for one in history} <= compared:
             criterion, rows = "mse", int(history[0]["rows"])
         scores = {_group(one): float(one["score"]) for one in first}
-        return cls(scores, _group(machine.best_params_), criterion, rows)
+        chosen = _group(machine.best_params_)
+        return cls(scores, chosen, criterion, rows, _tested_rows(machine), choice_rule(machine))
 
     @property
     def kinds(self) -> list[tuple[str, str]]:
@@ -268,6 +314,23 @@ class RoundsDisplay(Display):
             f"{score_words(self.criterion, self.scores[best])}; chosen: {chosen}."
         )
 
+    def caption(self) -> str:
+        """How to read the picture: which rows the scores are of, and why the choice is that."""
+        label = shown(self.criterion).label
+        words = f"{_capital(label)} by rounds of learning which columns matter"
+        if self.rows is None:
+            where = "" if self.tested is None else f", on {self.tested:,} held-out rows"
+            own = self.scores.get(self.chosen, -np.inf)
+            best = own >= max(self.scores.values())
+            return f"{words}{where}. {_choice_words(self.rule, label, best=best)}"
+        words = f"{words}, on the {self.rows:,} rows that it was first learned from."
+        last = "more rows" if self.tested is None else f"{self.tested:,} held-out rows"
+        rule = "" if self.rule is None else f" ({self.rule})"
+        chosen = f"chosen later on {last}{rule}, where the order may differ"
+        if self.chosen in self.scores:
+            return f"{words} The ring is around the kernel and metric that were {chosen}."
+        return f"{words} What was {chosen}, is not among them."
+
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
         scale = shown(self.criterion)
         scores = {group: float(scale.number(score)) for group, score in self.scores.items()}
@@ -280,7 +343,8 @@ class RoundsDisplay(Display):
             label = plain_text(f"{name}, {kind}" if kind != "none" else name, 60)
             axes.plot(*zip(*points), **look | style, label=label)
         if self.chosen in scores:
-            mark_chosen(axes, self.chosen[2], scores[self.chosen])
+            later = "" if self.rows is None else " later, on more rows"
+            mark_chosen(axes, self.chosen[2], scores[self.chosen], f"chosen{later}")
         axes.set_xlabel("round (0: the kernel as it is)")
         axes.set_ylabel(_axis_words(self.criterion))
         plain_numbers(axes, "y")
@@ -363,6 +427,23 @@ class ImportanceDisplay(Display):
 def _group(params: Mapping[str, Any]) -> tuple[str, str, int]:
     """The kernel of a candidate, its kind of metric and its round."""
     return str(params.get("kernel", "")), str(params.get("metric", "none")), int(params.get("round", 0))
+
+
+def _tested_rows(machine: Any) -> int | None:
+    """How many rows have a held-out prediction; None where none were made."""
+    kept = getattr(machine, "heldout_prediction_", None)
+    return None if kept is None else int(np.isfinite(as_columns(kept)).all(axis=1).sum())
+
+
+def _choice_words(rule: str | None, label: str, *, best: bool) -> str:
+    """Why the ring is where it is."""
+    if best or rule is None:
+        return "The ring is around the choice."
+    return f"The ring is around the choice: {rule}, so others may have a better {label}."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _axis_words(criterion: str | None) -> str:

@@ -31,7 +31,8 @@ from onefold.facts.scores import (
 from onefold.facts.words import counted, shortened
 from onefold.machine.threads import count_workers
 from onefold.report.report import Report, sentences
-from onefold.report.rows import Given, rows_given
+from onefold.report.rows import ReportRows, rows_given
+from onefold.tables.findings import columns_alone, columns_of, duplicate_columns
 
 _NO_ROWS = "pass X and y, the rows that it was fitted on"
 _MOST_SHARES = 50
@@ -123,7 +124,10 @@ def write_report(
         splits = None if predictions is None or given.new else predictions.splits
         copies = duplicate_facts(given.matrix, given.y, splits, given.columns)
         explained = _explained(scores)
-        data = data_facts(given.columns, given.y, subject.classes, copies, explained, given.fitted)
+        known = _as_the_fit_saw(subject, given)
+        data = data_facts(
+            given.columns, given.y, subject.classes, copies, explained, given.fitted, **known
+        )
         data |= {"more_columns": max(0, given.width - len(given.columns))}
         facts["data"] = data | {"warnings": sentences("warnings", data)}
         if predictions is not None:
@@ -136,7 +140,16 @@ def write_report(
     return found
 
 
-def _predictions_of_fixed(estimator: Any, given: Given) -> Predictions | None:
+def _as_the_fit_saw(subject: Subject, given: ReportRows) -> dict[str, Any]:
+    """What columns of a table explain alone, and which are copies, by the functions of its fit."""
+    if subject.table is None:
+        return {}
+    preparation, classifier = subject.table.preparation_, subject.classes is not None
+    alone = columns_alone(preparation, given.matrix, given.y, classifier)
+    return {"alone": alone, "copies": duplicate_columns(columns_of(preparation, given.matrix))}
+
+
+def _predictions_of_fixed(estimator: Any, given: ReportRows) -> Predictions | None:
     """Five folds at the hyper-parameters that were given, from one factorisation."""
     chooser_of, X, y = getattr(estimator, "as_chooser", None), given.matrix, given.fitted
     if chooser_of is None or hasattr(estimator, "cv") or len(y) > _MOST_ROWS or y.ndim > 1:
@@ -156,7 +169,7 @@ def _predictions_of_fixed(estimator: Any, given: Given) -> Predictions | None:
 
 
 def _scores(
-    estimator: Any, given: Given | None, predictions: Predictions | None, tuned: dict[str, Any]
+    estimator: Any, given: ReportRows | None, predictions: Predictions | None, tuned: dict[str, Any]
 ) -> dict[str, Any]:
     """The scores of the fit, as a table's model has them already, or of these rows."""
     if tuned.get("scores") is not None and not (given is not None and given.new):
@@ -189,7 +202,7 @@ def _explained(scores: dict[str, Any]) -> float | None:
     return 1.0 - (1.0 - own["accuracy"]["value"]) / (1.0 - constant["accuracy"]["value"])
 
 
-def _question(subject: Subject, given: Given | None, tuned: dict[str, Any]) -> dict[str, Any]:
+def _question(subject: Subject, given: ReportRows | None, tuned: dict[str, Any]) -> dict[str, Any]:
     classes, estimator, table = subject.classes, subject.estimator, subject.table
     kept = getattr(estimator, "heldout_prediction_", None)
     rows = len(given.y) if given is not None else tuned.get("rows", None if kept is None else len(kept))
@@ -216,7 +229,8 @@ def _question(subject: Subject, given: Given | None, tuned: dict[str, Any]) -> d
 def _importances(subject: Subject) -> dict[str, Any]:
     features = getattr(subject.estimator, "feature_importances_", None)
     if features is None:
-        return {"absent": 'they are computed where a metric is learned (metric="auto")'}
+        reason = getattr(subject.estimator, "search_", {}).get("no_importances")
+        return {"absent": reason or 'they are computed where a metric is learned (metric="auto")'}
     if subject.table is not None:
         shares = subject.table.preparation_.shares(features) or {}
     else:
@@ -227,7 +241,7 @@ def _importances(subject: Subject) -> dict[str, Any]:
     return {"shares": kept, "more": len(shares) - len(kept), "how": how}
 
 
-def _slices(subject: Subject, given: Given, values: np.ndarray) -> dict[str, Any]:
+def _slices(subject: Subject, given: ReportRows, values: np.ndarray) -> dict[str, Any]:
     """Slices of larger mean loss and the rows with the largest, by absolute error or wrong labels."""
     classes, weight = subject.classes, given.weight
     used = np.isfinite(values).all(axis=1) & (True if weight is None else weight > 0)

@@ -21,25 +21,22 @@ from markupsafe import Markup
 from onefold import plots
 from onefold._version import __version__
 from onefold.facts import words
-from onefold.facts.measures import ERRORS, LABELS
 from onefold.facts.scores import comparison_words, measured_words, score_notes
 from onefold.machine.files import replacing
 from onefold.plots.display import as_png
 
-_UNFIT = re.compile(
+_FORBIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
 _QUOTED_RTL = re.compile("(?<=')([^']*[\u0590-\u08ff\ufb1d-\ufdfd\ufe70-\ufefc][^']*)(?=')")
-# Display, whether it takes the targets, title, how to read it. Importances are bars of the page itself.
+_FEWEST_CELLS = 3  # of a grid: a line between two points shows nothing
+# Display, whether it takes the targets, title. Importances are bars of the page itself.
 _PICTURES = (
-    (plots.GridDisplay, False, "Grid", "Scores over the grid; the outline is around the cells within "
-     "one standard error of the best."),
-    (plots.RoundsDisplay, False, "Metric", "Scores by rounds of learning which columns matter."),
-    (plots.PredictionDisplay, True, "Predictions", "Targets against held-out predictions; the nearer to "
-     "the diagonal the better."),
-    (plots.ReliabilityDisplay, True, "Calibration", "Observed frequency against held-out probability; "
-     "the nearer to the diagonal the better."),
-)  # fmt: skip
+    (plots.GridDisplay, False, "Grid"),
+    (plots.RoundsDisplay, False, "Metric"),
+    (plots.PredictionDisplay, True, "Predictions"),
+    (plots.ReliabilityDisplay, True, "Calibration"),
+)
 
 
 class Report:
@@ -88,12 +85,14 @@ def pictures_of(model: Any, y: Any = None) -> tuple[list[dict[str, str]], str | 
     """Every picture that there is something to draw in, and why one is missing that should be there."""
     found: list[dict[str, str]] = []
     missing = None
-    for kind, takes_targets, title, caption in _PICTURES:
+    for kind, takes_targets, title in _PICTURES:
         if takes_targets and y is None:
             continue
         try:
             display = kind.from_estimator(model, *([y] if takes_targets else []))
         except ValueError:  # nothing to draw
+            continue
+        if isinstance(display, plots.GridDisplay) and not _is_grid(display):
             continue
         try:
             data = base64.b64encode(as_png(display)).decode("ascii")
@@ -102,9 +101,15 @@ def pictures_of(model: Any, y: Any = None) -> tuple[list[dict[str, str]], str | 
         except Exception as error:  # noqa: BLE001 (matplotlib raises whatever it likes; none of it matters)
             missing = f"matplotlib can't draw '{title}' ({' '.join(str(error).split()):.100} …)"
             continue
-        one = {"title": title, "caption": caption, "description": f"{title}. {display.describe()}"}
+        one = {"title": title, "caption": display.caption()}
+        one["description"] = f"{title}. {display.describe()}"
         found.append(one | {"source": f"data:image/png;base64,{data}"})
     return found, missing
+
+
+def _is_grid(display: plots.GridDisplay) -> bool:
+    """Whether there is a grid to look at: finalists of searches on fewer rows are a few points."""
+    return not display.finalists and len(display.scores) >= _FEWEST_CELLS
 
 
 def page(facts: dict[str, Any], pictures: list[dict[str, str]], no_pictures: str | None) -> str:
@@ -131,7 +136,7 @@ def _environment(html: bool) -> Environment:
     made = Environment(
         loader=PackageLoader("onefold.report", "."),
         autoescape=html,
-        finalize=_fit if html else _one_line,
+        finalize=_sanitised if html else _one_line,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=_Undefined,
@@ -140,8 +145,7 @@ def _environment(html: bool) -> Environment:
         name: getattr(words, name)
         for name in ("aligned", "counted", "number", "percent", "quoted", "readable", "shortened")
     } | {
-        "ERRORS": ERRORS,
-        "LABELS": LABELS,
+        "MEASURES": words.MEASURES,
         "capital": lambda text: text[:1].upper() + text[1:],
         "comparison_words": comparison_words,
         "measured_words": measured_words,
@@ -157,10 +161,10 @@ def _environment(html: bool) -> Environment:
 
 def clean(text: str) -> str:
     """The text without characters that a document must not hold."""
-    return _UNFIT.sub("\ufffd", text)
+    return _FORBIDDEN.sub("\ufffd", text)
 
 
-def _fit(value: Any) -> Any:
+def _sanitised(value: Any) -> Any:
     return value if isinstance(value, Markup) or not isinstance(value, str) else clean(value)
 
 
@@ -183,9 +187,11 @@ def _width(share: float) -> str:
 
 def _score_table(scores: dict[str, Any]) -> list[list[str]]:
     """Every measure of every model ± standard error, and the gain of this model over it; heads first."""
-    names, main = [name for name in LABELS if name in scores["model"]["measures"]], scores["main"]
-    heads = [LABELS[name] + (" ↓" if name in ERRORS else "") for name in names]
-    table = [["", *heads, f"gain in {LABELS[main]}"]]
+    names = [name for name in words.MEASURES if name in scores["model"]["measures"]]
+    main = scores["main"]
+    measures = [words.MEASURES[name] for name in names]
+    heads = [one.label + (" ↓" if one.smaller else "") for one in measures]
+    table = [["", *heads, f"gain in {words.MEASURES[main].label}"]]
     for one in (scores["model"], *scores["baselines"]):
         cells = [one["measures"].get(name) for name in names]
         shown = ["" if cell is None else measured_words(name, cell) for name, cell in zip(names, cells)]

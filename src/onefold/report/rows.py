@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from onefold.estimators.validation import check_weights
-from onefold.facts.data import Column
+from onefold.facts.data import Column, equal_to_training
 from onefold.facts.measures import labels_of
 from onefold.facts.ran import Subject
 from onefold.facts.words import counted
@@ -28,8 +28,8 @@ _NO_TARGETS = "a report on rows needs their targets: give y as well as X."
 
 
 @dataclass(frozen=True)
-class Given:
-    """The rows that a report was given, and whether the model knows them."""
+class ReportRows:
+    """The rows that a report is on, and whether the model was fitted to them."""
 
     matrix: Any  # what the estimator takes
     columns: list[Column]  # what people know: columns of the table, or of X as it was given
@@ -44,7 +44,7 @@ class Given:
     optimistic: bool = False  # as some of the new rows are not
 
 
-def rows_given(subject: Subject, X: Any, y: Any, weight: Any, new_rows: bool | None) -> Given:
+def rows_given(subject: Subject, X: Any, y: Any, weight: Any, new_rows: bool | None) -> ReportRows:
     """X and y as the estimator takes them, and as people know them; raise if they do not go together."""
     X, y = gathered(X, None), gathered(y, None)
     given = _of_arrays(subject, X, y) if subject.table is None else _of_table(subject.table, X, y)
@@ -63,11 +63,11 @@ def rows_given(subject: Subject, X: Any, y: Any, weight: Any, new_rows: bool | N
         odd = str(given.y[~known][0])
         raise ValueError(f"y has the class {odd!r}, which the model does not know; remove such rows.")
     fitted, weight = subject.fitted_target(given.y), check_weights(weight, n)
-    new, assumed, optimistic = whose_rows(subject.estimator, given.matrix, fitted, new_rows)
+    new, assumed, optimistic = match_training_rows(subject.estimator, given.matrix, fitted, new_rows)
     return replace(given, fitted=fitted, weight=weight, new=new, assumed=assumed, optimistic=optimistic)
 
 
-def _of_arrays(subject: Subject, X: Any, y: Any) -> Given:
+def _of_arrays(subject: Subject, X: Any, y: Any) -> ReportRows:
     if y is None:
         raise ValueError(_NO_TARGETS)
     matrix = X
@@ -81,10 +81,10 @@ def _of_arrays(subject: Subject, X: Any, y: Any) -> Given:
     index = getattr(X, "index", None) if hasattr(X, "columns") else None
     named = None if index is None or type(index).__name__ == "RangeIndex" else list(index)
     width = len(names) if names is not None else len(columns)
-    return Given(matrix, columns, _targets(y), _text(getattr(y, "name", None)), named, width)
+    return ReportRows(matrix, columns, _targets(y), _text(getattr(y, "name", None)), named, width)
 
 
-def _of_table(model: TableModel, table: Any, y: Any) -> Given:
+def _of_table(model: TableModel, table: Any, y: Any) -> ReportRows:
     rows = rows_in_memory(table, model.reading_)
     named = model.target_ if y is None else y
     if named is None:
@@ -96,7 +96,9 @@ def _of_table(model: TableModel, table: Any, y: Any) -> Given:
     ident = model.id_column_
     names = rows.columns[ident].to_pylist() if ident in rows.names else None
     target = named if isinstance(named, str) else model.target_ or _text(getattr(y, "name", None))
-    return Given(model.matrix(rows), columns_of(rows, wanted), _targets(y), target, names, len(wanted))
+    return ReportRows(
+        model.matrix(rows), columns_of(rows, wanted), _targets(y), target, names, len(wanted)
+    )
 
 
 def _targets(y: Any) -> np.ndarray:
@@ -114,39 +116,38 @@ def _text(name: Any) -> str | None:
 # Whether rows are those of the fit
 
 
-def whose_rows(
+def match_training_rows(
     estimator: Any, matrix: Any, y: np.ndarray, new_rows: bool | None
 ) -> tuple[bool, str, bool]:
     """Whether rows are new to a model, by its fingerprint, in words too, and whether it knows some."""
-    kept, print_ = getattr(estimator, "heldout_prediction_", None), estimator.fingerprint_
+    kept, fingerprint = getattr(estimator, "heldout_prediction_", None), estimator.fingerprint_
     n = int(matrix.shape[0])
     wrong = ValueError(
         "X does not have the rows that the model was fitted on, or has them in another order; give "
         "exactly those, or rows that are new to it (new_rows=True)."
     )
-    if print_ is None:  # rows of Dask
+    if fingerprint is None:  # rows of Dask
         if new_rows is False and kept is not None and len(kept) != n:
             raise wrong
         same = kept is not None and len(kept) == n if new_rows is None else not new_rows
         words = "the rows it was fitted on" if same else counted(n, "new row")
-        return not same, f"taken for {words}; rows of Dask leave nothing to check that by", False
-    rows = print_["rows"]
+        return not same, f"taken for {words}, which cannot be checked for rows on Dask workers", False
+    rows = fingerprint["rows"]
     pairwise = estimator.__sklearn_tags__().input_tags.pairwise
     if pairwise and matrix.shape[1] == estimator.n_features_in_:
         matrix = matrix[:, rows]
     hashes = row_hashes(matrix, np.float32)
-    if not new_rows and n == print_["n"] and np.array_equal(hashes[rows], print_["hashes"]):
-        _refuse_targets(estimator, print_["targets"], y[rows])
+    if not new_rows and n == fingerprint["n"] and np.array_equal(hashes[rows], fingerprint["hashes"]):
+        _refuse_targets(estimator, fingerprint["targets"], y[rows])
         return False, f"the {n:,} rows it was fitted on", False
-    shuffled = n == print_["n"] and np.isin(print_["hashes"], hashes).all()
+    shuffled = n == fingerprint["n"] and np.isin(fingerprint["hashes"], hashes).all()
     if new_rows is False or (new_rows is None and shuffled):
         raise wrong
-    found = int(np.isin(hashes, print_["hashes"]).sum())
-    if not found:
+    equal = equal_to_training(estimator, hashes, y)
+    if equal is None or equal.rows == 0:
         return True, f"{counted(n, 'row')} that are new to the model", False
-    least = "at least " if len(rows) < print_["n"] else ""
-    words = f"{counted(n, 'row')} taken as new, but {least}{found} of them equal rows it was fitted on"
-    return True, f"{words}, so scores are optimistic", True
+    words = f"{counted(n, 'row')} taken as new, but {equal.words()}"
+    return True, f"{words}; scores are optimistic if those are the same rows", True
 
 
 def _refuse_targets(estimator: Any, own: np.ndarray, y: np.ndarray) -> None:

@@ -48,7 +48,7 @@ def row_fingerprint(problem: Any, n: int, *, precomputed: bool = False) -> dict[
     if is_remote(problem.X):
         return None
     kept, d = problem.X.shape
-    count = min(kept, _MOST_ROWS, max(2, _MOST_NUMBERS // max(d, 1)))
+    count = min(kept, _most_rows(d))
     rows = np.unique(np.linspace(0, kept - 1, count).astype(np.int64))
     numbers = rows if problem.kept is None else np.asarray(problem.kept)[rows].astype(np.int64)
     targets = to_numpy(take_rows(problem.Y, rows)) + problem.offset
@@ -60,6 +60,16 @@ def row_fingerprint(problem: Any, n: int, *, precomputed: bool = False) -> dict[
         "hashes": row_hashes(values, np.float32),
         "targets": np.asarray(targets, dtype=np.float64),
     }
+
+
+def has_all_rows(fingerprint: dict[str, Any], n_features: int) -> bool:
+    """Whether a fingerprint has every row of the fit that has a weight, and not a sample of them."""
+    rows = len(fingerprint["rows"])
+    return rows == fingerprint["n"] or rows < _most_rows(n_features)
+
+
+def _most_rows(n_features: int) -> int:
+    return min(_MOST_ROWS, max(2, _MOST_NUMBERS // max(n_features, 1)))
 
 
 def _mixed(values: Any, dtype: Any) -> np.ndarray:

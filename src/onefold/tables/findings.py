@@ -77,15 +77,20 @@ def columns_of(preparation: Preparation, matrix: Any) -> list[Column]:
     return found
 
 
+def duplicate_columns(columns: Sequence[Column]) -> list[list[str]]:
+    """Names of columns that say the same; none of few rows, where they may do so by chance."""
+    return equal_columns(columns) if columns and len(columns[0].values) >= _FEWEST else []
+
+
 def copies_note(columns: Sequence[Column]) -> str | None:
     """A note on columns that say the same as one before them."""
-    groups = equal_columns(columns) if len(columns[0].values) >= _FEWEST else []
-    copies = [f"'{name}' of '{first}'" for first, *others in groups for name in others]
+    groups = duplicate_columns(columns)
+    copies = [f"'{name}' duplicates '{first}'" for first, *others in groups for name in others]
     if not copies:
         return None
     more = f" and {len(copies) - 8} more" if len(copies) > 8 else ""
     told = ", ".join(copies[:8])
-    return f"copies of columns, which share one importance: {told}{more}; drop them"
+    return f"duplicate columns: {told}{more}; importance is split between them, so drop the duplicates"
 
 
 def _identifies(rows: TableRows, name: str) -> bool:
@@ -132,6 +137,8 @@ def findings(model: Any, training: Training, suspicious: list[str], seconds: flo
         "test": None,
     }
     notes = [stopped_note(report["search"]), *score_notes(scores), edge_note(estimator)]
+    if (reason := estimator.search_.get("no_importances")) is not None:
+        notes.append(f"no importances of columns: {reason}")
     if suspicious:
         notes.append(leak_note(suspicious, "the target" if target is None else f"'{target.name}'"))
     report["notes"] = [note for note in notes if note is not None]
@@ -147,11 +154,11 @@ def few_rows_note(cv: Any, labels: np.ndarray) -> str | None:
     if counts[fewest] >= cv:
         return None
     if counts[fewest] == 1:
-        alone = f"'{names[fewest]}' has only one row"
-        return f"{alone}, and no model that has not seen it can tell it: add rows"
+        alone = f"the class '{names[fewest]}' has only one row"
+        return f"{alone}, so it can never be predicted out of fold; add rows of it, or drop it"
     return (
-        f"'{names[fewest]}' has only {counts[fewest]} of the rows, fewer than the {cv} folds: some "
-        "folds tell nothing about it; use fewer folds, or leave-one-out"
+        f"the class '{names[fewest]}' has only {counts[fewest]} rows, fewer than the {cv} folds: some "
+        "folds have none of it; use fewer folds, or leave-one-out"
     )
 
 
@@ -177,20 +184,31 @@ def edge_note(estimator: Any) -> str | None:
     # Rounds, and a search that was stopped, try a few cells: their ends are no ends of a grid.
     if estimator.metric is not None or estimator.search_["stopped"] is not None:
         return None
-    at_edge = [edge.split()[1] for edge in edges(estimator.cv_results_, estimator.best_index_)]
+    at_edge = edges(estimator.cv_results_, estimator.best_index_)
     if not at_edge:
         return None
-    wider = " and ".join(f"{name}s" for name in at_edge)
-    last = "are the last ones" if len(at_edge) > 1 else "is the last one"
-    return f"the best {' and '.join(at_edge)} {last} tried; wider {wider} may find better"
+    names = [edge.split()[1] for edge in at_edge]
+    in_python = " and ".join(f"{name}s=" for name in names)
+    in_shell = " and ".join(f"--{name}s" for name in names)
+    return (
+        f"the search chose the {' and the '.join(at_edge)} that it tried, and the scores still rise "
+        f"there; extend the grid ({in_python}, on the command line {in_shell})"
+    )
 
 
 def suspicious_columns(training: Training, classifier: bool) -> list[str]:
     """Names of the columns that alone explain 98 % of what a constant prediction leaves open."""
-    columns = columns_of(training.preparation, training.X)
-    y = training.y[:: max(1, training.X.size // MOST_VALUES)]
-    alone = explained_alone(columns, y, classifier)
-    return [one.name for one in columns if alone.get(one.name, 0.0) > 1.0 - UNEXPLAINED]
+    alone = columns_alone(training.preparation, training.X, training.y, classifier)
+    names = (name for name, _ in training.preparation.spans())
+    return [name for name in names if alone.get(name, 0.0) > 1.0 - UNEXPLAINED]
+
+
+def columns_alone(
+    preparation: Preparation, matrix: Any, y: np.ndarray, classifier: bool
+) -> dict[str, float]:
+    """The share of the target that each column of a table explains by itself, as the model sees it."""
+    some = y[:: max(1, matrix.size // MOST_VALUES)]
+    return explained_alone(columns_of(preparation, matrix), some, classifier)
 
 
 def leak_note(names: list[str], target: str) -> str:
