@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -11,6 +12,8 @@ TUNE = ["tune", "t.csv", "--target", "kind", "--drop", "amount", "site", "mass",
 NUMBERS = ["tune", "t.csv", "--target", "amount", "--drop", "kind", "site", "mass", "who"]
 MODEL = "t-onefold/model.onefold"
 FILES = ["model.onefold", "report.html", "search.csv"]
+# A process whose output is read as UTF-8, whatever the locale of these tests is.
+IN_UTF8 = {"encoding": "utf-8", "env": os.environ | {"PYTHONIOENCODING": "utf-8"}}
 
 
 def files(folder: Path | str = ".") -> list[str]:

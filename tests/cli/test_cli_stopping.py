@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cli_arguments import FILES, ONEFOLD, SMALL, TUNE, files
+from cli_arguments import FILES, IN_UTF8, ONEFOLD, SMALL, TUNE, files
 
 from onefold import load
 from onefold.cli import entry, main
@@ -53,7 +53,7 @@ def write_table(folder: Path, rows: int) -> None:
 def begun(folder: Path, *command: str) -> subprocess.Popen[str]:
     """A process in a folder, deaf to the signals of this one's terminal."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, cwd=folder, text=True, start_new_session=True, **pipes)
+    return subprocess.Popen(command, cwd=folder, start_new_session=True, **pipes, **IN_UTF8)
 
 
 def tuning(folder: Path, lines: int, *argv: str) -> subprocess.Popen[str]:

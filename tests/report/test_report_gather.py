@@ -281,6 +281,18 @@ def test_a_table_is_spoken_of_by_its_columns():
         write_report(model, X=X)
 
 
+def test_columns_in_another_order_are_refused_and_their_names_need_no_warning():
+    """The report on new rows took the columns of a frame by their places."""
+    X, y, _ = numbers()
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    estimator = LSSVRCV(**FEW).fit(frame[:100], y[:100])
+    found = checked(write_report(estimator, None, frame[100:], y[100:], new_rows=True))
+    literal = root_mean_squared_error(y[100:], estimator.predict(frame[100:]))
+    assert rmse_of(found) == pytest.approx(literal)
+    with pytest.raises(ValueError, match="same order"):
+        write_report(estimator, None, frame[100:][list("dcba")], y[100:], new_rows=True)
+
+
 def test_weights_and_rows_of_weight_zero():
     X, y, _ = numbers()
     weight = np.random.default_rng(11).random(len(y))

@@ -12,7 +12,7 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TextIO
 
 # How characters are written that messages have and the encoding of a stream lacks.
@@ -150,20 +150,22 @@ def standard_streams() -> Iterator[Output]:
 
     A stream that was closed by whoever started this, as ``>&-`` does, takes everything.
     """
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
     stdout = sys.stdout
     stderr = sys.stderr
-    output = Output(stdout)
-    notes = _Notes(stderr)
-    sys.stdout = output
-    sys.stderr = notes
-    try:
-        yield output
-    finally:
-        with suppress(OutputError):
-            output.flush()
-        notes.flush()
-        sys.stdout = stdout
-        sys.stderr = stderr
+    with ExitStack() as closing:
+        output = Output(stdout or closing.enter_context(_null_stream()))
+        notes = _Notes(stderr or closing.enter_context(_null_stream()))
+        sys.stdout = output
+        sys.stderr = notes
+        try:
+            yield output
+        finally:
+            with suppress(OutputError):
+                output.flush()
+            notes.flush()
+            sys.stdout = stdout
+            sys.stderr = stderr
+
+
+def _null_stream() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")

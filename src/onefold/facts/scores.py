@@ -90,9 +90,12 @@ def heldout_predictions(estimator: Any, y: np.ndarray) -> Predictions | None:
 def new_predictions(estimator: Any, X: Any, y: np.ndarray) -> Predictions:
     """Predictions of rows that the fit did not have."""
     classifier = hasattr(estimator, "classes_")
-    values = as_columns(estimator.decision_function(X) if classifier else estimator.predict(X))
     calibrated = classifier and getattr(estimator, "calibrator_", None) is not None
-    probabilities = np.asarray(to_numpy(estimator.predict_proba(X))) if calibrated else None
+    with warnings.catch_warnings():
+        # X is an array whose columns were checked by their names before.
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        values = as_columns(estimator.decision_function(X) if classifier else estimator.predict(X))
+        probabilities = np.asarray(to_numpy(estimator.predict_proba(X))) if calibrated else None
     splits = own_folds(y, classifier)
     how = "predictions of these rows, which are new to the model"
     where = f"{len(splits)} folds of these rows"

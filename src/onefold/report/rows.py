@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from sklearn.utils.validation import validate_data
 
 from onefold.estimators.validation import check_weights
 from onefold.facts.data import Column, equal_to_training
@@ -73,6 +74,7 @@ def _of_arrays(subject: Subject, X: Any, y: Any) -> ReportRows:
     matrix = X
     for step in subject.before:
         matrix = step.transform(matrix)
+    validate_data(subject.estimator, matrix, reset=False, skip_check_array=True)  # names and their order
     matrix = matrix.tocsr() if is_sparse(matrix) else to_numpy(matrix)
     names = getattr(X, "columns", None)
     if names is None and not subject.before:
