@@ -358,6 +358,7 @@ def test_a_path_a_frame_and_the_command_line_give_the_same_model(plain, capsys):
 
 
 def test_a_table_larger_than_memory_leaves_no_file_behind(plain, monkeypatch, tmp_path):
+    in_memory = TableRegressor(**TINY).fit(plain, "y")
     monkeypatch.setattr(training, "available_memory", lambda: 1000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = sorted(tmp_path.iterdir())
@@ -367,7 +368,6 @@ def test_a_table_larger_than_memory_leaves_no_file_behind(plain, monkeypatch, tm
     on_disk = TableRegressor(gammas=[0.1, 1.0], alphas=[0.01, 0.1]).fit("t.csv", "y")
     assert "stay on disk" in on_disk.report_["search"]["note"]
     assert on_disk.predict(plain).tolist() == model.predict(plain).tolist()
-    in_memory = TableRegressor(**TINY).fit(plain, "y")
     np.testing.assert_allclose(on_disk.predict(plain), in_memory.predict(plain), atol=1e-3)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import os
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -38,8 +40,8 @@ from onefold.tables.training import (
     Search,
     Training,
     check_kernels,
+    learn_from_disk,
     prepared_again,
-    rows_in_memory,
     search_of,
     training_of,
 )
@@ -52,8 +54,6 @@ from onefold.typing import (
     RandomState,
 )
 
-_BLOCK_NUMBERS = 1 << 22  # of a block that is predicted, if its rows are neither few nor many
-_FEWEST_ROWS, _MOST_ROWS = 256, 1 << 16
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "missing": ("impute", "error"),
     "drop_missing_target": (True, False),
@@ -99,6 +99,7 @@ class TableModel(BaseEstimator):
     approximation: str | Approximation = "auto"
     time_budget: float | None = None
     checkpoint: str | os.PathLike[str] | None = None
+    scratch: str | os.PathLike[str] | None = None
     device: Any = None
     random_state: RandomState = 0
     n_jobs: int | None = None
@@ -178,15 +179,19 @@ class TableModel(BaseEstimator):
         or learned from these rows; nothing is kept.
         """
         self.check_settings()
-        if hasattr(self, "estimator_"):
-            matrix, y, weight, groups = prepared_again(self, X, y, sample_weight, groups)
-            given = {"sample_weight": weight, "groups": groups}
-            return self.estimator_, matrix, self.fitted_target(y), given
-        with training_of(self, X, y, sample_weight, groups) as training:
-            inner = self.inner_estimator(training.search, cv=training.cv)
-            given = {"sample_weight": training.sample_weight, "groups": training.groups}
-            matrix = np.array(training.X) if training.on_disk else training.X
-            return inner, matrix, self.fitted_target(training.y), given
+        with ExitStack() as files:
+            if hasattr(self, "estimator_"):
+                again = prepared_again(self, X, y, sample_weight, groups)
+                matrix, y, weight, groups = files.enter_context(again)
+                inner = self.estimator_
+            else:
+                training = files.enter_context(training_of(self, X, y, sample_weight, groups))
+                inner = self.inner_estimator(training.search, cv=training.cv)
+                matrix, y = training.X, training.y
+                weight, groups = training.sample_weight, training.groups
+            if isinstance(matrix, np.memmap):  # its file is there for as long as the matrix is
+                weakref.finalize(matrix, files.pop_all().close)
+            return inner, matrix, self.fitted_target(y), {"sample_weight": weight, "groups": groups}
 
     def fitted_target(self, y: Any) -> Any:
         """A target as the estimator inside fits it."""
@@ -240,7 +245,9 @@ class TableModel(BaseEstimator):
         """The target of further rows: an array, or the column of X with this name."""
         check_is_fitted(self, "estimator_")
         if isinstance(y, str):
-            rows = rows_in_memory(X, self.reading_)
+            table = opened(X, self.reading_)
+            table.require(y, "target" if isinstance(table, TableRows) else "")
+            rows = table if isinstance(table, TableRows) else learn_from_disk(table, [y])[0]
             return read_target(rows, y, self.task, getattr(self, "classes_", None))
         return None if y is None else as_target(y)
 
@@ -334,8 +341,7 @@ class TableModel(BaseEstimator):
 
     def _blocks(self, table: Any, rows: int | None, extra: tuple[str, ...]) -> Iterator[TableRows]:
         """Blocks of at most `rows` rows, read as in training: the columns needed and `extra` ones."""
-        width = max(len(self.preparation_.feature_names), 1)
-        size = rows or min(max(_BLOCK_NUMBERS // width, _FEWEST_ROWS), _MOST_ROWS)
+        size = rows or self.preparation_.rows_at_once
         wanted = tuple(dict.fromkeys(self.preparation_.columns + extra))
         source = self._opened(table)
         for name in extra:
@@ -405,6 +411,8 @@ class TableModel(BaseEstimator):
             raise TableError("a gap needs ordered rows", [Remedy("ordered", True)])
         if getattr(self, "calibration", None) is not None:
             check_calibration(self.calibration)
+        if self.scratch is not None and not os.path.isdir(self.scratch):
+            raise ValueError(f"scratch must be a folder that exists; got {self.scratch!r}")
         check_kernels(self)
         check_budget(self.time_budget)
 
@@ -483,7 +491,13 @@ class TableClassifier(ClassifierMixin, TableModel):
         As in :class:`LSSVCCV`.
     search : {"auto", "grid", "halving"} or object from :mod:`onefold.search`, default="auto"
         How the grid is searched. "auto" is "halving" for one kernel as it is, "grid" otherwise.
-    check, approximation, time_budget, checkpoint, device
+    check, approximation, time_budget, checkpoint
+        As in :class:`LSSVCCV`.
+    scratch : path, default=None
+        Folder for the encoded rows of a table that is too large for memory, in a file that is removed
+        after the fit; by default the system's folder for temporary files (``TMPDIR``). Choose one on a
+        disk: /tmp is often kept in memory (tmpfs).
+    device
         As in :class:`LSSVCCV`.
     random_state : int, RandomState or None, default=0
         Of the folds and of what else is random.
@@ -557,7 +571,7 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
     criterion
         As in :class:`LSSVRCV`.
     simple, kernel, metric, blend, gammas, alphas, search, check, approximation, time_budget,
-    checkpoint, device, random_state, n_jobs, verbose, callback
+    checkpoint, scratch, device, random_state, n_jobs, verbose, callback
         As in :class:`TableClassifier`.
     intervals
         As in :class:`LSSVRCV`.
