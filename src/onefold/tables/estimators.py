@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, cast
 
@@ -24,7 +23,7 @@ from onefold.calibration import check_calibration
 from onefold.calibration.intervals import METHODS
 from onefold.docstrings import shared_docs
 from onefold.estimators import LSSVCCV, LSSVRCV
-from onefold.estimators.base import with_groups_of
+from onefold.estimators.base import framed_like, with_groups_of
 from onefold.estimators.validation import check_budget
 from onefold.facts.criteria import check_criterion
 from onefold.machine.warning import warn_user
@@ -52,6 +51,7 @@ from onefold.typing import (
     CrossValidation,
     MaybeArray,
     RandomState,
+    TableLike,
 )
 
 _CHOICES: dict[str, tuple[Any, ...]] = {
@@ -122,7 +122,11 @@ class TableModel(BaseEstimator):
         return self._inner(**given | found | options)
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
+        self,
+        X: TableLike | TableSource,
+        y: ArrayLike,
+        sample_weight: MaybeArray = None,
+        groups: MaybeArray = None,
     ) -> Self:
         """Learn the preparation of a table, choose a model and fit it.
 
@@ -210,36 +214,39 @@ class TableModel(BaseEstimator):
     def _logarithmic(self) -> bool:
         return getattr(self, "target_transform", None) == "log"
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: TableLike | TableSource) -> np.ndarray:
         """Predict every row of a table, an array, a path or an open table."""
         return self._predicted("predict", X)
 
     @available_if(_inside("decision_function"))
-    def decision_function(self, X: ArrayLike) -> np.ndarray:
+    def decision_function(self, X: TableLike | TableSource) -> np.ndarray:
         """Decision values, as the estimator inside gives them."""
         return self._predicted("decision_function", X)
 
     @available_if(_inside("predict_proba"))
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+    def predict_proba(self, X: TableLike | TableSource) -> np.ndarray:
         """The probability of every class, in the order of ``classes_``."""
         return self._predicted("predict_proba", X)
 
     @available_if(_inside("predict_log_proba"))
-    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
+    def predict_log_proba(self, X: TableLike | TableSource) -> np.ndarray:
         """Logarithms of the probabilities."""
         return self._predicted("predict_log_proba", X)
 
     @available_if(_inside("predict_interval"))
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
-        """Lower and upper bounds that hold the target with this probability: (rows, 2), or a frame."""
+        """Lower and upper bounds that hold the target with this probability: (rows, 2), or a frame.
+
+        Of several targets (rows, targets, 2), or a frame with columns "lower_0", "upper_0" and so on.
+        """
         values = self._predicted("predict_interval", X, coverage=coverage)
-        return _as_frame_like(X, values, ("lower", "upper"))
+        return framed_like(X, values, ("lower", "upper"))
 
     @available_if(_inside("predict_quantiles"))
     def predict_quantiles(self, X: Any, quantiles: Any) -> Any:
         """Quantiles of the target: (rows, quantiles), or a frame."""
         values = self._predicted("predict_quantiles", X, quantiles=quantiles)
-        return _as_frame_like(X, values, [str(one) for one in np.atleast_1d(quantiles)])
+        return framed_like(X, values, [str(one) for one in np.atleast_1d(quantiles)])
 
     def known_target(self, X: Any, y: Any) -> Any:
         """The target of further rows: an array, or the column of X with this name."""
@@ -362,6 +369,9 @@ class TableModel(BaseEstimator):
                 f"X has {width} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input; pass a table with named columns, or such rows."
             )
+        if _is_array(table) and hasattr(self, "feature_names_in_"):  # scikit-learn's words
+            name = type(self).__name__
+            warn_user(f"X does not have valid feature names, but {name} was fitted with feature names")
         source = opened(table, self.reading_, names)
         known = hasattr(self, "feature_names_in_") or set(names) <= set(source.names)
         if isinstance(source, TableSource) or known or len(source.names) != len(names):
@@ -547,7 +557,7 @@ class TableClassifier(ClassifierMixin, TableModel):
     class_weight: ClassWeight = None
     calibration: str | None = "log_odds"
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
+    def score(self, X: TableLike | TableSource, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """Accuracy on the rows of a table; y may be the name of a column of X."""
         known, weights = self.known_target(X, y), cast(Any, sample_weight)
         if known is not None and known.dtype == object:  # with labels that the model does not know
@@ -606,7 +616,7 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
     intervals: str | None = "cv+"
     target_transform: Literal["log"] | None = None
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
+    def score(self, X: TableLike | TableSource, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """R² on the rows of a table; y may be the name of a column of X."""
         return float(super().score(X, self.known_target(X, y), sample_weight))
 
@@ -638,13 +648,3 @@ def _joined(blocks: list[np.ndarray]) -> np.ndarray:
     if not blocks:
         raise TableError("the table has no rows; add rows")
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-
-
-def _as_frame_like(table: Any, values: np.ndarray, columns: Sequence[str]) -> Any:
-    """Predictions as a frame of the library that the table is of; an array for other tables."""
-    library = type(table).__module__.partition(".")[0]
-    if values.ndim != 2 or library not in ("pandas", "polars"):
-        return values
-    frame: Any = import_module(library).DataFrame
-    named = {name: values[:, j] for j, name in enumerate(columns)}
-    return frame(named, index=table.index) if library == "pandas" else frame(named)

@@ -24,7 +24,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Literal, NamedTuple
-from zoneinfo import available_timezones
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +34,7 @@ from onefold.tables.columns import (
     ORDERS,
     UNSETTLED,
     as_text,
+    is_time_zone,
     kind_of,
     meaning_of,
     order_in,
@@ -188,7 +188,7 @@ class DateColumn(NumberColumn):
             and self.order in (*ORDERS, UNSETTLED)
             and type(self.cycles) is tuple
             and set(self.cycles) <= PERIODS.keys()
-            and (zoned or self.zone in available_timezones())
+            and (zoned or is_time_zone(self.zone))
         )
 
     @property
