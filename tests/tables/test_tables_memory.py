@@ -1,4 +1,4 @@
-"""How much memory a table takes: encoded rows that are too large for it are kept in a file and read by blocks."""
+"""Memory: encoded rows that are too large for it are kept in a file, and rows are read by blocks."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_encoding_takes_little_more_memory_than_the_matrix(tmp_path):
 
 
 def test_blocks_are_encoded_as_the_whole_table(monkeypatch):
-    """The matrix, what is missing and what is unknown do not depend on how many rows are encoded at once."""
+    """Matrix, warnings and errors do not depend on how many rows are encoded at a time."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"n": rng.normal(size=90), "c": np.tile(["x", "y", "z"], 30)})
     frame["when"] = pd.date_range("2020-01-01", periods=90, freq="29h")
@@ -70,7 +70,7 @@ def test_blocks_are_encoded_as_the_whole_table(monkeypatch):
     for rows in (1 << 16, 7):
         monkeypatch.setattr(kinds, "_FEWEST_ROWS", rows)
         monkeypatch.setattr(kinds, "_BLOCK_NUMBERS", 0)
-        with pytest.warns(UserWarning) as told:
+        with pytest.warns(UserWarning, match="unknown categories|missing values") as told:
             matrix = model.matrix(frame)
         with pytest.raises(TableError) as refused:
             strict.matrix(frame)
@@ -176,7 +176,7 @@ def test_plan_and_trust_of_a_path_leave_its_rows_on_disk(wide, monkeypatch, tmp_
     if fitted:
         model.fit("t.parquet", "y")
     before = sorted(tmp_path.iterdir())
-    inner, matrix, y, _ = model.as_step("t.parquet", "y")
+    _, matrix, y, _ = model.as_step("t.parquet", "y")
     assert isinstance(matrix, np.memmap)
     expected = (wide.x0 - wide.x0.mean()) / wide.x0.std(ddof=0)
     np.testing.assert_allclose(matrix[:, 0], expected, atol=1e-6)
@@ -215,7 +215,7 @@ def test_the_folder_for_encoded_rows_can_be_named(wide, tmp_path, monkeypatch):
     scratch.rmdir()
     again = onefold.load("m.onefold")
     assert (again.scratch, again.dropped_params_) == (None, {"scratch": "str"})
-    with pytest.raises(ValueError, match="scratch must be a folder that exists; got '.*scratch'"):
+    with pytest.raises(ValueError, match=r"scratch must be a folder that exists; got '.*scratch'"):
         TableClassifier(scratch=str(scratch)).fit("not looked for.csv", "y")
 
 
@@ -261,7 +261,10 @@ def test_blocks_of_a_test_table_without_targets(tmp_path, as_path):
     left_out = [str(one.message) for one in told if "left out" in str(one.message)]
     assert left_out == ["the table to test on: left out 69500 of 70000 rows, which have no value of 'y'"]
     new["y"] = pd.NA
-    with pytest.warns(UserWarning), pytest.raises(TableError, match="there are no rows to test on"):
+    with (
+        pytest.warns(UserWarning, match="left out 70000 of 70000 rows"),
+        pytest.raises(TableError, match="there are no rows to test on"),
+    ):
         tune_table(train, "y", test=new.astype({"y": "Int64"}), drop_missing_target=True, **SMALL)
 
 
