@@ -187,7 +187,7 @@ def tuning(
             _check_test(tests[0], target, model, training)
         if keep is not None and isinstance(data, TableSource):
             tests = masked(data.typed_batches(BLOCK), ~keep)
-        rows = data if isinstance(data, TableRows) else None
+        rows = data if isinstance(data, TableRows) and not training.on_disk else None
         yield Tuning(model, replace(training, target=found), found, rows, weight, tests or None)
 
 

@@ -95,6 +95,8 @@ def test_the_width_of_the_encoded_rows_decides_whether_they_stay_on_disk(
         assert found.on_disk
         assert "stay on disk" in str(found.search.note)
         np.testing.assert_array_equal(found.X, expected.astype(np.float32))
+    with tuning.tuning(table, "y") as job:
+        assert job.rows is None  # no report encodes them again in memory
     with pytest.raises(ValueError, match="a blend can't be had, as the rows of this table stay on disk"):
         TableRegressor(blend=True).fit(table, "y")
     monkeypatch.setattr(training, "available_memory", lambda: 2 * expected.nbytes)
