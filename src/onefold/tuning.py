@@ -311,11 +311,9 @@ def _measures_on(
         if not sum(map(np.sum, unseen.weights)):
             of = "" if weight_column is None else f" with a weight in '{weight_column}'"
             raise TableError(f"there are no rows{of} to test on")
-        y, old, values = (
-            np.concatenate(unseen.targets),
-            training.y[seen],
-            np.concatenate(unseen.predictions),
-        )
+        y = np.concatenate(unseen.targets)
+        old = training.y[seen]
+        values = np.concatenate(unseen.predictions)
         classes = None
         if known is not None:
             both = np.column_stack([-values, values]) if values.shape[1] == 1 else values

@@ -514,8 +514,8 @@ class Learner:
 
     def _all_rare(self) -> dict[str, int]:
         """Columns whose categories are all rare, with the rows of the most frequent one."""
-        texts = {name: one for name, one in self._learners.items() if isinstance(one, TextLearner)}
-        return {name: one.all_rare for name, one in texts.items() if one.all_rare}
+        texts = [learner for learner in self._learners.values() if isinstance(learner, TextLearner)]
+        return {learner.name: learner.all_rare for learner in texts if learner.all_rare}
 
     def notes(self) -> list[str]:
         """What was done about rare categories and missing values, and which medians are not exact."""

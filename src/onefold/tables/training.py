@@ -177,7 +177,7 @@ def _learned(
         y, weight, groups, target = _known(model, rows, *arrays)
         learner.add(rows)
         preparation = learner.finish()
-        table, shown, beside = rows, rows, rows
+        table = shown = beside = rows
     else:
         has_target, left_out = with_target_on_disk(model, table, given[0]), tuple[str, ...]()
         if has_target is not None and not has_target.all():
@@ -263,7 +263,8 @@ def prepared_again(
 ) -> Iterator[tuple[Any, Any, Any, Any]]:
     """Matrix, targets, weights and groups of rows for a fitted estimator, with its own preparation."""
     table = in_memory(opened(X, model.reading_))
-    preparation, keep = model.preparation_, None
+    preparation = model.preparation_
+    keep: np.ndarray | None = None
     if isinstance(table, TableRows):
         table, *given = with_target(model, table, y, sample_weight, groups)
         beside = table
@@ -398,7 +399,8 @@ def scratch_file(scratch: str | os.PathLike[str] | None, size: int) -> Iterator[
     The folder is made in `scratch`, by default in that of the system for temporary files.
     """
     place = Path(tempfile.gettempdir() if scratch is None else scratch)
-    room, where = shutil.disk_usage(place).free, str(place)
+    room = shutil.disk_usage(place).free
+    where = str(place)
     if memory.lies_in_memory(place):
         room = min(room, int(_SHARE * (memory.available_memory() or room)))
         where += ", which is kept in memory (tmpfs),"
@@ -446,10 +448,12 @@ def stacked(
     The file lies in `scratch` and is removed with `files`.
     """
     kept: list[np.ndarray] = []
-    size, width, path = 0, 0, None
+    path: Path | None = None
+    size = width = 0
     for matrix in matrices:
         kept.append(np.ascontiguousarray(matrix, dtype=np.float64))
-        size, width = size + kept[-1].nbytes, matrix.shape[1]
+        size += kept[-1].nbytes
+        width = matrix.shape[1]
         if path is None and exceeds_memory(_COPIES * size):
             path = files.enter_context(scratch_file(scratch, size))
             file = files.enter_context(path.open("wb"))
