@@ -45,7 +45,7 @@ from onefold.rows import picked_rows, to_host
 from onefold.search import GridEdgeWarning
 from onefold.search.ledger import tie_tolerance
 from onefold.search.strategies import Setup
-from onefold.typing import ArrayLike, MaybeArray, RandomState
+from onefold.typing import ArrayLike, MaybeArray, RandomState, TableLike
 
 Verdict = Literal["applies", "doubtful", "does not apply"]
 
@@ -58,7 +58,7 @@ _ROUNDING = 1e-12  # of a constant prediction's loss
 
 def trust(
     estimator: Any,
-    X: ArrayLike,
+    X: TableLike,
     y: ArrayLike,
     *,
     size: int = 1000,

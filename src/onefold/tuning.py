@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,7 @@ from onefold.tables.training import (
     learn_from_disk,
     left_out_note,
     masked,
+    stacked,
     training_of,
     with_target,
     with_target_on_disk,
@@ -102,9 +103,9 @@ class Tuning:
     def run(self, callback: Any = None) -> TableModel:
         """Fit the model, and score it on rows that it has not seen, if there are any."""
         model = self.model.set_params(callback=callback).fit_prepared(self.training)
-        model.set_params(callback=None, checkpoint=None)  # they have done their work
         if self.test is not None:
             model.report_["test"] = _measures_on(model, self.training, self.test, self.weight)
+        model.set_params(callback=None, checkpoint=None, scratch=None)  # they have done their work
         return model
 
 
@@ -118,7 +119,6 @@ def tuning(
     groups: str | None = None,
     holdout: float | None = None,
     test: Any = None,
-    scratch: Path | None = None,
     **parameters: Any,
 ) -> Iterator[Tuning]:
     """A table and its model, checked and ready to :meth:`Tuning.run`.
@@ -135,8 +135,6 @@ def tuning(
         Share of the rows that the fit never sees, and that the model is scored on.
     test : path or table, optional
         Another table to score the model on.
-    scratch : path, optional
-        Folder for rows that do not fit into memory.
     **parameters
         Those of `TableClassifier` or `TableRegressor`; of one for the other task refused.
     """
@@ -181,7 +179,7 @@ def tuning(
         else:
             keep = np.ones(len(beside) if known is None else len(known), dtype=bool)
             keep[held if known is None else np.flatnonzero(known)[held]] = False
-    with training_of(model, data, target, weight, groups, keep, scratch) as training:
+    with training_of(model, data, target, weight, groups, keep) as training:
         if training.search.metric is None and not resolve_approximation(model.approximation).selects:
             raise TableError(
                 f"the approximation {model.approximation!r} fits one model and chooses none",
@@ -191,7 +189,7 @@ def tuning(
             _check_test(tests[0], target, model, training)
         if keep is not None and isinstance(data, TableSource):
             tests = masked(data.typed_batches(BLOCK), ~keep)
-        rows = data if isinstance(data, TableRows) else None
+        rows = data if isinstance(data, TableRows) and not training.on_disk else None
         yield Tuning(model, replace(training, target=found), found, rows, weight, tests or None)
 
 
@@ -256,9 +254,8 @@ def _check_test(table: Any, target: str, model: TableModel, training: Training) 
     if isinstance(table, TableRows) or not table.absent_is_zero:
         training.preparation.check_columns(table.names)
     if not model.drop_missing_target:
-        blocks = [table] if isinstance(table, TableRows) else table.typed_batches(BLOCK, [target])
-        for rows in blocks:
-            refuse_missing_targets(rows, target)
+        rows = table if isinstance(table, TableRows) else learn_from_disk(table, [target])[0]
+        refuse_missing_targets(rows, target)
 
 
 def _held_out(
@@ -278,53 +275,107 @@ def _held_out(
     return np.sort(train_test_split(np.arange(n), test_size=count, **shuffled)[1])
 
 
+class _TestRows:
+    """Rows that a model has not seen, read block by block: targets, weights and what it predicts.
+
+    Predictions are decision values (rows, columns) of a classifier.
+    """
+
+    def __init__(
+        self, model: TableModel, weight_column: str | None, with_probabilities: bool = False
+    ) -> None:
+        self._model = model
+        self._weight_column = weight_column
+        self._with_probabilities = with_probabilities
+        self.targets: list[np.ndarray] = []
+        self.weights: list[np.ndarray] = []
+        self.predictions: list[np.ndarray] = []
+        self.probabilities: list[np.ndarray] = []  # where `with_probabilities` asks for them
+        self._missing: list[np.ndarray] = []  # which rows have no target
+
+    def matrices(self, blocks: Iterable[Any]) -> Iterator[np.ndarray]:
+        """The matrices of the blocks, without rows that have no target; the rest is kept here."""
+        model, name = self._model, str(self._model.target_)
+        for block in blocks:
+            weighed = self._weight_column if self._weight_column in block.names else None
+            extra = (name,) if weighed is None else (name, weighed)
+            for rows, matrix in model.matrix_blocks(block, extra=extra):
+                if model.drop_missing_target:
+                    missing = missing_targets(name, rows)
+                    self._missing.append(missing)
+                    if missing.any():
+                        rows, matrix = rows.take(np.flatnonzero(~missing)), matrix[~missing]
+                if not len(rows):  # no labels, and thus no type of labels
+                    continue
+                self.targets.append(
+                    read_target(rows, name, model.task, getattr(model, "classes_", None))
+                )
+                self.weights.append(np.ones(len(rows)) if weighed is None else rows.weights(weighed))
+                self.predictions.append(self._predicted(matrix).reshape(len(rows), -1))
+                if self._with_probabilities:
+                    self.probabilities.append(np.asarray(model.estimator_.predict_proba(matrix)))
+                yield matrix
+
+    def _predicted(self, matrix: np.ndarray) -> np.ndarray:
+        if self._model.task == "regression":
+            return self._model.on_matrix("predict", matrix)
+        return np.asarray(self._model.estimator_.decision_function(matrix))
+
+    def left_out(self) -> str | None:
+        """What to say about rows without a target, all blocks together."""
+        missing = np.concatenate([np.zeros(0, dtype=bool), *self._missing])
+        return left_out_note(missing, str(self._model.target_)) if missing.any() else None
+
+
 def _measures_on(
     model: TableModel, training: Training, blocks: Iterable[Any], weight_column: str | None
 ) -> dict[str, Any]:
     """How good a model is on rows that it has not seen, next to simple models of the rows it has."""
-    known, name = getattr(model, "classes_", None), str(model.target_)
-    targets, matrices, counts = [], [], []
-    for block in blocks:
-        weighed = weight_column if weight_column in block.names else None
-        extra = (name,) if weighed is None else (name, weighed)
-        for rows, matrix in model.matrix_blocks(block, extra=extra):
-            if model.drop_missing_target and (missing := missing_targets(name, rows)).any():
-                warnings.warn(f"the table to test on: {left_out_note(missing, name)}", stacklevel=2)
-                rows, matrix = rows.take(np.flatnonzero(~missing)), matrix[~missing]
-            targets.append(read_target(rows, name, model.task, known))
-            matrices.append(matrix)
-            counts.append(np.ones(len(rows)) if weighed is None else rows.weights(weighed))
-    if not sum(map(np.sum, counts)):
-        of = "" if weight_column is None else f" with a weight in '{weight_column}'"
-        raise TableError(f"there are no rows{of} to test on")
+    known = getattr(model, "classes_", None)
     seen = np.arange(len(training.y))
     if training.X.size > _MOST_NUMBERS:  # simple models are fitted to some of many rows
         size = max(2, _MOST_NUMBERS // training.X.shape[1])
         seen = np.sort(np.random.default_rng(0).choice(seen, min(size, len(seen)), replace=False))
-    X, y, old = np.concatenate(matrices), np.concatenate(targets), training.y[seen]
-    criterion, probabilities = asked_criterion(model.estimator_), None
-    if known is None:
-        classes, values = None, model.on_matrix("predict", X).reshape(len(y), -1)
-    else:
-        decisions = np.asarray(model.estimator_.decision_function(X)).reshape(len(y), -1)
-        both = np.column_stack([-decisions, decisions]) if decisions.shape[1] == 1 else decisions
-        if y.dtype.kind != known.dtype.kind:  # with labels of another type, which stay text
-            known, y, old = (labels.astype(np.str_) for labels in (known, y, old))
-        classes = np.unique(np.concatenate([known, y]))
-        # Labels that the model does not know are the ones that it predicts least.
-        values = np.full((len(y), len(classes)), both.min() - 1.0)
-        values[:, np.searchsorted(classes, known)] = both
-        if criterion == "neg_log_loss":
-            probabilities = np.zeros((len(seen) + len(X), len(classes)))
-            shares = np.asarray(model.estimator_.predict_proba(X))
-            probabilities[len(seen) :, np.searchsorted(classes, known)] = shares
-    weight = np.ones(len(seen)) if training.sample_weight is None else training.sample_weight[seen]
-    weight, y = np.concatenate([weight, *counts]), np.concatenate([old, y])
-    fitted, tested = np.split(np.arange(len(y)), [len(seen)])
-    every = np.concatenate([training.X[seen], X])
-    simple = simple_models(every, y, [(fitted, tested)], classes=classes, weight=weight)
-    values = np.concatenate([np.full((len(seen), values.shape[1]), np.nan), values])
-    given: dict[str, Any] = {"classes": classes, "probabilities": probabilities}
-    scores = score_facts(y, values, [tested], simple, **given, weight=weight, criterion=criterion)
+    criterion = asked_criterion(model.estimator_)
+    unseen = _TestRows(model, weight_column, with_probabilities=criterion == "neg_log_loss")
+    with ExitStack() as files:
+        X = stacked(chain([training.X[seen]], unseen.matrices(blocks)), model.scratch, files)
+        if (note := unseen.left_out()) is not None:
+            warnings.warn(f"the table to test on: {note}", stacklevel=2)
+        if not sum(map(np.sum, unseen.weights)):
+            of = "" if weight_column is None else f" with a weight in '{weight_column}'"
+            raise TableError(f"there are no rows{of} to test on")
+        y = np.concatenate(unseen.targets)
+        old = training.y[seen]
+        values = np.concatenate(unseen.predictions)
+        classes = None
+        probabilities = None
+        if known is not None:
+            both = np.column_stack([-values, values]) if values.shape[1] == 1 else values
+            if y.dtype.kind != known.dtype.kind:  # with labels of another type, which stay text
+                known, y, old = (labels.astype(np.str_) for labels in (known, y, old))
+            classes = np.unique(np.concatenate([known, y]))
+            # Labels that the model does not know are the ones that it predicts least.
+            values = np.full((len(y), len(classes)), both.min() - 1.0)
+            values[:, np.searchsorted(classes, known)] = both
+            if unseen.probabilities:
+                probabilities = np.zeros((len(seen) + len(y), len(classes)))
+                of_known = np.concatenate(unseen.probabilities)
+                probabilities[len(seen) :, np.searchsorted(classes, known)] = of_known
+        weight = np.ones(len(seen)) if training.sample_weight is None else training.sample_weight[seen]
+        weight, y = np.concatenate([weight, *unseen.weights]), np.concatenate([old, y])
+        fitted, tested = np.split(np.arange(len(y)), [len(seen)])
+        simple = simple_models(X, y, [(fitted, tested)], classes=classes, weight=weight)
+        values = np.concatenate([np.full((len(seen), values.shape[1]), np.nan), values])
+        scores = score_facts(
+            y,
+            values,
+            [tested],
+            simple,
+            classes=classes,
+            probabilities=probabilities,
+            weight=weight,
+            criterion=criterion,
+        )
     scores |= {"how": "predictions of rows that tuning never saw", "untested": 0}
     return flat_scores(scores) | {"scores": scores}

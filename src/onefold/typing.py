@@ -6,6 +6,7 @@ What comes back from a method has the library of X, which no annotation can say:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = [
     "RandomState",
     "Scorer",
     "Splitter",
+    "TableLike",
 ]
 
 
@@ -37,6 +39,9 @@ ArrayLike: TypeAlias = npt.ArrayLike | HasShape
 """Rows, targets, labels, weights or groups: what NumPy can make an array of, or what has a shape."""
 
 MaybeArray: TypeAlias = ArrayLike | None
+
+TableLike: TypeAlias = ArrayLike | Path
+"""A table of pandas, polars or pyarrow, an array, or the path of a file."""
 
 
 @runtime_checkable

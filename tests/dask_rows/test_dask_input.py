@@ -152,7 +152,7 @@ def test_dask_is_named_where_it_is_missing(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "dask", None)
-    with pytest.raises(ImportError, match=r"onefold\[dask\]"):
+    with pytest.raises(ImportError, match=r'pip install "dask\[array,dataframe,distributed\]"'):
         open_parquet("rows", "y")
 
 

@@ -75,6 +75,34 @@ def test_the_least_of_all_counts_and_nothing_known_is_none(monkeypatch):
     require_memory(10**20, "a thing", "do less")
 
 
+def test_folders_whose_files_are_kept_in_memory(tmp_path):
+    """Rows were written to /tmp to spare memory, also where /tmp is memory."""
+    mounts = (
+        "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+        "30 22 0:26 / TREE/a\\040folder rw,nosuid shared:1 - tmpfs tmpfs rw\n"
+        "31 30 8:2 / TREE/a\\040folder/disk rw - ext4 /dev/sda2 rw\n"
+    )
+    proc = _tree(tmp_path, "", mounts, {"a folder/disk/deep/file": "", "a folder/deep/file": ""})
+    (tmp_path / "link").symlink_to(tmp_path / "a folder")
+    found = {
+        name: memory.lies_in_memory(tmp_path / name, proc)
+        for name in (
+            ".",
+            "a folder",
+            "a folder/deep",
+            "a folder/disk",
+            "a folder/disk/deep",
+            "link/deep",
+        )
+    }
+    assert [name for name, inside in found.items() if inside] == [
+        "a folder",
+        "a folder/deep",
+        "link/deep",
+    ]
+    assert not memory.lies_in_memory(tmp_path, tmp_path / "nowhere")
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits are enforced on Linux")
 @pytest.mark.parametrize("kind", ["RLIMIT_AS", "RLIMIT_DATA"])
 def test_a_limit_of_the_shell_is_seen_and_refuses_what_would_break_it(kind):

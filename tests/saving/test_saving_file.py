@@ -8,15 +8,17 @@ import json
 import os
 import pickle
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 from safetensors.numpy import save as safetensors_bytes
 from saving_files import forge, load_changed, metadata_of, taken_apart
+from sklearn.base import clone
 
 import onefold
-from onefold import LSSVR, saving
+from onefold import LSSVR, LSSVRCV, TableRegressor, saving
 from onefold.expansions import Expansion
 from onefold.kernels import RBF, Linear
 from onefold.saving import ModelFileError, container
@@ -31,6 +33,27 @@ def old_file(tmp_path):
     path = tmp_path / "old.model"
     saving.save(RBF(1.0), path)
     return path
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LSSVR(),
+        LSSVRCV(gammas=[0.1, 1.0]),
+        TableRegressor(simple=True, gammas=[0.1, 1.0]),
+    ],
+)
+def test_files_of_equal_fits_differ_in_times_alone(tmp_path, monkeypatch, model):
+    """Equal models were said to give equal files, and the times of a search are in them."""
+    stopped = SimpleNamespace(perf_counter=lambda: 0.0)
+    for module in ("search.evaluation", "tables.estimators"):
+        monkeypatch.setattr(f"onefold.{module}.time", stopped)
+    files = [tmp_path / "one", tmp_path / "again", tmp_path / "other"]
+    first = clone(model).fit(X, np.sin(X[:, 0]))
+    for fitted, path in zip([first, first, clone(model).fit(X, np.sin(X[:, 0]))], files):
+        saving.save(fitted, path)
+    written = [path.read_bytes() for path in files]
+    assert written[0] == written[1] == written[2]
 
 
 # What a file says of itself

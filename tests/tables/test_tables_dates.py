@@ -11,9 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import onefold
 from onefold import TableRegressor
 from onefold.heldout import GapKFold
-from onefold.tables import BooleanColumn, DateColumn, Reading, TableError, TableRows, learn_preparation
+from onefold.tables import (
+    BooleanColumn,
+    DateColumn,
+    Reading,
+    TableError,
+    TableRows,
+    columns,
+    learn_preparation,
+)
 from onefold.tables.columns import is_moment, phases, text_seconds
 from onefold.tables.kinds import are_booleans
 
@@ -243,3 +252,28 @@ def test_rows_in_the_order_of_dates_are_told_where_folds_are_random(order, optio
         assert model.report_["scores"]["in_order_of"] == ("when" if told else None)
         for notes in (model.report_["notes"], model.report(X=table).as_dict()["cautions"]):
             assert any(one.startswith("the rows are in the order of 'when'") for one in notes) is told
+
+
+@pytest.mark.parametrize("lacking", ["Python", "Arrow"])
+def test_a_system_without_time_zones_is_told_what_to_install(tmp_path, monkeypatch, lacking):
+    """A model with zoned dates was refused as a damaged file."""
+    zoned = pd.date_range("2020-01-01", periods=40, freq="29h", tz="Europe/Berlin")
+    table = pd.DataFrame({"when": zoned, "y": np.arange(40.0)})
+    model = TableRegressor(**QUICK).fit(table, "y")
+    model.save(tmp_path / "m.onefold")
+    assert onefold.load(tmp_path / "m.onefold").preparation_.parts[0].zone == "Europe/Berlin"
+
+    def locate(*given):
+        raise pa.ArrowInvalid("Cannot locate or parse timezone 'Europe/Berlin'")
+
+    if lacking == "Python":
+        monkeypatch.setattr(columns, "available_timezones", set)
+    else:
+        monkeypatch.setattr(columns.pc, "local_timestamp", locate)
+    words = "times of the zone 'Europe/Berlin' need a time-zone database, .* pip install tzdata"
+    with pytest.raises(ImportError, match=words):
+        onefold.load(tmp_path / "m.onefold")
+    if lacking == "Arrow":
+        for use in (lambda: model.predict(table), lambda: TableRegressor(**QUICK).fit(table, "y")):
+            with pytest.raises(ImportError, match=words):
+                use()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -283,6 +284,53 @@ def test_bounds_come_as_frames(regressor):
     assert regressor.predict_interval(pa.Table.from_pandas(FRAME)).shape == (N, 2)
 
 
+def test_bounds_of_two_targets_come_as_frames_as_those_of_the_estimator_inside():
+    """An array came back where LSSVRCV gives a frame."""
+    numbers = NUMBERS.assign(c=np.sin(np.arange(len(NUMBERS))))
+    y = np.column_stack([np.arange(len(numbers)), np.cos(np.arange(len(numbers)))])
+    indexed = numbers.set_index(np.arange(len(numbers)) + 7)
+    model = TableRegressor(**TINY).fit(indexed, y)
+    inside = model.estimator_
+    matrix = pd.DataFrame(model.matrix(indexed), index=indexed.index)
+    for method, argument in (("predict_interval", 0.5), ("predict_quantiles", [0.1, 0.5])):
+        found = getattr(model, method)(indexed, argument)
+        expected = getattr(inside, method)(matrix, argument)
+        pd.testing.assert_frame_equal(found, expected)
+        as_polars = getattr(model, method)(pl.from_pandas(numbers), argument)
+        assert as_polars.columns == list(expected.columns)
+        assert getattr(model, method)(pa.Table.from_pandas(numbers), argument).shape == (len(y), 2, 2)
+    assert list(model.predict_interval(indexed).columns) == ["lower_0", "upper_0", "lower_1", "upper_1"]
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_an_array_for_a_model_of_named_columns_is_warned_of(classes):
+    """Columns were taken by their places without a word, also those in another order."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
+    y = np.where(table.a > 0, "u", "v") if classes else table.a.to_numpy()
+    model = (TableClassifier if classes else TableRegressor)(**TINY).fit(table, y)
+    calls = [lambda X: model.predict(X), lambda X: model.score(X, y), lambda X: model.matrix(X)]
+    if classes:
+        calls += [lambda X: model.predict_proba(X), lambda X: model.predict_log_proba(X)]
+        calls += [lambda X: model.decision_function(X)]
+    else:
+        calls += [lambda X: model.predict_interval(X), lambda X: model.predict_quantiles(X, [0.5])]
+    words = (
+        f"X does not have valid feature names, but {type(model).__name__} was fitted with feature names"
+    )
+    for call in calls:
+        with pytest.warns(UserWarning, match=words) as told:
+            call(table.to_numpy())
+        assert [str(one.message) for one in told] == [words]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            call(table)
+    unnamed = type(model)(**TINY).fit(table.to_numpy(), y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        unnamed.predict(table.to_numpy())
+
+
 @pytest.fixture
 def plain(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -359,6 +407,7 @@ def test_a_path_a_frame_and_the_command_line_give_the_same_model(plain, capsys):
 
 
 def test_a_table_larger_than_memory_leaves_no_file_behind(plain, monkeypatch, tmp_path):
+    in_memory = TableRegressor(**TINY).fit(plain, "y")
     monkeypatch.setattr(training, "available_memory", lambda: 1000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = sorted(tmp_path.iterdir())
@@ -368,7 +417,6 @@ def test_a_table_larger_than_memory_leaves_no_file_behind(plain, monkeypatch, tm
     on_disk = TableRegressor(gammas=[0.1, 1.0], alphas=[0.01, 0.1]).fit("t.csv", "y")
     assert "stay on disk" in on_disk.report_["search"]["note"]
     assert on_disk.predict(plain).tolist() == model.predict(plain).tolist()
-    in_memory = TableRegressor(**TINY).fit(plain, "y")
     np.testing.assert_allclose(on_disk.predict(plain), in_memory.predict(plain), atol=1e-3)
 
 

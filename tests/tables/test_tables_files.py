@@ -225,7 +225,7 @@ def test_sheets_by_name_and_number(sheet, monkeypatch):
     with pytest.raises(TableError, match=r"no column 'a'.*Reading\(sheet='other'\) .*'data', 'other'"):
         model.predict(sheet)
     monkeypatch.setitem(sys.modules, "python_calamine", None)
-    with pytest.raises(ImportError, match=r'pip install "onefold\[excel\]"'):
+    with pytest.raises(ImportError, match="pip install python-calamine"):
         open_table(sheet)
 
 

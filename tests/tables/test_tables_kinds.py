@@ -99,7 +99,7 @@ def test_rare_categories_are_those_of_scikit_learns_encoder(frequency):
 def test_constant_columns_are_left_out():
     table = rows(a=[1.0, 2.0], c=[0.1, 0.1], t=["x", "x"], rare=["x", "y"])
     preparation = learn_preparation(table, min_frequency=2)
-    assert preparation.constant == ("c", "t", "rare")
+    assert preparation.constant == ("c", "t")
     assert preparation.transform(table).shape == (2, 1)
 
 
@@ -317,3 +317,24 @@ def test_moments_of_blocks_are_those_of_all_rows(cuts, scale, offset):
     assert total.n == 30
     np.testing.assert_allclose(mean / scale, (values / scale).mean(axis=0), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(deviation / scale, (values / scale).std(axis=0), rtol=1e-9)
+
+
+def test_columns_of_rare_categories_alone_are_not_called_constant():
+    """They were "dropped constant columns" where min_frequency is above every count."""
+    frame = pd.DataFrame({"x": RNG.normal(size=N), "c": np.arange(N) % 40, "same": 1})
+    frame["c"] = "c" + frame["c"].astype(str)
+    frame["y"] = frame["x"] * 2
+    model = TableRegressor(**SMALL, min_frequency=9).fit(frame, "y")
+    assert model.preparation_.constant == ("same",)
+    assert model.preparation_.columns == ("x",)
+    words = "categories left out, as none is in as many rows as min_frequency asks for: 'c'"
+    assert model.notes_[:2] == ["dropped constant columns: 'same'", words]
+    frame.loc[3, "c"] = None
+    model = TableRegressor(**SMALL, min_frequency=0.5).fit(frame, "y")
+    assert model.preparation_.feature_names == ("x", "c is missing")
+    assert words in model.notes_
+    with pytest.raises(
+        TableError, match=r"no category of 'c' is in as many rows .* min_frequency=3, or"
+    ):
+        TableRegressor(**SMALL, min_frequency=9).fit(frame[["c", "y"]].dropna(), "y")
+    assert "c=c0" in TableRegressor(**SMALL, min_frequency=3).fit(frame, "y").get_feature_names_out()

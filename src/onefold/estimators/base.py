@@ -288,13 +288,19 @@ def _bounds_by_blocks(estimator: Any, X: Any, bounds: Callable[..., Any], names:
         if spread is not None:
             stretch = spread_from(spread.predict(rows[part], jobs), estimator.intervals_.residuals)
         found[part] = bounds(require_finite(values), spread=stretch)
-    values, single = like(found, rows), estimator.single_target_
+    values = like(found, rows)
+    return framed_like(X, values[:, 0, :] if estimator.single_target_ else values, names)
+
+
+def framed_like(X: Any, values: Any, names: Sequence[str]) -> Any:
+    """Values (rows, names) or (rows, targets, names) as a frame with X's index, where X is a frame."""
     adapter = ADAPTERS_MANAGER.adapters.get(type(X).__module__.partition(".")[0])
     if adapter is None or not adapter.is_supported_container(X):
-        return values[:, 0, :] if single else values
-    several = [f"{name}_{t}" for t in range(values.shape[1]) for name in names]
-    flat = values.reshape(values.shape[0], -1)
-    return adapter.create_container(flat, X, columns=names if single else several)
+        return values
+    columns = list(names)
+    if values.ndim == 3:
+        columns = [f"{name}_{target}" for target in range(values.shape[1]) for name in names]
+    return adapter.create_container(values.reshape(values.shape[0], -1), X, columns=columns)
 
 
 def _scored(estimator: Any, score: Callable[..., float], X: Any, y: Any, sample_weight: Any) -> float:

@@ -34,7 +34,7 @@ from onefold.search.metric import TEACHERS, MetricSearch, fit_cost, learned_load
 from onefold.search.metrics import tracks_of
 from onefold.search.strategies import Family, Setup, family_kernels, resolve_strategy
 from onefold.trust_check import last_step
-from onefold.typing import ArrayLike, MaybeArray
+from onefold.typing import MaybeArray, TableLike
 
 DEFAULT_GAMMAS = 2.0 ** np.arange(-15, 10, 2)
 DEFAULT_ALPHAS = 2.0 ** np.arange(-15, 6, 2)
@@ -340,7 +340,7 @@ def workload(
 # -- what a fit would run -----------------------------------------------------------------------------
 
 
-def plan(estimator: Any, X: ArrayLike, y: MaybeArray = None) -> Plan:
+def plan(estimator: Any, X: TableLike, y: MaybeArray = None) -> Plan:
     """Say what a fit would run, the time and the memory it would take, without running it.
 
     Parameters

@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from onefold.machine.extras import pip_install
+
 Node: TypeAlias = str
 """The name of what a node gives."""
 
@@ -25,7 +27,7 @@ def need(name: str) -> Any:
     except ImportError as error:
         raise ImportError(
             f"export to ONNX needs {name.partition('.')[0]}, which cannot be imported ({error}); "
-            'pip install "onefold[onnx]".'
+            f"{pip_install('onnx')}."
         ) from error
 
 

@@ -21,13 +21,15 @@ from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.utils import check_array
+from sklearn.utils.validation import FLOAT_DTYPES
 
 from onefold.facts.criteria import asked_criterion
 from onefold.facts.measures import Measured, ScoredRows, interval, labels_of
 from onefold.facts.words import MEASURES, counted, error_number, measure_of, number, shortened
 from onefold.heldout import unpacked
 from onefold.linalg import is_sparse, to_numpy
-from onefold.machine.threads import limit_blas
+from onefold.machine.threads import limit_blas, spans
 
 Splits = Sequence[tuple[np.ndarray, np.ndarray]]
 
@@ -322,7 +324,12 @@ def simple_models(
     columns = len(classes) if classes is not None else (1 if y.ndim == 1 else y.shape[1])
     most = max(_FEWEST_ROWS, _MOST_NUMBERS // (X.shape[1] * columns * len(splits)))
     totals, times = {name: np.zeros((len(y), columns)) for name in kinds}, np.zeros((len(y), 1))
-    X = MaxAbsScaler().fit_transform(X)  # trees have float32, and nothing else depends on the unit
+    # Rows that are mapped from a file stay there: some of them at a time are scaled and predicted.
+    at_once = max(_FEWEST_ROWS, _MOST_NUMBERS // X.shape[1]) if isinstance(X, np.memmap) else len(y)
+    X = check_array(X, accept_sparse=("csr", "csc"), dtype=FLOAT_DTYPES, ensure_all_finite="allow-nan")
+    unit = MaxAbsScaler()  # trees have float32, and nothing else depends on the unit
+    for part in spans(len(y), at_once):
+        unit.partial_fit(X[part])
     random, drawn = np.random.default_rng(0), None
     for train, test in splits:
         if weight is not None:
@@ -330,23 +337,30 @@ def simple_models(
         if len(train) > most:
             drawn, train = most, np.sort(random.choice(train, most, replace=False))
         scaler = StandardScaler(with_mean=classes is None and not is_sparse(X))
-        plain, scaled = (X[train], X[test]), (scaler.fit_transform(X[train]), scaler.transform(X[test]))
+        seen = unit.transform(X[train])
+        scaled = scaler.fit_transform(seen)
         given = {} if weight is None else {"sample_weight": weight[train]}
         times[test] += 1
-        for name, kind in kinds.items():
-            model, (seen, unseen) = clone(kind), scaled if isinstance(kind, _LINEAR) else plain
-            if classes is not None and len(np.unique(y[train])) < 2:
-                model = DummyClassifier(strategy="prior")
-            # Without routing, whatever the user's own pipelines do.
-            plainly = config_context(enable_metadata_routing=False)
-            with warnings.catch_warnings(), limit_blas(1), np.errstate(all="ignore"), plainly:
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                model.fit(seen, y[train], **given)
-                if classes is None:
-                    totals[name][test] += np.reshape(model.predict(unseen), (len(test), -1))
-                else:
-                    places = np.searchsorted(classes, model.classes_)
-                    totals[name][test[:, None], places] += model.predict_proba(unseen)
+        models = {name: clone(kind) for name, kind in kinds.items()}
+        if classes is not None and len(np.unique(y[train])) < 2:
+            models = {name: DummyClassifier(strategy="prior") for name in kinds}
+        # Without routing, whatever the user's own pipelines do.
+        plainly = config_context(enable_metadata_routing=False)
+        with warnings.catch_warnings(), limit_blas(1), np.errstate(all="ignore"), plainly:
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            for name, model in models.items():
+                model.fit(scaled if isinstance(kinds[name], _LINEAR) else seen, y[train], **given)
+            for part in spans(len(test), at_once):
+                rows = test[part]
+                unseen = unit.transform(X[rows])
+                scaled = scaler.transform(unseen)
+                for name, model in models.items():
+                    features = scaled if isinstance(kinds[name], _LINEAR) else unseen
+                    if classes is None:
+                        totals[name][rows] += np.reshape(model.predict(features), (len(rows), -1))
+                    else:
+                        places = np.searchsorted(classes, model.classes_)
+                        totals[name][rows[:, None], places] += model.predict_proba(features)
     with np.errstate(invalid="ignore"):
         return [SimpleModel(name, total / times, drawn) for name, total in totals.items()]
 

@@ -27,6 +27,7 @@ from array_api_compat import is_array_api_obj, is_cupy_array, is_numpy_array, is
 from numpy.typing import NDArray
 
 from onefold.machine import memory
+from onefold.machine.extras import pip_install
 
 
 class Array(Protocol):
@@ -327,7 +328,7 @@ def _torch() -> Any:
         import torch
     except ImportError as error:
         raise ImportError(
-            'device=... computes with PyTorch, which is not installed; pip install "onefold[torch]", or '
+            f"device=... computes with PyTorch, which is not installed; {pip_install('torch')}, or "
             "leave device=None."
         ) from error
     return torch

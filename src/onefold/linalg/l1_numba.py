@@ -1,6 +1,6 @@
 r"""Loops over rows, features and landmarks for :mod:`onefold.linalg.distances`, compiled by Numba.
 
-Imported only where Numba is installed (``pip install "onefold[fast]"``). The compiled code releases the
+Imported only where Numba is installed (``pip install numba``). The compiled code releases the
 interpreter lock and is kept on disk beside this file, or in the user's cache folder. Sums run over
 features in order, as SciPy's do, so that distances in float64 have the same digits with and without
 Numba, and those of a and b the same as those of b and a.

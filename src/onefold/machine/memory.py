@@ -8,6 +8,7 @@ be set at any level above the process, and the narrowest one counts.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -42,6 +43,18 @@ def require_of(there: int | None, needed: int, what: str, remedy: str) -> None:
         raise MemoryError(
             f"{what} needs {needed / 2**30:.1f} GiB but {there / 2**30:.1f} GiB are free; {remedy}."
         )
+
+
+def lies_in_memory(folder: Path, proc: Path = _PROC) -> bool:
+    """Whether files of a folder are kept in memory, as /tmp often is (tmpfs)."""
+    place = folder.resolve()
+    kinds: dict[Path, str] = {}  # of file systems, by where they are mounted
+    for line in _lines(proc / "self" / "mountinfo"):
+        before, _, after = line.partition(" - ")
+        mount = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), before.split()[4])  # blanks
+        kinds[Path(mount)] = after.split()[0]
+    mounts = (parent for parent in (place, *place.parents) if parent in kinds)
+    return kinds.get(next(mounts, Path()), "") in ("tmpfs", "ramfs")
 
 
 def _system(proc: Path = _PROC) -> Iterator[int]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from sklearn.exceptions import NotFittedError
 
 from onefold.facts.words import shortened
+from onefold.machine.extras import pip_install
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 BLUE, ACCENT = "#1a80bb", "#d55e00"
 FAINT = (0.5, 0.5, 0.5, 0.25)
-_MISSING = 'pictures need matplotlib: pip install "onefold[plot]"'
+_MISSING = f"pictures need matplotlib: {pip_install('plot')}"
 _PAGE_INCHES, _PAGE_DPI = (5.6, 4.2), 120
 
 

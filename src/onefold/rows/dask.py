@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onefold.linalg import Device, Index, is_foreign, is_sparse, on_device, to_numpy
+from onefold.machine.extras import pip_install
 from onefold.machine.threads import check_stop, limit_blas, spans, thread_budget, use_threads
 from onefold.machine.warning import warn_user
 from onefold.rows.base import BlockSum, Groups, HostRows, Mapped, Most, Rows, Wanted, picked, take_part
@@ -57,8 +58,8 @@ def require_dask() -> Any:
         import dask
     except ImportError as error:
         raise ImportError(
-            'rows of Dask need it installed, which it is not; pip install "onefold[dask]", or give rows '
-            "in memory."
+            f"rows of Dask need it installed, which it is not; {pip_install('dask')}, or give rows in "
+            "memory."
         ) from error
     return dask
 

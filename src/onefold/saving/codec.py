@@ -17,7 +17,7 @@ a dollar sign and says how to read it:
 ``$object``    an instance of a registered class: ``fields``, the arguments of its constructor; of an
                estimator ``params`` and ``fitted``, the attributes that end in an underscore
 ``$dropped``   a constructor parameter that could not be saved, as its repr; of those that belong to
-               the machine of the fit, `checkpoint` and `client`, the type alone
+               the machine of the fit, `checkpoint`, `client` and `scratch`, the type alone
 =============  =====================================================================
 
 Keys of ordinary dicts that begin with a dollar sign get a second one. Only names of registered classes
@@ -54,7 +54,8 @@ _MAX_DEPTH = 200  # nodes inside nodes; stops cyclic lists and files built to ex
 _WORTH_SHARING = 2**12  # bytes
 _FITTED_NAME = re.compile(r"[a-z][a-z0-9_]*_")
 _DROPPED = "dropped_params_"
-_LOCAL = frozenset({"checkpoint", "client"})  # parameters that no file brings to another machine
+# Parameters that no file brings to another machine.
+_LOCAL = frozenset({"checkpoint", "client", "scratch"})
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _REPR_LENGTH = 200
 

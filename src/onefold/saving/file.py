@@ -40,10 +40,12 @@ _KEYS = ("values", "predictions", "probabilities", "bounds")
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to one file, which replaces an older file only once it is complete.
 
-    Equal models give equal files, byte for byte. Constructor parameters that served the fit alone
-    and have no place in a file (a scorer function, a splitter of the user's own, a random generator, a
-    callback) are noted by their repr, and what belongs to this machine (`checkpoint`, `client`) by its
-    type; the loaded estimator has the defaults instead, and the notes in ``dropped_params_``.
+    Saving the same model again gives the same file, byte for byte. So does an equal fit, unless it
+    searches: how long its steps took is in the file (``cv_results_``, ``history_``, ``report_``).
+    Constructor parameters that served the fit alone and have no place in a file (a scorer function, a
+    splitter of the user's own, a random generator, a callback) are noted by their repr, and what belongs
+    to this machine (`checkpoint`, `client`, `scratch`) by its type; the loaded estimator has the
+    defaults instead, and the notes in ``dropped_params_``.
 
     Parameters
     ----------

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import Literal
+from zoneinfo import available_timezones
 
 import numpy as np
 import pyarrow as pa
@@ -367,6 +368,24 @@ def zone_of(column: pa.ChunkedArray) -> str:
     return (column.type.tz if pa.types.is_timestamp(column.type) else None) or ""
 
 
+def no_time_zones(zone: str) -> ImportError:
+    """The error for times of a zone on a system that does not know its clocks."""
+    return ImportError(
+        f"times of the zone '{zone}' need a time-zone database, and this system has none; install "
+        "tzdata with the system's package manager, or where there is none: pip install tzdata"
+    )
+
+
+def is_time_zone(name: str) -> bool:
+    """Whether there is a time zone of this name; raise where there is no database to look it up in."""
+    names = available_timezones()
+    if name in names:
+        typed_seconds(pa.chunked_array([pa.array([0], pa.timestamp("us", name))]), name)  # Arrow's own
+    elif not names:
+        raise no_time_zones(name)
+    return name in names
+
+
 def typed_seconds(column: pa.ChunkedArray, zone: str = "") -> np.ndarray:
     """Dates, timestamps or times of day as seconds, NaN where null; by the clocks of the zone."""
     kind = column.type
@@ -374,7 +393,11 @@ def typed_seconds(column: pa.ChunkedArray, zone: str = "") -> np.ndarray:
         column = pc.cast(column, pa.timestamp("ns", kind.tz and "UTC"))
         column = pc.floor_temporal(column, unit="microsecond")
     if zone and zone_of(column):
-        column = pc.local_timestamp(pc.cast(column, pa.timestamp("us", zone), safe=False))
+        instants = pc.cast(column, pa.timestamp("us", zone), safe=False)
+        try:
+            column = pc.local_timestamp(instants)
+        except pa.ArrowInvalid as error:
+            raise no_time_zones(zone) from error
     whole = pa.time64("us") if pa.types.is_time(kind) else pa.timestamp("us")
     return _counted(pc.cast(column, whole, safe=False)) / 1e6
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import os
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, cast
 
@@ -22,7 +23,7 @@ from onefold.calibration import check_calibration
 from onefold.calibration.intervals import METHODS
 from onefold.docstrings import shared_docs
 from onefold.estimators import LSSVCCV, LSSVRCV
-from onefold.estimators.base import with_groups_of
+from onefold.estimators.base import framed_like, with_groups_of
 from onefold.estimators.validation import check_budget
 from onefold.facts.criteria import check_criterion
 from onefold.machine.warning import warn_user
@@ -38,8 +39,8 @@ from onefold.tables.training import (
     Search,
     Training,
     check_kernels,
+    learn_from_disk,
     prepared_again,
-    rows_in_memory,
     search_of,
     training_of,
 )
@@ -50,10 +51,9 @@ from onefold.typing import (
     CrossValidation,
     MaybeArray,
     RandomState,
+    TableLike,
 )
 
-_BLOCK_NUMBERS = 1 << 22  # of a block that is predicted, if its rows are neither few nor many
-_FEWEST_ROWS, _MOST_ROWS = 256, 1 << 16
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "missing": ("impute", "error"),
     "drop_missing_target": (True, False),
@@ -99,6 +99,7 @@ class TableModel(BaseEstimator):
     approximation: str | Approximation = "auto"
     time_budget: float | None = None
     checkpoint: str | os.PathLike[str] | None = None
+    scratch: str | os.PathLike[str] | None = None
     device: Any = None
     random_state: RandomState = 0
     n_jobs: int | None = None
@@ -121,7 +122,11 @@ class TableModel(BaseEstimator):
         return self._inner(**given | found | options)
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
+        self,
+        X: TableLike | TableSource,
+        y: ArrayLike,
+        sample_weight: MaybeArray = None,
+        groups: MaybeArray = None,
     ) -> Self:
         """Learn the preparation of a table, choose a model and fit it.
 
@@ -178,15 +183,19 @@ class TableModel(BaseEstimator):
         or learned from these rows; nothing is kept.
         """
         self.check_settings()
-        if hasattr(self, "estimator_"):
-            matrix, y, weight, groups = prepared_again(self, X, y, sample_weight, groups)
-            given = {"sample_weight": weight, "groups": groups}
-            return self.estimator_, matrix, self.fitted_target(y), given
-        with training_of(self, X, y, sample_weight, groups) as training:
-            inner = self.inner_estimator(training.search, cv=training.cv)
-            given = {"sample_weight": training.sample_weight, "groups": training.groups}
-            matrix = np.array(training.X) if training.on_disk else training.X
-            return inner, matrix, self.fitted_target(training.y), given
+        with ExitStack() as files:
+            if hasattr(self, "estimator_"):
+                again = prepared_again(self, X, y, sample_weight, groups)
+                matrix, y, weight, groups = files.enter_context(again)
+                inner = self.estimator_
+            else:
+                training = files.enter_context(training_of(self, X, y, sample_weight, groups))
+                inner = self.inner_estimator(training.search, cv=training.cv)
+                matrix, y = training.X, training.y
+                weight, groups = training.sample_weight, training.groups
+            if isinstance(matrix, np.memmap):  # its file is there for as long as the matrix is
+                weakref.finalize(matrix, files.pop_all().close)
+            return inner, matrix, self.fitted_target(y), {"sample_weight": weight, "groups": groups}
 
     def fitted_target(self, y: Any) -> Any:
         """A target as the estimator inside fits it."""
@@ -205,42 +214,47 @@ class TableModel(BaseEstimator):
     def _logarithmic(self) -> bool:
         return getattr(self, "target_transform", None) == "log"
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: TableLike | TableSource) -> np.ndarray:
         """Predict every row of a table, an array, a path or an open table."""
         return self._predicted("predict", X)
 
     @available_if(_inside("decision_function"))
-    def decision_function(self, X: ArrayLike) -> np.ndarray:
+    def decision_function(self, X: TableLike | TableSource) -> np.ndarray:
         """Decision values, as the estimator inside gives them."""
         return self._predicted("decision_function", X)
 
     @available_if(_inside("predict_proba"))
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+    def predict_proba(self, X: TableLike | TableSource) -> np.ndarray:
         """The probability of every class, in the order of ``classes_``."""
         return self._predicted("predict_proba", X)
 
     @available_if(_inside("predict_log_proba"))
-    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
+    def predict_log_proba(self, X: TableLike | TableSource) -> np.ndarray:
         """Logarithms of the probabilities."""
         return self._predicted("predict_log_proba", X)
 
     @available_if(_inside("predict_interval"))
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
-        """Lower and upper bounds that hold the target with this probability: (rows, 2), or a frame."""
+        """Lower and upper bounds that hold the target with this probability: (rows, 2), or a frame.
+
+        Of several targets (rows, targets, 2), or a frame with columns "lower_0", "upper_0" and so on.
+        """
         values = self._predicted("predict_interval", X, coverage=coverage)
-        return _as_frame_like(X, values, ("lower", "upper"))
+        return framed_like(X, values, ("lower", "upper"))
 
     @available_if(_inside("predict_quantiles"))
     def predict_quantiles(self, X: Any, quantiles: Any) -> Any:
         """Quantiles of the target: (rows, quantiles), or a frame."""
         values = self._predicted("predict_quantiles", X, quantiles=quantiles)
-        return _as_frame_like(X, values, [str(one) for one in np.atleast_1d(quantiles)])
+        return framed_like(X, values, [str(one) for one in np.atleast_1d(quantiles)])
 
     def known_target(self, X: Any, y: Any) -> Any:
         """The target of further rows: an array, or the column of X with this name."""
         check_is_fitted(self, "estimator_")
         if isinstance(y, str):
-            rows = rows_in_memory(X, self.reading_)
+            table = opened(X, self.reading_)
+            table.require(y, "target" if isinstance(table, TableRows) else "")
+            rows = table if isinstance(table, TableRows) else learn_from_disk(table, [y])[0]
             return read_target(rows, y, self.task, getattr(self, "classes_", None))
         return None if y is None else as_target(y)
 
@@ -334,8 +348,7 @@ class TableModel(BaseEstimator):
 
     def _blocks(self, table: Any, rows: int | None, extra: tuple[str, ...]) -> Iterator[TableRows]:
         """Blocks of at most `rows` rows, read as in training: the columns needed and `extra` ones."""
-        width = max(len(self.preparation_.feature_names), 1)
-        size = rows or min(max(_BLOCK_NUMBERS // width, _FEWEST_ROWS), _MOST_ROWS)
+        size = rows or self.preparation_.rows_at_once
         wanted = tuple(dict.fromkeys(self.preparation_.columns + extra))
         source = self._opened(table)
         for name in extra:
@@ -356,6 +369,9 @@ class TableModel(BaseEstimator):
                 f"X has {width} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input; pass a table with named columns, or such rows."
             )
+        if _is_array(table) and hasattr(self, "feature_names_in_"):  # scikit-learn's words
+            name = type(self).__name__
+            warn_user(f"X does not have valid feature names, but {name} was fitted with feature names")
         source = opened(table, self.reading_, names)
         known = hasattr(self, "feature_names_in_") or set(names) <= set(source.names)
         if isinstance(source, TableSource) or known or len(source.names) != len(names):
@@ -405,6 +421,8 @@ class TableModel(BaseEstimator):
             raise TableError("a gap needs ordered rows", [Remedy("ordered", True)])
         if getattr(self, "calibration", None) is not None:
             check_calibration(self.calibration)
+        if self.scratch is not None and not os.path.isdir(self.scratch):
+            raise ValueError(f"scratch must be a folder that exists; got {self.scratch!r}")
         check_kernels(self)
         check_budget(self.time_budget)
 
@@ -483,7 +501,13 @@ class TableClassifier(ClassifierMixin, TableModel):
         As in :class:`LSSVCCV`.
     search : {"auto", "grid", "halving"} or object from :mod:`onefold.search`, default="auto"
         How the grid is searched. "auto" is "halving" for one kernel as it is, "grid" otherwise.
-    check, approximation, time_budget, checkpoint, device
+    check, approximation, time_budget, checkpoint
+        As in :class:`LSSVCCV`.
+    scratch : path, default=None
+        Folder for the encoded rows of a table that is too large for memory, in a file that is removed
+        after the fit; by default the system's folder for temporary files (``TMPDIR``). Choose one on a
+        disk: /tmp is often kept in memory (tmpfs).
+    device
         As in :class:`LSSVCCV`.
     random_state : int, RandomState or None, default=0
         Of the folds and of what else is random.
@@ -533,7 +557,7 @@ class TableClassifier(ClassifierMixin, TableModel):
     class_weight: ClassWeight = None
     calibration: str | None = "log_odds"
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
+    def score(self, X: TableLike | TableSource, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """Accuracy on the rows of a table; y may be the name of a column of X."""
         known, weights = self.known_target(X, y), cast(Any, sample_weight)
         if known is not None and known.dtype == object:  # with labels that the model does not know
@@ -557,7 +581,7 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
     criterion
         As in :class:`LSSVRCV`.
     simple, kernel, metric, blend, gammas, alphas, search, check, approximation, time_budget,
-    checkpoint, device, random_state, n_jobs, verbose, callback
+    checkpoint, scratch, device, random_state, n_jobs, verbose, callback
         As in :class:`TableClassifier`.
     intervals
         As in :class:`LSSVRCV`.
@@ -592,7 +616,7 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
     intervals: str | None = "cv+"
     target_transform: Literal["log"] | None = None
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
+    def score(self, X: TableLike | TableSource, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """R² on the rows of a table; y may be the name of a column of X."""
         return float(super().score(X, self.known_target(X, y), sample_weight))
 
@@ -624,13 +648,3 @@ def _joined(blocks: list[np.ndarray]) -> np.ndarray:
     if not blocks:
         raise TableError("the table has no rows; add rows")
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-
-
-def _as_frame_like(table: Any, values: np.ndarray, columns: Sequence[str]) -> Any:
-    """Predictions as a frame of the library that the table is of; an array for other tables."""
-    library = type(table).__module__.partition(".")[0]
-    if values.ndim != 2 or library not in ("pandas", "polars"):
-        return values
-    frame: Any = import_module(library).DataFrame
-    named = {name: values[:, j] for j, name in enumerate(columns)}
-    return frame(named, index=table.index) if library == "pandas" else frame(named)

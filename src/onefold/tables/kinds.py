@@ -24,7 +24,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Literal, NamedTuple
-from zoneinfo import available_timezones
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +34,7 @@ from onefold.tables.columns import (
     ORDERS,
     UNSETTLED,
     as_text,
+    is_time_zone,
     kind_of,
     meaning_of,
     order_in,
@@ -59,6 +59,8 @@ _PAIRS = (
     *(("sim", "não"), ("ja", "nee"), ("ja", "nej"), ("tak", "nie"), ("evet", "hayır")),
 )
 BOOLEANS = {word: truth for pair in _PAIRS for word, truth in zip(pair, (True, False))}
+_BLOCK_NUMBERS = 1 << 22  # of rows that are encoded at a time, if they are neither few nor many
+_FEWEST_ROWS, _MOST_ROWS = 256, 1 << 16
 
 
 class Made(NamedTuple):
@@ -186,7 +188,7 @@ class DateColumn(NumberColumn):
             and self.order in (*ORDERS, UNSETTLED)
             and type(self.cycles) is tuple
             and set(self.cycles) <= PERIODS.keys()
-            and (zoned or self.zone in available_timezones())
+            and (zoned or is_time_zone(self.zone))
         )
 
     @property
@@ -400,6 +402,12 @@ class Preparation:
         """The name of every column of the matrix."""
         return tuple(name for part in self.parts for name in part.names)
 
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows are encoded at a time: some four million numbers."""
+        width = max(len(self.feature_names), 1)
+        return min(max(_BLOCK_NUMBERS // width, _FEWEST_ROWS), _MOST_ROWS)
+
     def spans(self) -> list[tuple[str, slice]]:
         """Every table column with its part of the matrix."""
         ends = np.cumsum([len(part.names) for part in self.parts], dtype=int).tolist()
@@ -441,28 +449,36 @@ class Preparation:
         self.check_columns(rows.names)
         seen = Surprises() if surprises is None else surprises
         seen.rows += len(rows)
-        # Column-major while it is filled column by column.
-        matrix = np.zeros((len(rows), len(self.feature_names)), order="F")
-        missing: dict[str, int] = {}
-        infinite: list[str] = []
-        for part, (name, place) in zip(self.parts, self.spans()):
-            made = part.features(rows)
-            matrix[:, place] = made.values
-            if np.isinf(made.values).any():
-                infinite.append(name)
-            if made.missing.any():
-                missing[name] = int(made.missing.sum())
-                if not part.missing:
-                    seen.missing[name] += missing[name]
-            if made.unknown:
-                seen.unknown[name] += made.unknown
+        matrix = np.empty((len(rows), len(self.feature_names)))
+        missing: Counter[str] = Counter()
+        infinite: set[str] = set()
+        filled = 0
+        # Block by block: what is made on the way takes little memory next to the matrix.
+        for block in rows.slices(self.rows_at_once):
+            # Column-major while it is filled column by column.
+            encoded = np.zeros((len(block), matrix.shape[1]), order="F")
+            for part, (name, place) in zip(self.parts, self.spans()):
+                made = part.features(block)
+                encoded[:, place] = made.values
+                if np.isinf(made.values).any():
+                    infinite.add(name)
+                if made.missing.any():
+                    missing[name] += int(made.missing.sum())
+                if made.unknown:
+                    seen.unknown[name] += made.unknown
+            matrix[filled : filled + len(block)] = encoded
+            filled += len(block)
         if infinite:
-            raise TableError(f"infinite values in {listing(infinite)}; remove or replace them")
-        if self.missing == "error" and missing:
-            raise missing_values(missing, len(rows), ["fill them in: the model was tuned without any"])
+            names = [name for name in self.columns if name in infinite]
+            raise TableError(f"infinite values in {listing(names)}; remove or replace them")
+        lacking = {name: missing[name] for name in self.columns if missing[name]}
+        if self.missing == "error" and lacking:
+            raise missing_values(lacking, len(rows), ["fill them in: the model was tuned without any"])
+        known = {part.name for part in self.parts if part.missing}
+        seen.missing.update({name: count for name, count in lacking.items() if name not in known})
         if surprises is None:
             seen.warn()
-        return np.ascontiguousarray(matrix)
+        return matrix
 
 
 def missing_values(

@@ -245,6 +245,7 @@ class TextLearner:
         self._unlisted = 0  # different texts of each block, once there are too many to keep
         self._orders = {} if codes else {order: DateLearner(name, order) for order in ORDERS}
         self._odd: tuple[str, int] | None = None  # the first that no order of day and month reads
+        self.all_rare = 0  # rows of the most frequent category, where even that one is rare
 
     def add(self, column: pa.ChunkedArray, rows: TableRows) -> int:
         """Take the column of a block of rows; returns how many have no value."""
@@ -288,7 +289,7 @@ class TextLearner:
         return 2 * different > rows
 
     def column(self, missing: int, rows: int) -> Column | None:
-        """The fitted column; None if all values are equal."""
+        """The fitted column; None if all values are equal, or all categories are rare."""
         if len(self._counts) <= 1:
             return None
         if self._orders:
@@ -316,6 +317,7 @@ class TextLearner:
                 [Remedy("min_frequency", frequent), Remedy("drop", [self.name])],
             )
         if not kept:
+            self.all_rare = max(self._counts.values())
             return None
         mode = max(kept, key=lambda category: self._counts[category])
         return CategoryColumn(self.name, missing > 0, kept, mode, len(kept) < len(categories))
@@ -471,7 +473,15 @@ class Learner:
                 ["add others", Remedy("categorical", [identifiers[0]], "if it holds categories")],
             )
         parts = [part for part in found.values() if part is not None]
-        constant = tuple(name for name, part in found.items() if part is None)
+        rare = self._all_rare()
+        unused = [name for name, part in found.items() if part is None]
+        constant = tuple(name for name in unused if name not in rare)
+        if not parts and rare:
+            raise TableError(
+                f"no column is left: no category of {listing(rare)} is in as many rows as min_frequency "
+                "asks for",
+                [Remedy("min_frequency", max(rare.values())), "add other columns"],
+            )
         if not parts:
             raise TableError(
                 f"every column is constant ({listing(constant)}): nothing to learn; add others, or rows "
@@ -502,9 +512,19 @@ class Learner:
         gaps = 0 < self._lacking[name] < self.rows
         return Column(name, missing=True) if found is None and gaps else found
 
+    def _all_rare(self) -> dict[str, int]:
+        """Columns whose categories are all rare, with the rows of the most frequent one."""
+        texts = [learner for learner in self._learners.values() if isinstance(learner, TextLearner)]
+        return {learner.name: learner.all_rare for learner in texts if learner.all_rare}
+
     def notes(self) -> list[str]:
-        """What was done about missing values, and which medians are not exact."""
+        """What was done about rare categories and missing values, and which medians are not exact."""
         notes = []
+        if rare := self._all_rare():
+            notes.append(
+                "categories left out, as none is in as many rows as min_frequency asks for: "
+                f"{listing(rare)}"
+            )
         missing = [(name, count) for name, count in self._lacking.items() if 0 < count < self.rows]
         if missing:
             words = "by the median or the most frequent value, with a feature that says where"

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet
 
+from onefold.machine.extras import pip_install
 from onefold.machine.memory import available_memory
 from onefold.tables.errors import Remedy, TableError, did_you_mean, listing
 from onefold.tables.reading import Reading
@@ -230,7 +231,7 @@ class ExcelSource(TableSource):
         except ImportError as error:
             raise ImportError(
                 f"{path.name} is a spreadsheet, and reading it needs python-calamine: "
-                'pip install "onefold[excel]"'
+                f"{pip_install('excel')}"
             ) from error
         try:
             book = calamine.CalamineWorkbook.from_path(str(path))

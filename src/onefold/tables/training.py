@@ -3,16 +3,19 @@
 Everything that can be wrong with a table and its parameters is raised here, before the long work. A
 table on disk that would take half of the free memory stays there: two passes, block by block (text: one
 more, which finds its types), learn the preparation and write the matrix as a float32 file, which the
-search maps: parsing text as often as it reads the rows would take many times longer.
+search maps: parsing text as often as it reads the rows would take many times longer. The matrix of any
+table is written to such a file if it would take half of the free memory, as that of a few columns with
+many categories may; only the preparation tells how wide it is.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
@@ -28,6 +31,7 @@ from onefold.criteria import resolve_criteria
 from onefold.estimators.validation import check_length, check_squares, check_weights
 from onefold.facts.criteria import WHOLE
 from onefold.kernels import Kernel, resolve_kernel
+from onefold.machine import memory
 from onefold.machine.files import replacing
 from onefold.machine.memory import available_memory
 from onefold.search.strategies import resolve_strategy
@@ -55,6 +59,12 @@ if TYPE_CHECKING:
 
 BLOCK = 65_536
 _SHARE = 0.5  # of the free memory that a table and its matrix may take
+_COPIES = 4  # of the rows to test on, which simple models make while they are fitted and predict
+_ROOM: list[Remedy | str] = [
+    "make room there",
+    Remedy("scratch", "FOLDER", "to name a folder on a disk with room"),
+    "use fewer rows",
+]
 KERNELS = (
     "rbf", "powexp", "laplacian", "matern", "matern12", "matern32", "matern52", "polynomial", "linear",
 )  # fmt: skip
@@ -106,8 +116,13 @@ def stays_on_disk(table: TableRows | TableSource) -> bool:
     """Whether reading the whole table would leave too little memory for the search."""
     if isinstance(table, TableRows):
         return False
+    return exceeds_memory(table.bytes_in_memory())
+
+
+def exceeds_memory(needed: int) -> bool:
+    """Whether so many bytes would leave too little memory for the search."""
     free = available_memory()
-    return free is not None and table.bytes_in_memory() > _SHARE * free
+    return free is not None and needed > _SHARE * free
 
 
 def in_memory(table: TableRows | TableSource) -> TableRows | TableSource:
@@ -123,12 +138,12 @@ def training_of(
     sample_weight: Any = None,
     groups: Any = None,
     keep: np.ndarray | None = None,
-    scratch: Path | None = None,
 ) -> Iterator[Training]:
     """What a model is about to fit, checked: the table as matrix and arrays, with notes.
 
     y, `sample_weight` and `groups` are arrays or names of columns. Only the rows of the mask `keep` are
-    looked at, where there is one. The matrix of a table on disk lies in `scratch` while the block runs.
+    looked at, where there is one. A matrix that is too large for memory lies in a file in the folder
+    `scratch` of the model while the block runs.
     """
     model.check_settings()
     model.check_criterion()
@@ -136,18 +151,9 @@ def training_of(
     asked = {"target": y, "sample_weight": sample_weight, "groups": groups, "id_column": model.id_column}
     named = {option: name for option, name in asked.items() if isinstance(name, str)}
     check_columns(model, table, named)
-    on_disk = stays_on_disk(table)
-    search = search_of(model, on_disk=on_disk)
-    beside = (y, sample_weight, groups)
-    if not on_disk:
-        yield _learned(model, in_memory(table), named, beside, keep, search)
-        return
-    with tempfile.TemporaryDirectory() if scratch is None else nullcontext(scratch) as folder:
-        path = Path(folder) / "rows.npy"
-        try:
-            yield _learned(model, table, named, beside, keep, search, path)
-        finally:
-            path.unlink(missing_ok=True)
+    search_of(model, on_disk=stays_on_disk(table))  # raises before the table is read
+    with ExitStack() as files:
+        yield _learned(model, in_memory(table), named, (y, sample_weight, groups), keep, files)
 
 
 def _learned(
@@ -156,10 +162,9 @@ def _learned(
     named: dict[str, str],
     given: tuple[Any, Any, Any],  # targets, weights and groups
     keep: np.ndarray | None,
-    search: Search,
-    path: Path = Path(),
+    files: ExitStack,  # those of a matrix that is too large for memory
 ) -> Training:
-    """Learn the preparation of a table and apply it; that of a table on disk to the file `path`."""
+    """Learn the preparation of a table and apply it."""
     exclude = {*named.values(), *model.drop}
     learner = Learner(exclude, model.missing, model.categorical, model.min_frequency)
     # `shown` are rows that show what the columns look like, `beside` have the targets of all rows.
@@ -172,7 +177,7 @@ def _learned(
         y, weight, groups, target = _known(model, rows, *arrays)
         learner.add(rows)
         preparation = learner.finish()
-        matrix, shown, beside = preparation.transform(rows), rows, rows
+        table = shown = beside = rows
     else:
         has_target, left_out = with_target_on_disk(model, table, given[0]), tuple[str, ...]()
         if has_target is not None and not has_target.all():
@@ -182,9 +187,10 @@ def _learned(
         beside, shown = learn_from_disk(table, others, learner, BLOCK, keep)
         y, weight, groups, target = _known(model, beside, *given)
         preparation = learner.finish()
-        blocks = masked(table.typed_batches(BLOCK, preparation.columns), keep)
-        matrix = written(preparation, blocks, len(beside), path)
         shown = replace(shown, remarks=(*table.remarks, *left_out))
+    on_disk = matrix_stays_on_disk(preparation, table, len(beside))
+    search = search_of(model, on_disk=on_disk)
+    matrix = _encoded(model, preparation, table, keep, len(beside), files, on_disk)
     cv, words = _splits(model, y, groups, named.get("groups"))
     others = [named.get("sample_weight", "")]
     others += [named["target"]] if target is not None and model.task == "regression" else []
@@ -251,12 +257,26 @@ def with_target_on_disk(model: TableModel, source: TableSource, y: Any) -> np.nd
     return ~missing
 
 
-def prepared_again(model: TableModel, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
+@contextmanager
+def prepared_again(
+    model: TableModel, X: Any, y: Any, sample_weight: Any, groups: Any
+) -> Iterator[tuple[Any, Any, Any, Any]]:
     """Matrix, targets, weights and groups of rows for a fitted estimator, with its own preparation."""
-    rows = rows_in_memory(X, model.reading_)
-    rows, *given = with_target(model, rows, y, sample_weight, groups)
-    known = _known(model, rows, *given)
-    return model.preparation_.transform(rows), *known[:3]
+    table = in_memory(opened(X, model.reading_))
+    preparation = model.preparation_
+    keep: np.ndarray | None = None
+    if isinstance(table, TableRows):
+        table, *given = with_target(model, table, y, sample_weight, groups)
+        beside = table
+    else:
+        given = [y, sample_weight, groups]
+        keep = with_target_on_disk(model, table, y)
+        named = [name for name in given if isinstance(name, str)]
+        beside, _ = learn_from_disk(table, named or preparation.columns[:1], mask=keep)
+    known = _known(model, beside, *given)
+    on_disk = matrix_stays_on_disk(preparation, table, len(beside))
+    with ExitStack() as files:
+        yield _encoded(model, preparation, table, keep, len(beside), files, on_disk), *known[:3]
 
 
 def rows_in_memory(table: Any, reading: Reading | None = None) -> TableRows:
@@ -346,6 +366,62 @@ def learn_from_disk(
     return replace(kept[0], columns=columns), first
 
 
+def matrix_stays_on_disk(preparation: Preparation, table: TableRows | TableSource, n: int) -> bool:
+    """Whether the matrix of n rows goes to a file: its table is too large for memory, or it is."""
+    return isinstance(table, TableSource) or exceeds_memory(8 * n * len(preparation.feature_names))
+
+
+def _encoded(
+    model: TableModel,
+    preparation: Preparation,
+    table: TableRows | TableSource,
+    keep: np.ndarray | None,
+    n: int,
+    files: ExitStack,
+    on_disk: bool,
+) -> Any:
+    """The matrix of a table, in memory or in a file that is removed with `files`."""
+    if isinstance(table, TableSource):
+        blocks = masked(table.typed_batches(BLOCK, preparation.columns), keep)
+    elif on_disk:
+        blocks = table.slices(BLOCK)
+    else:
+        return preparation.transform(table)
+    size = 4 * n * len(preparation.feature_names)
+    path = files.enter_context(scratch_file(model.scratch, size))
+    return written(preparation, blocks, n, path)
+
+
+@contextmanager
+def scratch_file(scratch: str | os.PathLike[str] | None, size: int) -> Iterator[Path]:
+    """The name of a file of `size` bytes in a folder of its own; raise where there is no room for it.
+
+    The folder is made in `scratch`, by default in that of the system for temporary files.
+    """
+    place = Path(tempfile.gettempdir() if scratch is None else scratch)
+    room = shutil.disk_usage(place).free
+    where = str(place)
+    if memory.lies_in_memory(place):
+        room = min(room, int(_SHARE * (memory.available_memory() or room)))
+        where += ", which is kept in memory (tmpfs),"
+    if size > room:
+        raise TableError(
+            f"the {_megabytes(size)} of encoded rows do not fit in memory, and {where} has room for "
+            f"{_megabytes(room)}",
+            _ROOM,
+        )
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="onefold-", dir=place, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise _not_written(size, place, error) from error
+    with folder:
+        yield Path(folder.name) / "rows.npy"
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 2**20:,.1f} MB"
+
+
 def written(preparation: Preparation, blocks: Iterable[TableRows], n: int, path: Path) -> Any:
     """The rows of a table as a mapped float32 array in a file at `path`."""
     width = len(preparation.feature_names)
@@ -353,18 +429,52 @@ def written(preparation: Preparation, blocks: Iterable[TableRows], n: int, path:
         with replacing(path) as partial:
             X = np.lib.format.open_memmap(partial, "w+", np.float32, (n, width))
             place = 0
-            for rows in blocks:
-                X[place : place + len(rows)] = preparation.transform(rows, Surprises())
-                place += len(rows)
+            for block in blocks:
+                for rows in block.slices(preparation.rows_at_once):
+                    X[place : place + len(rows)] = preparation.transform(rows, Surprises())
+                    place += len(rows)
             X.flush()
             del X
     except OSError as error:
-        megabytes, why = 4 * n * width >> 20, os.strerror(error.errno or errno.ENOSPC).lower()
-        raise TableError(
-            f"the {megabytes + 1} MB of rows can't be written to {path.parent} ({why}); make room "
-            "there, or tune on fewer rows"
-        ) from error
+        raise _not_written(4 * n * width, path.parent.parent, error) from error
     return np.load(path, mmap_mode="r")
+
+
+def stacked(
+    matrices: Iterable[np.ndarray], scratch: str | os.PathLike[str] | None, files: ExitStack
+) -> np.ndarray:
+    """Matrices one below the other: in memory or, if they are too large, mapped from a float64 file.
+
+    The file lies in `scratch` and is removed with `files`.
+    """
+    kept: list[np.ndarray] = []
+    path: Path | None = None
+    size = width = 0
+    for matrix in matrices:
+        kept.append(np.ascontiguousarray(matrix, dtype=np.float64))
+        size += kept[-1].nbytes
+        width = matrix.shape[1]
+        if path is None and exceeds_memory(_COPIES * size):
+            path = files.enter_context(scratch_file(scratch, size))
+            file = files.enter_context(path.open("wb"))
+        if path is not None:
+            try:
+                file.writelines(part.data for part in kept)
+                file.flush()
+            except OSError as error:
+                raise _not_written(size, path.parent.parent, error) from error
+            kept.clear()
+    if path is None:
+        return np.concatenate(kept)
+    return np.memmap(path, np.float64, "r", shape=(size // (8 * width), width))
+
+
+def _not_written(size: int, folder: Path, error: OSError) -> TableError:
+    """The error for a file of `size` bytes that the disk refuses."""
+    why = os.strerror(error.errno or errno.ENOSPC).lower()
+    return TableError(
+        f"the {_megabytes(size)} of encoded rows can't be written to {folder} ({why})", _ROOM
+    )
 
 
 def masked(blocks: Iterable[TableRows], mask: np.ndarray | None) -> Iterator[TableRows]:
