@@ -22,13 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from onefold.machine.threads import spans
+from onefold.machine.threads import cached_property, spans
 from onefold.machine.warning import warn_user
 
 METHODS = ("cv+", "jackknife+", "normalised")

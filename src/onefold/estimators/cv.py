@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cache
-from threading import RLock
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,6 +18,7 @@ from onefold.estimators import final
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
 from onefold.estimators.setup import decisive_settings, set_up
 from onefold.estimators.validation import check_alphas, check_budget, is_precomputed
+from onefold.machine.threads import Lock
 from onefold.machine.warning import warn_user
 from onefold.rows import row_fingerprint
 from onefold.search import GridEdgeWarning, Proposal, StopSearch
@@ -259,7 +259,7 @@ class Objective:
         self._stage = self._search.stage("grid", alphas=[], shown_as="objective")
         self._ledger = self._stage.ledger
         self._numbers: dict[tuple[Any, ...], int] = {}
-        self._lock = RLock()
+        self._lock = Lock()
 
     def __call__(self, params: Mapping[str, Any] | None = None, /, **named: Any) -> float:
         """The mean held-out score of the parameters; NaN where there is none."""

@@ -26,14 +26,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import chain, islice, pairwise
-from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onefold.linalg import Device, Index, is_foreign, is_sparse, on_device, to_numpy
-from onefold.machine.threads import check_stop, limit_blas, spans, thread_budget, use_threads
+from onefold.machine.threads import Lock, check_stop, limit_blas, spans, thread_budget, use_threads
 from onefold.machine.warning import warn_user
 from onefold.rows.base import BlockSum, Groups, HostRows, Mapped, Most, Rows, Wanted, picked, take_part
 from onefold.rows.device import StreamedRows
