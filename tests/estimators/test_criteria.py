@@ -228,3 +228,29 @@ def test_a_scorer_that_gives_nan_is_the_reason_for_it(cv):
         pytest.warns(UndefinedMetricWarning),
     ):
         LSSVRCV(gammas=[0.1], criterion="r2", cv=cv).fit(np.eye(8), np.arange(8.0))
+
+
+def test_a_scorer_that_raises_for_one_cell_does_not_end_the_search():
+    """Anything but a ValueError ended it; GridSearchCV gives the cell NaN, warns and goes on."""
+
+    def divides(estimator, rows, y):
+        error = float(np.mean((estimator.predict(rows) - y) ** 2))
+        return -error if error > least else 1 / 0
+
+    y, least = Y[:, 0], 0.0
+    grid = {"gammas": [0.7], "alphas": [1e-3, 100.0]}
+    plain = LSSVRCV(criterion=divides, **grid).fit(X, y)
+    assert plain.alpha_ == 1e-3
+    least = float(-plain.cv_results_["split0_test_score"][0])
+    with pytest.warns(UserWarning, match=r"1 of 2 .* \(ZeroDivisionError: division by zero\)"):
+        found = LSSVRCV(criterion=divides, **grid).fit(X, y)
+    assert found.alpha_ == 100.0
+    assert np.isnan(found.cv_results_["mean_test_score"]).tolist() == [True, False]
+
+    def fails(estimator, rows, y):
+        calls.append(None)
+        raise KeyError(f"call {len(calls)}")
+
+    calls = []
+    with pytest.raises(ValueError, match=r"2 of 2 .* \(KeyError: 'call 1'\)"):
+        LSSVRCV(criterion=fails, **grid).fit(X, y)

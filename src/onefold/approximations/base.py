@@ -39,7 +39,7 @@ from onefold.machine.speed import Speed
 from onefold.machine.warning import warn_user
 from onefold.rows import Rows
 from onefold.smoothers import Smoother
-from onefold.smoothers.base import UnsolvableError
+from onefold.smoothers.base import UNSOLVABLE, why_unsolvable
 
 _UNASKED = 60.0  # seconds that a final fit with the true kernel may take where nobody asked for it
 _DIRECT = 10.0  # seconds: no iteration is worth while to be faster than that
@@ -357,8 +357,8 @@ class Run:
                 rests = (self.problem.without(rows) for rows in parts)
                 models = ((rest, self.on(rest).model(kernel)) for rest in rests)
                 found = FoldModels.each([rest.restore(m.expansion(ridges)) for rest, m in models])
-        except UnsolvableError as error:  # some fold's matrix, unlike that of all rows
-            warn_user(f"there is no model without each fold for intervals: {error}")
+        except UNSOLVABLE as error:  # some fold's matrix, unlike that of all rows
+            warn_user(f"there is no model without each fold for intervals: {why_unsolvable(error)}")
             return None
         if found is not None and not found.finite:
             warn_user(

@@ -149,7 +149,13 @@ class CirculantFilter:
 
     def factor(self, cells: Index) -> Array:
         """The Cholesky factor of R_JJ for the cells J."""
-        return cholesky(self.block(cells, cells), overwrite=True)
+        try:
+            return cholesky(self.block(cells, cells), overwrite=True)
+        except np.linalg.LinAlgError as error:
+            raise UnsolvableError(
+                f"the circulant matrix plus alpha={self.alpha:.3g} is singular to rounding on some of "
+                "the rows; use a larger alpha, gamma or spacing."
+            ) from error
 
     def padded_diagonal(self, pads: Index, n: int) -> Array:
         """diag(R_OO − R_OP R_PP⁻¹ R_PO) over the first n cells, O(n |P|²)."""
