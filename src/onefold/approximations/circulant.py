@@ -315,7 +315,8 @@ def first_row(
     def fill(part: slice) -> None:
         values[part] = kernel.on_grid([axes[0][part], *axes[1:]])
 
-    for _ in map_threads(fill, spans(shape[0], step), None if values.size > 2 * _CHUNK else 1):
+    several = kernel.thread_safe and values.size > 2 * _CHUNK
+    for _ in map_threads(fill, spans(shape[0], step), None if several else 1):
         pass
     for axis, n in enumerate(shape):  # v_j + v_{n−j} in both places, for every pair of distinct j, n − j
         turned = np.moveaxis(values, axis, 0)

@@ -33,7 +33,7 @@ How many rounds are worth while, and how many tracks a blend gives weight, is no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import ceil
@@ -365,7 +365,7 @@ class _Rounds:
         ledger = self._stage.ledger
         while going_on := [one for one in going_on if one.goes_on(ledger, most)]:
             proposals, steps = list[Proposal](), [(one.rounds[-1], one.cells[-1]) for one in going_on]
-            metrics = list(map_in_order(self._next, steps, self._run.at_once))
+            metrics = list(map_in_order(self._next, steps, self._at_once(going_on)))
             for path, last in zip(going_on, metrics):
                 path.rounds.append(last)
                 cross = self._cross(last, path.cells[-1], CROSS)
@@ -430,7 +430,7 @@ class _Rounds:
         several = self._whole and len(factors) > 1
         plain = [replace(path, cells=path.cells[:1]) for path in paths] if several else []
         distinct = {path.group: path for path in [*paths, *plain]}.values()
-        rounds = list(map_in_order(last_round, distinct, self._run.at_once))
+        rounds = list(map_in_order(last_round, distinct, self._at_once(distinct)))
         crosses = [self._cross(one, path.cells[-1], factors) for path, one in zip(distinct, rounds)]
         yield [proposal for cross in crosses for proposal in cross]
         self.paths = [
@@ -445,6 +445,11 @@ class _Rounds:
             if last.lineage and most
         ]
         yield from self._further_rounds(self.paths, most)
+
+    def _at_once(self, paths: Iterable[Path]) -> int:
+        """How many paths may go on side by side: one if a kernel must not be shared by threads."""
+        safe = all(path.track.kernel.thread_safe for path in paths)
+        return self._run.at_once if safe else 1
 
     def _first(self, track: Track) -> Round:
         """Round 0: the family as it is."""
