@@ -11,8 +11,8 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import KFold, LeaveOneOut
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
-from onefold.approximations import Auto, Circulant, Grid, Nystroem, Toeplitz
-from onefold.criteria.closed import squared_radii
+from onefold.approximations import Auto, Circulant, Grid, Nystroem, Problem, Toeplitz
+from onefold.criteria.closed import noise_variance, squared_radii
 
 RNG = np.random.default_rng(11)
 N = 24
@@ -254,3 +254,24 @@ def test_a_scorer_that_raises_for_one_cell_does_not_end_the_search():
     calls = []
     with pytest.raises(ValueError, match=r"2 of 2 .* \(KeyError: 'call 1'\)"):
         LSSVRCV(criterion=fails, **grid).fit(X, y)
+
+
+def test_the_noise_of_a_precomputed_kernel_is_that_of_neighbours_in_its_feature_space():
+    """Neighbours were looked for among the rows of K, as if these were features."""
+    rows = RNG.standard_normal((60, 2))
+    scales = np.exp(RNG.standard_normal(60))  # k(x, x) is far from the same everywhere
+    features = rows * scales[:, None]
+    y = features[:, :1] + 0.1 * RNG.standard_normal((60, 1))
+    gram = features @ features.T
+    squares = ((features[:, None] - features[None]) ** 2).sum(axis=2)
+    np.fill_diagonal(squares, np.inf)
+    literal = np.mean((y - y[squares.argmin(axis=1)]) ** 2, axis=0) / 2
+    assert_allclose(noise_variance(Problem(features, y, None, True)), literal, rtol=1e-12)
+    given = Problem(gram, y, None, True, precomputed=True)
+    assert_allclose(noise_variance(given), literal, rtol=1e-12)
+    settings = {"alphas": [0.1, 1.0], "criterion": "cost"}
+    found = LSSVRCV("precomputed", **settings).fit(gram, y[:, 0])
+    expected = LSSVRCV("linear", **settings).fit(features, y[:, 0])
+    assert_allclose(
+        found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"], rtol=1e-9
+    )

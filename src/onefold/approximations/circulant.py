@@ -111,8 +111,9 @@ class Circulant(Approximation):
 
     Notes
     -----
-    ``refit="auto"`` trains the final model exactly up to 20 000 rows, beyond that with the circulant
-    matrix. Training parts, for ``validate="kernel"``, have shapes of their own.
+    ``refit="auto"`` trains the final model with the true kernel where that takes a minute at most, and
+    with the circulant matrix otherwise. Training parts, for ``validate="kernel"``, have shapes of their
+    own.
 
     Examples
     --------

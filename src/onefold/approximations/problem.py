@@ -163,6 +163,7 @@ class Problem:
     alpha_unit: float = 1.0  # what the user's weights, and with them the ridge, were divided by
     kept: Any = None  # numbers (n,) of the rows among the user's, where some of weight 0 were left out
     device: Any = None  # where rows in host memory, too many for it, are streamed to
+    precomputed: bool = False  # X is the kernel matrix
 
     def __post_init__(self) -> None:
         if self.offset is None:
