@@ -32,14 +32,14 @@ from onefold.linalg import Array, Index, like_index, namespace, take_rows, vecto
 from onefold.machine.speed import Speed
 from onefold.machine.threads import spans
 from onefold.smoothers import dense
-from onefold.smoothers.base import GIVEN, PSD, Flags, Rounding, UnsolvableError, choose_route
+from onefold.smoothers.base import GIVEN, LARGE, PSD, Flags, Rounding, UnsolvableError, choose_route
 
 _STRIP = 256
 _LARGEST = 1e290  # of a sum of kernel values: products with it are still numbers
 _PROBE = 256  # rows of a kernel that the user brought, looked at before the rest
 _TINY = 2.0**-21  # ridges below: the smallest that is tried by default
-_FEW_PARTS = 10  # are refitted at any number of rows
-_REFIT_WORK = 1e10  # parts · n³ up to which more of them are
+_FEW_PARTS = 10  # that are refitted there,
+_REFIT_WORK = 1e10  # and parts · n³ up to which more of them are
 _SINGLE = 1e-6  # of the largest eigenvalue: the rounding of a matrix computed in single precision
 _OUTWEIGHED = 1e-6  # of the weight: other rows with less lose too many digits
 _UNEVEN = 10.0  # largest √weight over the smallest: above, no decomposition
@@ -144,8 +144,8 @@ class ExactModel(SmoothingModel):
         places = np.flatnonzero(refitted).tolist()
         for row in rows.tolist() if places else []:
             found = self._trained_without(np.array([row]), values[places])
-            for place, prediction in zip(places, found):
-                predictions[place, row, :] = prediction[0, :]
+            for number, place in enumerate(places):
+                predictions[place, row, :] = found[number, 0, :]
         return self._heaviest_refitted(predictions, rows, alphas)
 
     def left_out(self, some: Index, alpha: float) -> tuple[Index, Array]:
@@ -213,10 +213,10 @@ class ExactModel(SmoothingModel):
         r"""Whether models without so many parts are fitted one by one at each μ.
 
         Below the rounding of K; and where R, which is wrong by eps · λ_max / μ, would cost more digits
-        than a refit has, unless there are too many parts for that.
+        than a refit has, unless there are too many rows or parts for that.
         """
-        below, n = self.smoother.below_rounding(alphas), float(self.problem.n)
-        worth = parts <= _FEW_PARTS or parts * n**3 <= _REFIT_WORK
+        below, n = self.smoother.below_rounding(alphas), self.problem.n
+        worth = n <= LARGE and (parts <= _FEW_PARTS or parts * float(n) ** 3 <= _REFIT_WORK)
         return below | (vector(alphas) < _TINY) if worth else below
 
     def _outweighs(self, rows: Index) -> bool:
