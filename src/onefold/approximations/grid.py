@@ -51,6 +51,7 @@ _COARSE = 0.02  # root mean square error of interpolated kernel values, of k(x, 
 _PROBES = 400
 _SUMMED = 2**20  # interpolation weights that are summed over at a time
 _LARGEST_RANK = 1000
+_PER_ROW = 10  # columns of a factor for each row, at most
 _PROBED = 1.25  # times as many points as a factor may have columns show that it needs more of them
 _PROBED_SHARE = 0.8  # of the eigenvalues of some points: if fewer count, a factor is tried
 _LONGEST_AXIS = 2048  # points per axis up to which its eigenvectors are computed
@@ -348,13 +349,13 @@ def _direct(L: HostArray, A: Any, rhs: HostArray, alphas: HostArray) -> HostArra
 def low_rank_factor(kernel: Kernel, lattice: Lattice, threshold: float, n: int) -> HostArray | None:
     """Lᵀ (rank, points) with ‖K_g − LLᵀ‖ about `threshold`, for n rows; None where the rank is high.
 
-    W K_g Wᵀ has no higher rank than n: iterations take no more steps, and a factor is worth its time
-    only if it has fewer columns, or comes from the axes alone.
+    W K_g Wᵀ has no higher rank than n: iterations take about as many steps, and a factor with many times
+    as many columns is not worth its time, unless it comes from the axes alone.
     """
     limit = min(_LARGEST_RANK, lattice.size)
     if max(lattice.counts) <= _LONGEST_AXIS and separable(kernel, lattice):
         return _tensor_factor(kernel, lattice, threshold, limit)
-    return _pivoted_cholesky(kernel, lattice, threshold, min(limit, n))
+    return _pivoted_cholesky(kernel, lattice, threshold, min(limit, _PER_ROW * n))
 
 
 def separable(kernel: Kernel, lattice: Lattice) -> bool:
