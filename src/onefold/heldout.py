@@ -9,7 +9,6 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -19,6 +18,7 @@ from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Model
 from onefold.linalg import HostArray, Index, host_array
+from onefold.machine.threads import cached_property
 from onefold.machine.warning import warn_user
 from onefold.typing import ArrayLike, MaybeArray
 

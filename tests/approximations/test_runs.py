@@ -1,5 +1,6 @@
 """What is decided once, when a run starts, and who looks at it; rows that are streamed to a device."""
 
+import sys
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -22,7 +23,8 @@ from onefold.approximations import (
 )
 from onefold.approximations.base import with_true_kernel
 from onefold.approximations.problem import Machine
-from onefold.kernels import RBF, Precomputed
+from onefold.kernels import RBF, Laplacian, Precomputed
+from onefold.linalg import distances
 from onefold.machine.speed import Speed
 from onefold.machine.threads import use_threads
 from onefold.search.metric import rows_within
@@ -232,3 +234,21 @@ def test_auto_takes_landmarks_for_streamed_rows_and_others_refuse_them(streamed)
     for name in ("exact", "cg", "toeplitz", "grid", Nystroem(8, predict="rows")):
         with pytest.raises(ValueError, match="needs all rows on the device"):
             LSSVR(approximation=name, **streamed).fit(THREE, NUMBERS)
+
+
+def test_tiles_without_triton_leave_a_trace(monkeypatch):
+    """On a GPU without a C compiler Laplacian tiles are slower, and nothing said so."""
+    problem = Problem(np.eye(4), np.ones((4, 1)), None, True)
+    run = Exact().start(problem, [RBF()], Workload())
+    monkeypatch.setattr(distances, "_MISSING", [])
+    assert distances.without_triton() is None
+    distances._triton.cache_clear()
+    monkeypatch.setitem(sys.modules, "onefold.linalg.l1_triton", None)  # its import fails
+    assert distances._triton() is None
+    assert "ImportError" in distances.without_triton() or "ModuleNotFound" in distances.without_triton()
+    distances._triton.cache_clear()
+    assert "without_triton" not in run.model(Laplacian()).report
+    monkeypatch.setattr(Problem, "on_device", True)
+    assert "without_triton" not in run.model(RBF()).report
+    for kernel in (Laplacian(), RBF() + Laplacian() * RBF()):
+        assert "longer than by Triton" in run.model(kernel).report["without_triton"]

@@ -10,9 +10,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 import onefold.approximations.base as registry
+from onefold import LSSVRCV
 from onefold.approximations import Approximation, Exact, register, registered
 from tests.approximations.conformance import Conformance
 
@@ -52,3 +54,21 @@ def test_what_cannot_be_asked_for_by_one_name_is_not_registered() -> None:
         with pytest.raises(error, match=why):
             register(kind)  # type: ignore[type-var]
     assert registered() == before
+
+
+def test_an_error_of_linear_algebra_from_outside_is_a_cell_without_a_score(monkeypatch) -> None:
+    """NumPy's LinAlgError, which an author need not know to convert, ended the search."""
+    kind = registered()["subset"]
+    model = kind.model
+
+    def fails(self: Any, kernel: Any, problem: Any, load: Any, shared: Any) -> Any:
+        if kernel.gamma == 1.0:
+            raise np.linalg.LinAlgError("Singular matrix")
+        return model(self, kernel, problem, load, shared)
+
+    monkeypatch.setattr(kind, "model", fails)
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    search = LSSVRCV(approximation="subset", gammas=[0.1, 1.0], alphas=[0.1], refit="same")
+    with pytest.warns(UserWarning, match=r"1 of 2 .* factorised \(Singular matrix\); use larger alphas"):
+        search.fit(X, X[:, 0])
+    assert search.gamma_ == 0.1

@@ -138,6 +138,16 @@ def test_rows_of_other_kinds(library, validate) -> None:
     assert_allclose(np.asarray(found.predict(build(X))), wanted.predict(X), atol=tolerance)
 
 
+def test_rows_that_are_singular_to_rounding_have_no_score() -> None:
+    """A factorisation that failed within a cell of the grid ended the search with a bare LinAlgError."""
+    line = np.sort(np.random.default_rng(0).uniform(0, 10, 240))[:, None]
+    structure = Circulant(levels=1, order="given", validate="matrix", negative="clip", spacing=0.2)
+    model = LSSVRCV(approximation=structure, gammas=[0.1], alphas=[1e-15, 1.0], cv=3)
+    with pytest.warns(UserWarning, match=r"1 of 2 .* singular to rounding.*larger alpha"):
+        model.fit(line, np.sin(line[:, 0]))
+    assert np.isnan(model.cv_results_["mean_test_score"]).tolist() == [True, False]
+
+
 @pytest.mark.parametrize("validate", ["kernel", "matrix"])
 def test_an_indefinite_matrix_has_no_score_or_is_clipped(validate) -> None:
     structure = {"spacing": (1.0, 1.4), "order": "given", "validate": validate}

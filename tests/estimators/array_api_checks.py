@@ -8,12 +8,15 @@ import numpy as np
 from sklearn.utils.estimator_checks import check_array_api_input, check_array_api_mixed_inputs
 
 from onefold import LSSVC, LSSVCCV, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVC, SparseLSSVR
+from onefold.approximations import ConjugateGradients
 
 SMALL = {"gammas": [0.01, 0.1], "alphas": [0.01, 1.0], "cv": 3}
 FEW = {"gammas": [0.3, 1.0], "alphas": [0.01, 1.0], "cv": 2}
 ALL = [
     LSSVC(),
     KernelRidge(),
+    LSSVC(approximation=ConjugateGradients(tolerance=1e-12)),
+    KernelRidge(approximation=ConjugateGradients(tolerance=1e-12)),
     LSSVCCV(**SMALL),
     LSSVRCV(**SMALL),
     LSSVRCV(**SMALL | {"cv": "loo", "alphas": list(np.geomspace(0.01, 5, 12))}),

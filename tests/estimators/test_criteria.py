@@ -11,8 +11,8 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import KFold, LeaveOneOut
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
-from onefold.approximations import Auto, Circulant, Grid, Nystroem, Toeplitz
-from onefold.criteria.closed import squared_radii
+from onefold.approximations import Auto, Circulant, Grid, Nystroem, Problem, Toeplitz
+from onefold.criteria.closed import noise_variance, squared_radii
 
 RNG = np.random.default_rng(11)
 N = 24
@@ -228,3 +228,50 @@ def test_a_scorer_that_gives_nan_is_the_reason_for_it(cv):
         pytest.warns(UndefinedMetricWarning),
     ):
         LSSVRCV(gammas=[0.1], criterion="r2", cv=cv).fit(np.eye(8), np.arange(8.0))
+
+
+def test_a_scorer_that_raises_for_one_cell_does_not_end_the_search():
+    """Anything but a ValueError ended it; GridSearchCV gives the cell NaN, warns and goes on."""
+
+    def divides(estimator, rows, y):
+        error = float(np.mean((estimator.predict(rows) - y) ** 2))
+        return -error if error > least else 1 / 0
+
+    y, least = Y[:, 0], 0.0
+    grid = {"gammas": [0.7], "alphas": [1e-3, 100.0]}
+    plain = LSSVRCV(criterion=divides, **grid).fit(X, y)
+    assert plain.alpha_ == 1e-3
+    least = float(-plain.cv_results_["split0_test_score"][0])
+    with pytest.warns(UserWarning, match=r"1 of 2 .* \(ZeroDivisionError: division by zero\)"):
+        found = LSSVRCV(criterion=divides, **grid).fit(X, y)
+    assert found.alpha_ == 100.0
+    assert np.isnan(found.cv_results_["mean_test_score"]).tolist() == [True, False]
+
+    def fails(estimator, rows, y):
+        calls.append(None)
+        raise KeyError(f"call {len(calls)}")
+
+    calls = []
+    with pytest.raises(ValueError, match=r"2 of 2 .* \(KeyError: 'call 1'\)"):
+        LSSVRCV(criterion=fails, **grid).fit(X, y)
+
+
+def test_the_noise_of_a_precomputed_kernel_is_that_of_neighbours_in_its_feature_space():
+    """Neighbours were looked for among the rows of K, as if these were features."""
+    rows = RNG.standard_normal((60, 2))
+    scales = np.exp(RNG.standard_normal(60))  # k(x, x) is far from the same everywhere
+    features = rows * scales[:, None]
+    y = features[:, :1] + 0.1 * RNG.standard_normal((60, 1))
+    gram = features @ features.T
+    squares = ((features[:, None] - features[None]) ** 2).sum(axis=2)
+    np.fill_diagonal(squares, np.inf)
+    literal = np.mean((y - y[squares.argmin(axis=1)]) ** 2, axis=0) / 2
+    assert_allclose(noise_variance(Problem(features, y, None, True)), literal, rtol=1e-12)
+    given = Problem(gram, y, None, True, precomputed=True)
+    assert_allclose(noise_variance(given), literal, rtol=1e-12)
+    settings = {"alphas": [0.1, 1.0], "criterion": "cost"}
+    found = LSSVRCV("precomputed", **settings).fit(gram, y[:, 0])
+    expected = LSSVRCV("linear", **settings).fit(features, y[:, 0])
+    assert_allclose(
+        found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"], rtol=1e-9
+    )

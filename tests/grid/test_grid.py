@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.model_selection import KFold, TimeSeriesSplit
 
-from onefold import LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
+from onefold import LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, plan
 from onefold.approximations import Grid
-from onefold.approximations.grid import solve_shifted
+from onefold.approximations.grid import low_rank_factor, solve_shifted
 from onefold.expansions import GridExpansion
 from onefold.expansions.grid import Lattice, make_lattice
 from onefold.kernels import RBF, Kernel, Laplacian, Matern
@@ -180,3 +180,53 @@ def test_rows_outside_the_grid_take_the_kernel_itself() -> None:
 def test_clear_refusals(act: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         act(*plane(30))
+
+
+class Counted(Matern):
+    """Counts the values that are asked of it."""
+
+    values = 0
+
+    def __call__(self, A: Any, B: Any) -> Any:
+        Counted.values += len(A) * len(B)
+        return super().__call__(A, B)
+
+
+def test_a_factor_of_far_more_columns_than_rows_is_not_looked_for() -> None:
+    """A rough kernel on 32,768 points took 1000 columns in vain, twice: 15 seconds for 40 rows."""
+    lattice = make_lattice(Matern(1.0, 0.5), np.full(3, -2.0), np.full(3, 2.0))
+    assert lattice.counts == (32, 32, 32)
+    Counted.values = 0
+    assert low_rank_factor(Counted(1.0, 0.5), lattice, 1e-8, 40) is None
+    assert Counted.values < 600 * 600 + 4 * lattice.size
+    Counted.values = 0
+    assert low_rank_factor(Counted(1.0, 0.5), lattice, 1e-8, 10**5) is None
+    assert Counted.values < 1300 * 1300 + 4 * lattice.size
+
+
+def test_a_factor_that_is_small_is_found_for_any_number_of_rows_above_its_rank() -> None:
+    """The eigenvalues of some points decide whether to look for a factor; they must not refuse it."""
+    lattice = make_lattice(Matern(0.01, 2.5), np.full(2, -1.0), np.full(2, 1.0), 24)
+    points, kernel = lattice.offsets(), Matern(0.01, 2.5)
+    factor = low_rank_factor(kernel, lattice, 1e-6, 10**5)
+    assert factor is not None
+    assert_allclose(factor.T @ factor, kernel(points, points), atol=1e-6)
+    again = low_rank_factor(kernel, lattice, 1e-6, len(factor) // 10 + 1)
+    assert again is not None
+    assert np.array_equal(again, factor)
+    assert low_rank_factor(kernel, lattice, 1e-6, (len(factor) - 1) // 10) is None
+
+
+def test_a_grid_is_planned_and_refused_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time and memory were unknown: two features may take a GiB for a model, unguarded."""
+    X, y = plane(40, 3)
+    found = plan(LSSVRCV("matern12", approximation="grid"), (40, 3))
+    assert found.seconds > 0
+    assert found.bytes > 8 * 1000 * 32768
+    small = plan(LSSVRCV("matern12", approximation=Grid(8)), (40, 3))
+    assert small.bytes < found.bytes / 4
+    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: found.bytes // 2)
+    model = LSSVRCV("matern12", approximation="grid", gammas=[1.0], alphas=[0.1])
+    with pytest.raises(MemoryError, match="Grid"):
+        model.fit(X, y)
+    model.set_params(approximation=Grid(8), gammas=[0.01]).fit(X, y)

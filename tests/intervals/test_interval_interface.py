@@ -1,5 +1,6 @@
 """Intervals in the shells around them: frames, other libraries, every kind of search, clear errors."""
 
+import re
 import warnings
 
 import numpy as np
@@ -7,6 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import TimeSeriesSplit
 
+import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Nystroem
 from onefold.smoothers.base import UnsolvableError
@@ -145,6 +147,7 @@ def test_many_folds_need_no_models_of_their_own(monkeypatch):
     with pytest.warns(UserWarning, match="100 folds have too many coefficients.*use 64 folds"):
         model = LSSVRCV(cv=100, gammas=[0.3], alphas=[0.1]).fit(rows, np.hstack([y, y]))
     assert model.fold_models_ is None
+    assert model.intervals_.method == "cv"
     assert np.isfinite(model.predict_interval(NEW)).all()
 
 
@@ -156,6 +159,31 @@ def test_a_fold_that_cannot_be_solved_warns(monkeypatch):
     with pytest.warns(UserWarning, match="no model without each fold for intervals: no solution"):
         model = LSSVRCV(approximation="exact", **GRID).fit(X, y)
     assert "final model itself" in model.approximation_["intervals"]["predictions"]
+
+
+@pytest.mark.parametrize("intervals", ["cv+", "normalised"])
+@pytest.mark.parametrize("approximation", ["toeplitz", "circulant", "nystroem"])
+def test_intervals_without_models_for_each_fold_are_not_called_cv_plus(
+    approximation, intervals, monkeypatch, tmp_path
+):
+    """Intervals of the final model, which CV+ promises nothing about, had its name, and nobody knew."""
+    monkeypatch.setattr("onefold.approximations.Circulant.most_folded", 10)
+    monkeypatch.setattr(
+        "onefold.approximations.nystroem_models.FactoredModel.trains_without", lambda *_: 0
+    )
+    t = np.arange(50.0)[:, None]
+    target = np.sin(t[:, 0] / 3)
+    settings = {"gammas": [0.1], "alphas": [1.0], "refit": "same", "intervals": intervals}
+    model = LSSVRCV(approximation=approximation, **settings)
+    with pytest.warns(UserWarning, match=f'method="cv", not "{re.escape(intervals)}"') as caught:
+        model.fit(t, target)
+    assert len(caught) == 1
+    assert model.intervals_.method == model.approximation_["intervals"]["method"] == "cv"
+    half = model.predict_interval(t, 0.9)[:, 1] - model.predict(t)
+    residuals = np.sort(np.abs(target - model.heldout_prediction_))
+    np.testing.assert_allclose(half, residuals[int(np.ceil(0.9 * 51)) - 1], rtol=1e-12)
+    onefold.save(model, tmp_path / "model")
+    assert onefold.load(tmp_path / "model").intervals_.method == "cv"
 
 
 @pytest.mark.parametrize("kind", [LSSVR, LSSVRCV])

@@ -311,3 +311,35 @@ def test_the_mean_distance_of_repeated_sparse_and_equal_rows() -> None:
     for kernel in (*(kernel for kernel, _ in MEASURED), Linear()):
         for rows in (ROWS[:1], np.repeat(ROWS[:1], 5, axis=0)):
             assert kernel.mean_exponent(rows) == 1.0
+
+
+WHOLE = [
+    *EVERY,
+    *MADE,
+    Linear() + RBF(0.3),
+    Linear() * Linear(),
+    RBF(0.1, metric=S),
+    RBF((0.1, 0.0, 1.0, 2.0)),
+]
+
+
+@pytest.mark.parametrize("kernel", WHOLE, ids=repr)
+@pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint8, bool])
+def test_rows_of_whole_numbers_are_those_of_the_same_numbers(kernel, dtype):
+    """Linear() + RBF() could not add to a tile of whole numbers, and small ones overflowed."""
+    generator = np.random.default_rng(0)
+    left, right = generator.integers(0, 100, (6, 4)).astype(dtype), generator.integers(0, 100, (5, 4))
+    right = right.astype(dtype)
+    coef = np.ones((5, 2))
+    asked = [
+        lambda A, B: kernel(A, B),
+        lambda A, B: kernel(A, A),
+        lambda A, B: kernel.bind(B)(A),
+        lambda A, B: kernel.diagonal(A),
+        lambda A, B: kernel.pairs(A[:5], B),
+        lambda A, B: kernel.gradient(A, B, coef),
+    ]
+    if kernel.accepts_sparse:
+        asked.append(lambda A, B: kernel(sp.csr_array(A), sp.csr_array(B)))
+    for ask in asked:
+        assert_array_equal(ask(left, right), ask(left.astype(float), right.astype(float)))

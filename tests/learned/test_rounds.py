@@ -142,3 +142,21 @@ def test_conjugate_gradients_score_and_fit_as_the_dense_matrix_does(monkeypatch)
     rest = np.setdiff1d(np.arange(500), tested)
     without = LSSVR(kernel, alpha=model.alpha_).fit(MANY[rest], CURVE[rest])
     assert_allclose(model.heldout_prediction_[tested], without.predict(MANY[tested]), atol=1e-6)
+
+
+def test_a_kernel_without_a_width_is_fitted_once_and_has_no_gamma() -> None:
+    """A linear kernel was fitted three times on all rows, and a gamma of 2.25 was reported for it."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((200, 3))
+    y = rows @ [1.0, 2.0, 3.0] + 0.1 * rng.standard_normal(200)
+    for settings in ({"metric_rows": 90}, {}):
+        model = LSSVRCV(
+            ["linear", "rbf"], metric="diagonal", gammas=[0.3, 1.0], alphas=[1e-3, 0.1], **settings
+        ).fit(rows, y)
+        tried = [one for one in model.cv_results_["params"] if one["kernel"] == "linear"]
+        assert not any("gamma" in one for one in tried)
+        assert len(tried) == len({one["alpha"] for one in tried})
+        assert model.kernel_ == "linear"
+        assert model.gamma_ is None
+        assert "gamma" not in model.best_params_
+        assert {one["gamma"] for one in model.metric_history_ if one["kernel"] == "linear"} == {None}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.linalg
 from numpy.testing import assert_allclose
 
 from onefold import LSSVR, linalg
 from onefold.approximations import Exact, Problem, Workload
 from onefold.kernels import RBF, Laplacian
-from onefold.linalg import free_memory_of, to_numpy
+from onefold.linalg import dense, free_memory_of, to_numpy
 from onefold.linalg.dense import (
     add_gram,
     cholesky,
@@ -19,6 +20,8 @@ from onefold.linalg.dense import (
     solve_by_blocks,
     solve_positive,
 )
+from onefold.smoothers.base import UnsolvableError
+from onefold.smoothers.dense import CholeskySmoother
 
 LIBRARIES = ["numpy", "torch", "array_api_strict"]
 
@@ -112,6 +115,10 @@ def test_columns_are_replaced_and_rows_scattered(library) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 29])
 def test_a_matrix_of_numpy_is_factorised_by_panels(n, dtype, monkeypatch) -> None:
+    factorise_by_panels(n, dtype, monkeypatch)
+
+
+def factorise_by_panels(n, dtype, monkeypatch) -> None:
     """As LAPACK does it at once: the factor, the triangle that stays, the order of a bad minor."""
     monkeypatch.setattr("onefold.linalg.dense._PANELLED", 6)
     monkeypatch.setattr("onefold.linalg.dense._HOST_PANEL", 4)
@@ -130,6 +137,33 @@ def test_a_matrix_of_numpy_is_factorised_by_panels(n, dtype, monkeypatch) -> Non
             cholesky(matrix, overwrite=True)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [0, 1, 6, 7, 8, 29])
+def test_no_large_matrix_goes_to_lapack_whatever_scipy_gives(n, dtype, monkeypatch) -> None:
+    """Without pointers to its routines a matrix of any size went to the one that corrupts memory."""
+    monkeypatch.setattr("onefold.linalg.dense._PANELLED", 6)
+    monkeypatch.setattr("onefold.linalg.dense._HOST_PANEL", 4)
+    monkeypatch.setattr("onefold.linalg.dense._TAKES", dict.fromkeys(dense._TAKES, "long *"))
+    dense._routine.cache_clear()  # every capsule has another signature now
+    orders = []
+    functions = scipy.linalg.get_lapack_funcs
+
+    def counted(name, arrays):
+        routine = functions(name, arrays)
+        return lambda matrix, *given, **options: (
+            orders.append(len(matrix)) or routine(matrix, *given, **options)
+        )
+
+    monkeypatch.setattr("onefold.linalg.dense.scipy.linalg.get_lapack_funcs", counted)
+    try:
+        assert dense._routine("potrf", np.dtype(dtype)) is None
+        factorise_by_panels(n, dtype, monkeypatch)
+    finally:
+        dense._routine.cache_clear()
+    assert max(orders, default=0) <= 6
+    assert len(orders) >= (n > 0)
+
+
 def test_a_rough_solution_is_as_exact_as_it_says(monkeypatch) -> None:
     """Of a float32 factor for a rough and a smooth kernel, with tiny ridges too."""
     monkeypatch.setattr("onefold.smoothers.dense._SINGLE_ROWS", 1)
@@ -146,3 +180,13 @@ def test_a_rough_solution_is_as_exact_as_it_says(monkeypatch) -> None:
             residual = np.linalg.norm(y - exact.predict(X))
             wrong = np.linalg.norm(rough.predict(X) - exact.predict(X))
             assert wrong <= 0.01 * residual
+
+
+def test_a_rough_factor_of_an_indefinite_matrix_invents_no_eigenvalue(monkeypatch) -> None:
+    """The error named minus alpha as the smallest eigenvalue, which it is not."""
+    monkeypatch.setattr("onefold.smoothers.dense._SINGLE_ROWS", 1)
+    K = np.array([[1.0, 0.7], [0.7, 0.49 - 2e-9]])  # rounded to float32 it is positive definite
+    smoother = CholeskySmoother(K, None, rough=True)
+    with pytest.raises(UnsolvableError, match="plus alpha=5e-10 is not positive definite") as caught:
+        smoother.residuals(np.ones((2, 1)), [5e-10])
+    assert "eigenvalue" not in str(caught.value)

@@ -4,19 +4,22 @@ import os
 import subprocess
 import sys
 import threading
+import types
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn import config_context
+from threadpoolctl import ThreadpoolController
 
 import onefold.machine.threads as threads
 from onefold import LSSVRCV
 from onefold.approximations import Circulant, Exact, Grid, Nystroem, Problem, Toeplitz, Workload
 from onefold.kernels import RBF
+from onefold.kernels.tiles import tile_side
 from onefold.machine.threads import (
-    _controller,
     check_stop,
     count_workers,
     limit_blas,
@@ -87,7 +90,7 @@ def test_blas_is_as_before_when_something_raises_or_was_changed_inside():
         raise KeyboardInterrupt
     assert _now() == 4
     with limit_blas(None):  # another library's race, such as that of two k-means
-        _controller().limit(limits=1, user_api="blas").__enter__()
+        ThreadpoolController().limit(limits=1, user_api="blas").__enter__()
     assert _now() == 4
 
 
@@ -141,6 +144,159 @@ print(os.waitstatus_to_exitcode(status), now())
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["2", "2"]
+
+
+def test_libraries_that_are_loaded_after_the_first_fit_are_limited_too(monkeypatch):
+    """The list of libraries was found once: torch, imported after a fit, kept all its threads."""
+
+    class Library:
+        internal_api = "openblas"
+        threading_layer = "pthreads"
+        filepath = "/loaded/later.so"
+        num_threads = 4
+
+        def set_num_threads(self, number):
+            self.num_threads = number
+
+    loaded = ThreadpoolController().lib_controllers
+    later = Library()
+    with limit_blas(1):
+        monkeypatch.setattr(
+            threads,
+            "ThreadpoolController",
+            lambda: types.SimpleNamespace(lib_controllers=[*loaded, later]),
+        )
+        monkeypatch.setitem(sys.modules, "imported_later", types.ModuleType("imported_later"))
+        assert later.num_threads == 4  # nobody has begun anything since
+        with limit_blas(2):
+            assert later.num_threads == 1  # as the context around it says
+        assert later.num_threads == 1
+    assert later.num_threads == 4
+    monkeypatch.delitem(threads._LIBRARIES, later.filepath)
+
+
+def test_the_settings_of_scikit_learn_hold_in_every_thread():
+    """They belong to a thread: working_memory had its default wherever a search ran in threads."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 4))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(500)
+    with config_context(working_memory=1), use_threads(2):
+        found = list(map_threads(lambda _: tile_side(), range(4)))
+        assert found == [tile_side()] * 4
+        scores = [
+            LSSVRCV(gammas=[0.01, 0.1, 1.0], alphas=[1e-6, 0.1], n_jobs=n_jobs)
+            .fit(X, y)
+            .cv_results_["mean_test_score"]
+            for n_jobs in (1, 2)
+        ]
+    np.testing.assert_array_equal(*scores)
+    assert tile_side() > found[0]
+
+
+_FORKED = """
+import os, signal, sys, threading
+import numpy as np
+import onefold.machine.threads as threads
+from onefold import LSSVRCV
+from onefold.approximations import Nystroem
+from onefold.rows import HostRows
+from onefold.rows import dask as dask_rows
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((40, 2))
+y = X.sum(axis=1)
+settings = dict(gammas=[0.1, 1.0], alphas=[0.1, 1.0], n_jobs=2)
+objective = LSSVRCV(**settings).objective(X, y)
+rows = HostRows(X, None, None)
+model = Nystroem(10, method="uniform")
+
+def fits():
+    LSSVRCV(**settings).fit(X, y)
+    LSSVRCV(**settings, approximation=model).fit(X, y)
+
+def forked(use):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        use()
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+"""
+
+
+def _forked(program):
+    """The lines that a program prints, which may fork, in a process of its own."""
+    command = [sys.executable, "-W", "ignore", "-c", _FORKED + program]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_waits_for_no_lock_of_a_thread_that_it_does_not_have():
+    """A lock that another thread held at the fork stayed held in the child, which then hung."""
+    program = """
+def held(lock, use):
+    entered, leave = threading.Event(), threading.Event()
+    def hold():
+        with lock:
+            entered.set()
+            leave.wait()
+    thread = threading.Thread(target=hold)
+    thread.start()
+    entered.wait()
+    print(forked(use))
+    leave.set()
+    thread.join()
+
+held(objective._lock, lambda: objective(gamma=1.0, alpha=0.5))
+held(rows._lock, lambda: rows.grouped_by([np.arange(3)]))
+held(dask_rows._ONE_AT_A_TIME, dask_rows._ONE_AT_A_TIME.acquire)
+fits()
+for cached in threads._PROPERTIES:
+    if hasattr(cached, "lock"):
+        held(cached.lock, fits)
+"""
+    found = _forked(program)
+    assert len(found) >= 3
+    assert set(found) == {"0"}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_no_process_is_forked_while_a_thread_looks_for_libraries():
+    """Whoever looks holds a lock of the C library; the child of a fork meanwhile hung in its fit."""
+    program = """
+import ctypes, time
+from threadpoolctl import ThreadpoolController
+fits()
+entered = threading.Event()
+
+def slowly():
+    def wait(info, size, data):
+        entered.set()
+        time.sleep(0.3)  # a fork meanwhile is what the test is about
+        return 1
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+    ctypes.CDLL(None).dl_iterate_phdr(kind(wait), None)
+    return ThreadpoolController()
+
+def look():
+    threads.ThreadpoolController = slowly
+    threads._MODULES[0] = 0
+    fits()
+
+def look_too():
+    threads.ThreadpoolController = ThreadpoolController
+    threads._MODULES[0] = 0
+    fits()
+
+thread = threading.Thread(target=look)
+thread.start()
+entered.wait()
+print(forked(look_too))
+thread.join()
+"""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("the lock is one of Linux's C library")
+    assert _forked(program) == ["0"]
 
 
 def test_the_budget_is_one_inside_a_thread_and_whole_in_the_calling_one():

@@ -200,7 +200,7 @@ def test_rows_that_are_no_series_are_pointed_out_once(kind):
     X, is_series = kinds_of_rows()[kind]
     y = np.sin(X[:, 0])
     for estimator, target in (
-        (LSSVRCV(approximation="toeplitz", gammas=[0.1, 1.0], alphas=[0.1, 1.0]), y),
+        (LSSVRCV(approximation="toeplitz", gammas=[0.1, 1.0], alphas=[0.1, 1.0], intervals=None), y),
         (LSSVC(approximation="toeplitz"), y > np.median(y)),
     ):
         with warnings.catch_warnings(record=True) as caught:

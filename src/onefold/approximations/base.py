@@ -32,14 +32,15 @@ from numpy.typing import ArrayLike
 from onefold.approximations.footprint import models_at_once
 from onefold.approximations.problem import Parts, Problem, Workload
 from onefold.expansions import Expansion, FoldModels
-from onefold.kernels import Kernel, Precomputed
+from onefold.kernels import Kernel, Laplacian, Precomputed
 from onefold.linalg import Array, is_sparse, namespace, take_rows
+from onefold.linalg.distances import without_triton
 from onefold.machine.memory import require_of
 from onefold.machine.speed import Speed
 from onefold.machine.warning import warn_user
 from onefold.rows import Rows
 from onefold.smoothers import Smoother
-from onefold.smoothers.base import UnsolvableError
+from onefold.smoothers.base import UNSOLVABLE, why_unsolvable
 
 _UNASKED = 60.0  # seconds that a final fit with the true kernel may take where nobody asked for it
 _DIRECT = 10.0  # seconds: no iteration is worth while to be faster than that
@@ -283,6 +284,12 @@ def with_true_kernel(
     return found
 
 
+def _has_laplacian(kernel: Kernel) -> bool:
+    """Whether it is a Laplacian kernel, or has one as a part."""
+    parts = [getattr(kernel, name) for name in ("left", "right") if hasattr(kernel, name)]
+    return isinstance(kernel, Laplacian) or any(map(_has_laplacian, parts))
+
+
 @dataclass(frozen=True)
 class Run:
     """What will take place, and why."""
@@ -331,6 +338,9 @@ class Run:
         """The problem with one kernel, for every μ of the workload."""
         model = self.approximation.model(kernel, self.problem, self.load, self.shared)
         model.report |= self.report
+        missing = without_triton()
+        if missing is not None and self.problem.on_device and _has_laplacian(kernel):
+            model.report["without_triton"] = f"Laplacian tiles took longer than by Triton ({missing})"
         return model
 
     def finished(self, model: Model, alpha: ArrayLike) -> tuple[Expansion, dict[str, Any]]:
@@ -357,8 +367,8 @@ class Run:
                 rests = (self.problem.without(rows) for rows in parts)
                 models = ((rest, self.on(rest).model(kernel)) for rest in rests)
                 found = FoldModels.each([rest.restore(m.expansion(ridges)) for rest, m in models])
-        except UnsolvableError as error:  # some fold's matrix, unlike that of all rows
-            warn_user(f"there is no model without each fold for intervals: {error}")
+        except UNSOLVABLE as error:  # some fold's matrix, unlike that of all rows
+            warn_user(f"there is no model without each fold for intervals: {why_unsolvable(error)}")
             return None
         if found is not None and not found.finite:
             warn_user(

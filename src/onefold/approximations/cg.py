@@ -25,7 +25,6 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -60,6 +59,7 @@ from onefold.linalg.iterate import Correct, Map, Solution, conjugate_gradients, 
 from onefold.machine.memory import available_memory
 from onefold.machine.speed import Speed
 from onefold.machine.threads import (
+    cached_property,
     check_stop,
     count_workers,
     limit_blas,

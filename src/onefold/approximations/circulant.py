@@ -111,8 +111,9 @@ class Circulant(Approximation):
 
     Notes
     -----
-    ``refit="auto"`` trains the final model exactly up to 20 000 rows, beyond that with the circulant
-    matrix. Training parts, for ``validate="kernel"``, have shapes of their own.
+    ``refit="auto"`` trains the final model with the true kernel where that takes a minute at most, and
+    with the circulant matrix otherwise. Training parts, for ``validate="kernel"``, have shapes of their
+    own.
 
     Examples
     --------
@@ -315,7 +316,8 @@ def first_row(
     def fill(part: slice) -> None:
         values[part] = kernel.on_grid([axes[0][part], *axes[1:]])
 
-    for _ in map_threads(fill, spans(shape[0], step), None if values.size > 2 * _CHUNK else 1):
+    several = kernel.thread_safe and values.size > 2 * _CHUNK
+    for _ in map_threads(fill, spans(shape[0], step), None if several else 1):
         pass
     for axis, n in enumerate(shape):  # v_j + v_{n−j} in both places, for every pair of distinct j, n − j
         turned = np.moveaxis(values, axis, 0)

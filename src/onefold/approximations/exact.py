@@ -32,11 +32,14 @@ from onefold.linalg import Array, Index, like_index, namespace, take_rows, vecto
 from onefold.machine.speed import Speed
 from onefold.machine.threads import spans
 from onefold.smoothers import dense
-from onefold.smoothers.base import GIVEN, PSD, Flags, Rounding, UnsolvableError, choose_route
+from onefold.smoothers.base import GIVEN, LARGE, PSD, Flags, Rounding, UnsolvableError, choose_route
 
 _STRIP = 256
 _LARGEST = 1e290  # of a sum of kernel values: products with it are still numbers
 _PROBE = 256  # rows of a kernel that the user brought, looked at before the rest
+_TINY = 2.0**-21  # ridges below: the smallest that is tried by default
+_FEW_PARTS = 10  # that are refitted there,
+_REFIT_WORK = 1e10  # and parts · n³ up to which more of them are
 _SINGLE = 1e-6  # of the largest eigenvalue: the rounding of a matrix computed in single precision
 _OUTWEIGHED = 1e-6  # of the weight: other rows with less lose too many digits
 _UNEVEN = 10.0  # largest √weight over the smallest: above, no decomposition
@@ -136,7 +139,14 @@ class ExactModel(SmoothingModel):
     def leave_one_out(self, alphas: ArrayLike) -> Array:
         predictions = self.smoother.leave_one_out(self.problem.scaled_targets(), alphas)
         predictions = self.problem.unscale(predictions)
-        return self._heaviest_refitted(predictions, np.arange(self.problem.n), alphas)
+        values, rows = vector(alphas), np.arange(self.problem.n)
+        refitted = self._refits(values, rows.size) & ~self.smoother.below_rounding(values)
+        places = np.flatnonzero(refitted).tolist()
+        for row in rows.tolist() if places else []:
+            found = self._trained_without(np.array([row]), values[places])
+            for number, place in enumerate(places):
+                predictions[place, row, :] = found[number, 0, :]
+        return self._heaviest_refitted(predictions, rows, alphas)
 
     def left_out(self, some: Index, alpha: float) -> tuple[Index, Array]:
         """Triangular solves for these rows: O(n²) for each, with the factor of the fit."""
@@ -156,7 +166,7 @@ class ExactModel(SmoothingModel):
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         values = vector(alphas)
-        below = self.smoother.below_rounding(values)
+        below = self._refits(values, len(parts))
         above, (n, targets) = values[~below], self.problem.Y.shape
         closed: list[Array] = []
         # Coefficients of the models without a part take 4 n² operations per μ, part and target: worth
@@ -199,6 +209,16 @@ class ExactModel(SmoothingModel):
             level = level - (self._mean_row[None, :] @ duals)[..., 0, :]
         return duals if root is None else duals * root[None, None, :, None], level
 
+    def _refits(self, alphas: ArrayLike, parts: int) -> Flags:
+        r"""Whether models without so many parts are fitted one by one at each μ.
+
+        Below the rounding of K; and where R, which is wrong by eps · λ_max / μ, would cost more digits
+        than a refit has, unless there are too many rows or parts for that.
+        """
+        below, n = self.smoother.below_rounding(alphas), self.problem.n
+        worth = n <= LARGE and (parts <= _FEW_PARTS or parts * float(n) ** 3 <= _REFIT_WORK)
+        return below | (vector(alphas) < _TINY) if worth else below
+
     def _outweighs(self, rows: Index) -> bool:
         """Whether some rows carry nearly all the weight, so that the others are lost in its rounding."""
         weight = self.problem.weight
@@ -223,7 +243,7 @@ class ExactModel(SmoothingModel):
         problem, count, t = self.problem, len(parts), int(self.problem.Y.shape[1])
         ridges, width = TargetRidges(alpha, t), count * t
         coef, level = (zeros(shape, problem.Y) for shape in ((problem.n, width), width))
-        literal = bool(self.smoother.below_rounding(ridges.distinct).any())
+        literal = bool(self._refits(ridges.distinct, count).any())
         if not literal:
             xp, (coef, level) = namespace(coef), map(ridges.own, self._without(parts, ridges.distinct))
             coef = xp.reshape(xp.permute_dims(coef, (1, 0, 2)), (problem.n, width))

@@ -28,10 +28,7 @@ _DEVICE_TILES = 4  # of float64 that a GPU has at once while it makes one
 _COPIED = 2**31  # bytes of a matrix that a GPU factorises in one call, which copies it
 _PRUNING = 8  # arrays of centres × centres besides the sums over groups of rows
 _SIDE_BY_SIDE = 3 * 2**30  # that models running side by side may take together
-# WᵀVW has up to 7^d entries of 12 bytes at each point of the grid: at most 77 MB with two features, for
-# each of some folds and their training parts. How many points there are, the kernel's width decides;
-# there is no forecast, but so much is reckoned with for models that run side by side.
-GRID_MODEL = 2**29
+_GRID_VECTORS = 4  # arrays of grid points for each ridge, fold and target while they are solved
 
 
 def models_at_once(each: int | None, free: int | None) -> int:
@@ -125,6 +122,23 @@ def _predicting(n: int, m: int, targets: int, load: Workload, threads: int) -> f
     if load.folds == 1 or load.single:  # leave-one-out looks at the features of every row
         return predictions + 8.0 * 4 * threads * min(n, TASK_ROWS) * m
     return predictions + 8.0 * 2 * threads * min(n, TASK_ROWS) * width
+
+
+def grid_bytes(
+    n: int, d: int, points: int, rank: int, targets: int, load: Workload, at_once: int
+) -> int:
+    """Of a fit or a search on so many grid points at most: how many, the kernel's width decides.
+
+    WᵀVW has up to 7^d entries of 12 bytes at each point, and no more than 16^d for each row, for all
+    rows, each fold and its training part. Then there is a factor of K_g with so many columns, and its
+    product with one of these; or, where there is no factor, all ridges and folds are iterated on, with
+    transforms on twice the grid along each axis.
+    """
+    at_once, folds = min(at_once, load.kernels), max(1, load.folds)
+    sums = (1 + 2 * folds) * 12.0 * min(7.0**d * points, 16.0**d * n)
+    columns = folds * (targets + 1)
+    vectors = 8.0 * points * columns * (_GRID_VECTORS * load.alphas + 2 * 2**d)
+    return int(at_once * (sums + 2 * 8.0 * rank * points + vectors) + _LIBRARIES)
 
 
 def structured_bytes(vectors: int, n: int, targets: int, load: Workload, at_once: int) -> int:

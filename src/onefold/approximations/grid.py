@@ -34,13 +34,14 @@ import scipy.sparse
 from numpy.typing import ArrayLike
 
 from onefold.approximations.base import Approximation, Model, register
-from onefold.approximations.footprint import GRID_MODEL, models_at_once
+from onefold.approximations.footprint import grid_bytes
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.expansions import GridExpansion
-from onefold.expansions.grid import LARGEST_DIMENSION, Lattice, make_lattice
+from onefold.expansions.grid import LARGEST_DIMENSION, Lattice, largest_lattice, make_lattice
 from onefold.kernels import Kernel
 from onefold.linalg import Array, HostArray, host_array, is_sparse, like, vector
 from onefold.linalg.iterate import Map, quotients
+from onefold.machine.speed import Speed
 from onefold.machine.threads import check_stop, spans
 from onefold.machine.warning import warn_user
 
@@ -50,6 +51,9 @@ _COARSE = 0.02  # root mean square error of interpolated kernel values, of k(x, 
 _PROBES = 400
 _SUMMED = 2**20  # interpolation weights that are summed over at a time
 _LARGEST_RANK = 1000
+_PER_ROW = 10  # columns of a factor for each row, at most
+_PROBED = 1.25  # times as many points as a factor may have columns show that it needs more of them
+_PROBED_SHARE = 0.8  # of the eigenvalues of some points: if fewer count, a factor is tried
 _LONGEST_AXIS = 2048  # points per axis up to which its eigenvectors are computed
 _ROUNDING = 1e-13
 
@@ -123,8 +127,24 @@ class Grid(Approximation):
         lattice = make_lattice(kernel, X.min(axis=0), X.max(axis=0), self.points)
         return GridModel(kernel, problem, X, lattice, self.tolerance)
 
-    def at_once(self, n: int, d: int, targets: int, load: Workload, free: int | None) -> int:
-        return models_at_once(GRID_MODEL, free)
+    def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float | None:
+        """At most, per kernel: sums over the rows, a factor of K_g, and products with it for each fold.
+
+        Where there is no factor, iterations may take longer or shorter.
+        """
+        if d > LARGEST_DIMENSION:  # `check` refuses it
+            return None
+        m = largest_lattice(d, self.points)
+        rank = min(_LARGEST_RANK, m)
+        sums = float(n) * (16**d + 4**d * targets) / speed.exponentials
+        factor = float(m) * rank**2 / speed.multiply_adds
+        return load.kernels * (sums + (1 + max(1, load.folds)) * factor)
+
+    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int | None:
+        if d > LARGEST_DIMENSION:
+            return None
+        m = largest_lattice(d, self.points)
+        return grid_bytes(n, d, m, min(_LARGEST_RANK, m), targets, load, at_once)
 
 
 class GridModel(Model):
@@ -140,6 +160,7 @@ class GridModel(Model):
     ) -> None:
         self._kernel, self.problem, self._lattice = kernel, problem, lattice
         self._X, self._Y, self._tolerance = X, problem.targets, tolerance
+        self._without_factor = 0.0  # K_g has no small factor at this threshold, and so at none below
         self.report: dict[str, Any] = {
             "name": "grid",
             "points": list(lattice.counts),
@@ -186,8 +207,11 @@ class GridModel(Model):
         # What is dropped of K_g moves W K_g Wᵀ by that share of the smallest μ at most.
         strength = float(abs(whole.A).sum(axis=1).max())
         dropped = 100 * self._tolerance * float(mu.min()) / strength
-        L = low_rank_factor(self._kernel, self._lattice, dropped)
+        L = None
+        if dropped > self._without_factor:
+            L = low_rank_factor(self._kernel, self._lattice, dropped, self.problem.n)
         if L is None:
+            self._without_factor = max(self._without_factor, dropped)
             fitted = self._iterated([s.A for s in sets], rhs, mu)
         else:
             self.report["rank"] = L.shape[0]
@@ -322,14 +346,16 @@ def _direct(L: HostArray, A: Any, rhs: HostArray, alphas: HostArray) -> HostArra
     return (projected[None] * weights[:, None, :]) @ vectors.T @ L
 
 
-def low_rank_factor(
-    kernel: Kernel, lattice: Lattice, threshold: float, limit: int = _LARGEST_RANK
-) -> HostArray | None:
-    """Lᵀ (rank, points) with ‖K_g − LLᵀ‖ about `threshold`; None where it needs over `limit` rows."""
-    limit = min(limit, lattice.size)
+def low_rank_factor(kernel: Kernel, lattice: Lattice, threshold: float, n: int) -> HostArray | None:
+    """Lᵀ (rank, points) with ‖K_g − LLᵀ‖ about `threshold`, for n rows; None where the rank is high.
+
+    W K_g Wᵀ has no higher rank than n: iterations take about as many steps, and a factor with many times
+    as many columns is not worth its time, unless it comes from the axes alone.
+    """
+    limit = min(_LARGEST_RANK, lattice.size)
     if max(lattice.counts) <= _LONGEST_AXIS and separable(kernel, lattice):
         return _tensor_factor(kernel, lattice, threshold, limit)
-    return _pivoted_cholesky(kernel, lattice, threshold, limit)
+    return _pivoted_cholesky(kernel, lattice, threshold, min(limit, _PER_ROW * n))
 
 
 def separable(kernel: Kernel, lattice: Lattice) -> bool:
@@ -374,6 +400,8 @@ def _pivoted_cholesky(kernel: Kernel, lattice: Lattice, threshold: float, limit:
     points = lattice.offsets()
     left = kernel.diagonal(points).copy()
     enough = max(threshold, _ROUNDING * lattice.size * float(left.max())) / 10
+    if _needs_more(kernel, points, enough, limit):
+        return None
     factor = np.empty((limit, lattice.size))
     for k in range(limit):
         pivot = int(left.argmax())
@@ -383,6 +411,23 @@ def _pivoted_cholesky(kernel: Kernel, lattice: Lattice, threshold: float, limit:
         factor[k] = row / np.sqrt(left[pivot])
         left -= factor[k] ** 2
     return factor if float(left.max()) <= enough or limit == lattice.size else None
+
+
+def _needs_more(kernel: Kernel, points: HostArray, enough: float, limit: int) -> bool:
+    """Whether more than `limit` eigenvalues of K_g are larger than `enough`: no factor is so small then.
+
+    K_g has at least as many as its matrix of some points, by interlacing. Few points decide first
+    whether to look at more than `limit` of them.
+    """
+    count = 0
+    for size in sorted({min(_PROBES, limit), int(_PROBED * limit) + 1}):
+        if size > len(points):
+            return False
+        some = points[np.linspace(0, len(points) - 1, size).astype(int)]
+        count = int(np.count_nonzero(np.linalg.eigvalsh(kernel(some, some)) > enough))
+        if count < _PROBED_SHARE * size:
+            return False
+    return count > limit
 
 
 def solve_shifted(

@@ -31,7 +31,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ from onefold.basis.statistics import collect, features_of, finite_kernel, holds_
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels.tiles import kernel_product
 from onefold.linalg import Array, Index, host_array, like, namespace, outer, take_rows, vector, zeros
-from onefold.machine.threads import limit_blas, map_all, spans
+from onefold.machine.threads import cached_property, limit_blas, map_all, spans
 from onefold.machine.warning import warn_user
 from onefold.rows import Block, Groups, Rows
 from onefold.smoothers.dense import ThinSmoother

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -16,7 +16,7 @@ from onefold.linalg import Array, HostArray, Index, host_array, like, namespace,
 from onefold.linalg.speed import device_speed
 from onefold.machine import memory
 from onefold.machine.speed import Speed, machine_speed
-from onefold.machine.threads import count_workers, thread_budget
+from onefold.machine.threads import cached_property, count_workers, thread_budget
 from onefold.rows import Rows, StreamedRows, is_remote, rows_of, to_device
 from onefold.smoothers.base import Need
 
@@ -163,6 +163,7 @@ class Problem:
     alpha_unit: float = 1.0  # what the user's weights, and with them the ridge, were divided by
     kept: Any = None  # numbers (n,) of the rows among the user's, where some of weight 0 were left out
     device: Any = None  # where rows in host memory, too many for it, are streamed to
+    precomputed: bool = False  # X is the kernel matrix
 
     def __post_init__(self) -> None:
         if self.offset is None:

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,7 +34,7 @@ from onefold.basis.statistics import Design, Statistics, collect, features_of, h
 from onefold.kernels import Kernel
 from onefold.linalg import Array, HostArray, Index, host_array, is_sparse, like, take_rows
 from onefold.linalg.dense import invert_lower
-from onefold.machine.threads import limit_blas
+from onefold.machine.threads import cached_property, limit_blas
 from onefold.rows import Groups, Rows, group_rows
 from onefold.smoothers.base import UnsolvableError
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from operator import add, sub
 from typing import Any
 
@@ -27,7 +26,7 @@ from onefold.kernels import Kernel, tiles
 from onefold.kernels.base import Tile
 from onefold.linalg import Array, HostArray, double, host_array, is_sparse, namespace, queued, zeros
 from onefold.linalg.dense import add_gram, add_lower, mirror
-from onefold.machine.threads import check_stop, limit_blas, spans
+from onefold.machine.threads import cached_property, check_stop, limit_blas, spans
 from onefold.rows import Block, Groups, Rows
 from onefold.smoothers.base import UnsolvableError
 

@@ -8,7 +8,8 @@ on, R_i = |r_i|, and N residuals in all, the bounds at x for coverage 1 − a ar
 
 and infinite where there is no such rank. The two ranks add up to N + 1, so that the lower bound is minus
 the upper one of −f. Splits of one row each make this jackknife+, a single split split conformal.
-Normalised, R_i becomes σ_{s(i)}(x) · R_i / σ_{s(i)}(x_i).
+Normalised, R_i becomes σ_{s(i)}(x) · R_i / σ_{s(i)}(x_i). Where there are no models f_s for new rows,
+the final model takes their place at x. That is not CV+, and has the name "cv".
 
 *Order statistics.* The elements at a row are k sorted lists, list j shifted by p_j = f_j(x) and
 stretched by σ_j(x) > 0, which leaves it sorted, in floating point too. Let v be the element of the
@@ -22,16 +23,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from onefold.machine.threads import spans
+from onefold.machine.threads import cached_property, spans
 from onefold.machine.warning import warn_user
 
 METHODS = ("cv+", "jackknife+", "normalised")
+WITHOUT_FOLD_MODELS = "cv"  # held-out residuals around the final model; nobody can ask for it
 _LARGEST = 1e300
 _FEW = 2  # elements a list on average, up to which all are partitioned
 _AT_ONCE = 2**20  # rows × lists whose elements are counted together
@@ -42,7 +43,7 @@ _ROUNDINGS = 16 * np.finfo(np.float64).eps
 class ConformalIntervals:
     """What turns the fold models' predictions at new rows into bounds and quantiles."""
 
-    method: str  # one of METHODS
+    method: str  # one of METHODS, or WITHOUT_FOLD_MODELS
     residuals: Any  # r_i (N, targets), one for every row and split that tested it
     fold: Any  # int (N,): the fold model that each comes from
     count: int  # of fold models
@@ -50,9 +51,10 @@ class ConformalIntervals:
 
     def __post_init__(self) -> None:
         residuals, fold, spread = self.residuals, self.fold, self.spread
-        if self.method not in METHODS or (spread is None) != (self.method != "normalised"):
+        methods = (*METHODS, WITHOUT_FOLD_MODELS)
+        if self.method not in methods or (spread is None) != (self.method != "normalised"):
             raise ValueError(
-                f"the method of intervals must be one of {METHODS}, and normalised ones, and no others, "
+                f"the method of intervals must be one of {methods}, and normalised ones, and no others, "
                 f"have a spread; got {self.method!r:.40}."
             )
         if not _is_table(residuals) or not residuals.size:

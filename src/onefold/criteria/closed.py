@@ -160,14 +160,20 @@ def noise_variance(problem: Problem) -> Any:
     """δ² of each target, from differences between nearest neighbours.
 
     Neighbours agree in the function and differ in the noise: E (y_i − y_j)² → 2 δ² as rows fill
-    the space. O(n d) for the distances of at most 2000 sampled rows to all others.
+    the space. O(n d) for the distances of at most 2000 sampled rows to all others; with a precomputed
+    kernel the distances are those in its feature space, k_ii + k_jj − 2 k_ij.
     """
     n = problem.n
     if n < 2:
         return np.zeros(problem.Y.shape[1])
     X, Y = to_host(problem.X), problem.targets
     rows = drawn(np.arange(n), _NOISE_ROWS, np.random.default_rng(0))
-    near = NearestNeighbors(n_neighbors=2).fit(X).kneighbors(X[rows], return_distance=False)
+    if problem.precomputed:
+        diagonal = np.diagonal(X)
+        squares = diagonal[rows, None] + diagonal[None, :] - 2 * X[rows]
+        near = np.argsort(squares, axis=1, kind="stable")[:, :2]
+    else:
+        near = NearestNeighbors(n_neighbors=2).fit(X).kneighbors(X[rows], return_distance=False)
     # Among duplicates a row need not come first in its own list.
     other = np.where(near[:, 0] == rows, near[:, 1], near[:, 0])
     return np.mean((Y[rows] - Y[other]) ** 2, axis=0) / 2

@@ -80,8 +80,10 @@ class Scorer(Criterion):
                 model = stand_in(shifted[split][number], X, task, calibrated, (split, number))
                 try:
                     scores[number, split] = self._scorer(model, X, y, **extra)
-                except ValueError as error:
-                    refusal = f"the criterion refuses their predictions ({error})"
+                except Exception as error:  # noqa: BLE001 (as GridSearchCV: the other cells go on)
+                    failure = f"{type(error).__name__}: {error}"
+                    cause = str(error) if isinstance(error, ValueError) else failure
+                    refusal = refusal or f"the criterion refuses their predictions ({cause})"
         if refusal is None and np.isnan(scores).any():
             refusal = (
                 "the criterion gives NaN for some held-out rows, as R² does for a single one; use "

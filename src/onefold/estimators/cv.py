@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cache
-from threading import RLock
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,6 +18,7 @@ from onefold.estimators import final
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
 from onefold.estimators.setup import decisive_settings, set_up
 from onefold.estimators.validation import check_alphas, check_budget, is_precomputed
+from onefold.machine.threads import Lock
 from onefold.machine.warning import warn_user
 from onefold.rows import row_fingerprint
 from onefold.search import GridEdgeWarning, Proposal, StopSearch
@@ -265,7 +265,7 @@ class Objective:
         self._stage = self._search.stage("grid", alphas=[], shown_as="objective")
         self._ledger = self._stage.ledger
         self._numbers: dict[tuple[Any, ...], int] = {}
-        self._lock = RLock()
+        self._lock = Lock()
 
     def __call__(self, params: Mapping[str, Any] | None = None, /, **named: Any) -> float:
         """The mean held-out score of the parameters; NaN where there is none."""
@@ -471,21 +471,23 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
     gamma_, alpha_, best_params_, best_score_, best_index_
         The choice; ties go to the largest gamma, then the largest alpha. Among several kernels, kinds of
         metric and rounds it is the simplest within one standard error, paired by rows, of the best.
-        ``gamma_`` is the kernel's own, ``best_params_["gamma"]`` as it was tried. With reserved folds
-        ``best_score_`` is theirs.
+        ``best_params_["gamma"]`` is as it was tried. With several kernels or a metric ``gamma_`` is the
+        kernel's own; otherwise it is the same as in ``best_params_``: of a kernel given by its name the
+        kernel's own, of a Kernel object the factor of its widths. The kernel that was fitted is
+        ``expansion_.kernel``. With reserved folds ``best_score_`` is theirs.
     kernel_ : str or None
         Name of the chosen kernel; None for a single object without a learned metric.
     metric_ : array (d,), (d, d) or None
-        S of the chosen kernel, or its diagonal; None where the kernel without a metric was chosen. With
-        one width γ_j per feature it is √(γ_j / γ), γ_j / γ for the Laplacian kernel, γ the largest of
-        them, which is ``gamma_``.
+        S of the chosen kernel, or its diagonal; None where the kernel without a metric was chosen. Of a
+        kernel that was given one width γ_j per feature it is √γ_j, of the Laplacian kernel γ_j.
     feature_importances_ : array (d,) or None
         Permutation importance on held-out rows: how much their squared error rises where the feature is
         permuted among them, as a share of the sum over all features; 0 where it falls. None where no
         metric is learned, or for the reason in ``search_["no_importances"]``: too many features, say.
     metric_history_ : list of dict
-        The best cell of every kernel, metric and round: kernel, metric, round, gamma, alpha, score,
-        rows. On a subsample the score is minus the squared error of the rows that judged it.
+        The best cell of every kernel, metric and round: kernel, metric, round, gamma (None for a kernel
+        without a width), alpha, score, rows. On a subsample the score is minus the squared error of the
+        rows that judged it.
     blend_ : list of dict or None
         The members: kernel, metric, round, gamma, alpha, weight; the heaviest first.
     blend_score_ : float or None

@@ -20,7 +20,7 @@ from sklearn import get_config
 
 from onefold.approximations import Exact, Model, Problem, Run, Workload
 from onefold.calibration import ConformalIntervals, crossfitted, fit_calibrator
-from onefold.calibration.intervals import METHODS
+from onefold.calibration.intervals import METHODS, WITHOUT_FOLD_MODELS
 from onefold.criteria import Task
 from onefold.estimators.validation import is_precomputed
 from onefold.expansions import Blend, Expansion, FittedFunction, FoldModels, mixed
@@ -308,8 +308,8 @@ def _searched_parts(method: str, found: Found) -> Sequence[Any] | None:
     count = len(splits.left_out)
     if count > _MANY_FOLDS and count * n * t > _LARGEST_MODELS:
         warn_user(
-            f"the models without each of {count} folds have too many coefficients to keep, and "
-            f"intervals come from {_BY_FINAL}; use {_MANY_FOLDS} folds or fewer."
+            f"the models without each of {count} folds have too many coefficients to keep; use "
+            f"{_MANY_FOLDS} folds or fewer."
         )
         return None
     return list(splits.left_out)
@@ -373,17 +373,22 @@ def fit_intervals(estimator: Any, held: HeldOut | None, seed: int, n: int) -> No
     method, precomputed = estimator.intervals, is_precomputed(estimator.kernel)
     report: dict[str, Any] = {"residuals": len(residuals)}
     spread = values = None
-    if method == "normalised":
-        why = "the approximation has no models without each fold"
-        if held.models is not None:
-            why = "too few residuals outside each fold to learn their size from"
-            held, fold = _several(held, rows, fold)
-            spread = _learn_spread(held, rows, fold, residuals, precomputed, seed)
+    if held.models is None:
+        method = WITHOUT_FOLD_MODELS
+        warn_user(
+            f'the intervals are made by method="{method}", not "{estimator.intervals}": there are no '
+            "models without each fold, and the final model takes their place, which has no guarantee of "
+            'coverage; use fewer folds, approximation="exact" or "nystroem", or intervals=None.'
+        )
+    elif method == "normalised":
+        held, fold = _several(held, rows, fold)
+        spread = _learn_spread(held, rows, fold, residuals, precomputed, seed)
         if spread is None:
-            method, report["why"] = "cv+", why
+            method = "cv+"
+            report["why"] = "too few residuals outside each fold to learn their size from"
             warn_user(
-                f"the intervals are not normalised: {why}; use more rows, folds that test every row "
-                '(cv=5, say), or approximation="exact" or "nystroem".'
+                f"the intervals are not normalised: {report['why']}; use more rows, folds that test "
+                'every row (cv=5, say), or approximation="exact" or "nystroem".'
             )
         else:
             values = spread_from(_predicted(spread, problem, rows, fold), residuals)

@@ -124,11 +124,18 @@ def problem_of(
         task = replace(task, class_weight=of_classes[np.unique(y, return_index=True)[1]])
         weight = of_classes if weight is None else weight * of_classes
     X = to_device(X, estimator.device)
-    problem = Problem(X, like(targets, X), None, estimator._fit_intercept, device=estimator.device)
+    precomputed = is_precomputed(estimator.kernel)
+    problem = Problem(
+        X,
+        like(targets, X),
+        None,
+        estimator._fit_intercept,
+        device=estimator.device,
+        precomputed=precomputed,
+    )
     if weight is not None and not np.all(weight > 0):
         rows = np.flatnonzero(weight > 0)
-        given = is_precomputed(estimator.kernel)
-        weight, left = weight[rows], problem.rows(rows, precomputed=given, fetch=False)
+        weight, left = weight[rows], problem.rows(rows, precomputed=precomputed, fetch=False)
         # Scorers see rows where they were.
         X = left.X if task.X is problem.X else take_rows(task.X, rows)
         task = replace(task, X=X, y=y[rows], sample_weight=task.weight_of(rows))

@@ -187,6 +187,13 @@ def make_lattice(kernel: Kernel, lowest: Any, highest: Any, counts: Any | None =
     return Lattice(middle - step * (chosen - 1) / 2, step, tuple(int(c) for c in chosen))
 
 
+def largest_lattice(d: int, counts: Any | None = None) -> int:
+    """The most points that :func:`make_lattice` makes for d features, whatever the kernel."""
+    if counts is not None:
+        return math.prod(np.broadcast_to(np.asarray(counts, dtype=int), d).tolist())
+    return int(max(round(_TOTAL[d] ** (1 / d)), _FEWEST) ** d)
+
+
 def half_width(kernel: Kernel, d: int, axis: int) -> float:
     """The distance along one axis at which a stationary kernel falls to half its value at 0."""
     half = 0.5 * kernel.diagonal(np.zeros((1, d)))[0]

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from onefold.linalg import Array, HostArray, is_sparse, namespace
+from onefold.linalg import Array, HostArray, floating, is_sparse, namespace
 
 Width = float | tuple[float, ...]
 
@@ -180,20 +180,26 @@ class _Pair(Kernel):
         self.right.check_features(n_features)
 
     def __call__(self, A: Array, B: Array) -> Array:
-        return self.combine(self.left(A, B), self.right(A, B))
+        # Tiles of whole numbers, which some kernels make of such rows, have no place for the result.
+        rows = floating(A)
+        landmarks = rows if B is A else floating(B)
+        return self.combine(self.left(rows, landmarks), self.right(rows, landmarks))
 
     def bind(self, landmarks: Array) -> Tile:
+        landmarks = floating(landmarks)
         left, right = self.left.bind(landmarks), self.right.bind(landmarks)
-        return lambda rows, out=None: self.combine(left(rows, out), right(rows))
+        return lambda rows, out=None: self.combine(left(floating(rows), out), right(floating(rows)))
 
     def on_grid(self, axes: Sequence[Array]) -> Array:
         return self.combine(self.left.on_grid(axes), self.right.on_grid(axes))
 
     def diagonal(self, A: Array) -> Array:
-        return self.combine(self.left.diagonal(A), self.right.diagonal(A))
+        rows = floating(A)
+        return self.combine(self.left.diagonal(rows), self.right.diagonal(rows))
 
     def pairs(self, A: Array, B: Array) -> Array:
-        return self.combine(self.left.pairs(A, B), self.right.pairs(A, B))
+        rows, others = floating(A), floating(B)
+        return self.combine(self.left.pairs(rows, others), self.right.pairs(rows, others))
 
 
 @dataclass(frozen=True)

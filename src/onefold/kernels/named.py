@@ -33,7 +33,7 @@ import numpy as np
 from onefold import linalg
 from onefold.kernels.base import Kernel, Tile, listed
 from onefold.kernels.metric import Transform, WidthKernel, outer_sum, weighted_sums
-from onefold.linalg import Array, HostArray, double, in_place, is_sparse, namespace
+from onefold.linalg import Array, HostArray, double, floating, in_place, is_sparse, namespace
 from onefold.linalg import distances as between
 from onefold.linalg.distances import inner_products, squared_norms
 from onefold.machine.threads import spans
@@ -106,7 +106,7 @@ class Radial(WidthKernel):
         return self.profile(self.unit * outer_sum([(axis * scale) ** 2 for axis in axes]))
 
     def pairs(self, A: Array, B: Array) -> Array:
-        return self.profile(self.unit * squared_norms(self.transform(A)(A - B)))
+        return self.profile(self.unit * squared_norms(self.transform(A)(floating(A) - floating(B))))
 
     def _mean_exponent(self, rows: Array, share: HostArray) -> float:
         if not is_sparse(rows):
@@ -121,6 +121,7 @@ class Radial(WidthKernel):
         return float(share @ (distances @ share))
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
+        rows, landmarks = floating(rows), floating(landmarks)
         xp, transform, coef = namespace(rows), self.transform(rows), coef * self.slope_unit
         origin = xp.mean(landmarks, axis=0)[None, :]  # the sums below are of rows, not of differences
         about = rows - origin
@@ -343,7 +344,8 @@ class Laplacian(WidthKernel):
         return in_place("exp", -outer_sum([abs(axis * self.gamma) for axis in axes]))
 
     def pairs(self, A: Array, B: Array) -> Array:
-        return in_place("exp", -namespace(A).sum(abs(self.transform(A)(A - B)), axis=1))
+        differences = self.transform(A)(floating(A) - floating(B))
+        return in_place("exp", -namespace(A).sum(abs(differences), axis=1))
 
     def _mean_exponent(self, rows: Array, share: HostArray) -> float:
         # Σ_ij v_i v_j |x_i − x_j| = 2 Σ_k v_k x_k (Σ_{l<k} v_l − Σ_{l>k} v_l), a column's rows in order
@@ -381,13 +383,14 @@ class Linear(Kernel):
     accepts_sparse = True
 
     def __call__(self, A: Array, B: Array) -> Array:
-        return inner_products(A, B)
+        return inner_products(floating(A), floating(B))
 
     def bind(self, landmarks: Array) -> Tile:
-        return lambda rows, out=None: inner_products(rows, landmarks, out)
+        landmarks = floating(landmarks)
+        return lambda rows, out=None: inner_products(floating(rows), landmarks, out)
 
     def diagonal(self, A: Array) -> Array:
-        return squared_norms(A)
+        return squared_norms(floating(A))
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         xp = namespace(rows)

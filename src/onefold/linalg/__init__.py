@@ -202,6 +202,13 @@ def double(x: Array) -> Any:
     return xp.astype(x, xp.float64, copy=False)
 
 
+def floating(x: Array) -> Any:
+    """`x` itself where it holds floating-point numbers; whole numbers in float64."""
+    if is_sparse(x):
+        return x if x.dtype.kind == "f" else double(x)
+    return x if namespace(x).isdtype(x.dtype, "real floating") else double(x)
+
+
 def outer(left: Array, right: Array) -> Array:
     """The matrix of products left_i · right_j."""
     return left[:, None] * right[None, :]

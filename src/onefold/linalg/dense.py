@@ -112,7 +112,7 @@ def _lower_by_panels(factor: Any) -> int:
     one, less, lead, info = real(1.0), real(-1.0), ctypes.c_int(n), ctypes.c_int(0)
     gemm, syrk, potrf, trsm = (_routine(x, factor.dtype) for x in ("gemm", "syrk", "potrf", "trsm"))
     if gemm is None or syrk is None or potrf is None or trsm is None:
-        return int(scipy.linalg.get_lapack_funcs("potrf", (factor,))(factor, 1, 0, 1)[1])
+        return _lower_by_copied_panels(factor)
 
     def at(row: int, column: int) -> int:
         return int(factor.ctypes.data) + factor.itemsize * (row + column * n)
@@ -131,6 +131,26 @@ def _lower_by_panels(factor: Any) -> int:
         gemm(b"N", b"T", by(below), by(width), by(before), *parts)
         solved = by(below), by(width), by(one), corner, by(lead), rest, by(lead)
         trsm(b"R", b"L", b"T", b"N", *solved)
+    return 0
+
+
+def _lower_by_copied_panels(factor: Any) -> int:
+    """The same where SciPy does not give its routines as functions of pointers: corners are copied."""
+    n = len(factor)
+    potrf = scipy.linalg.get_lapack_funcs("potrf", (factor,))
+    for part in spans(n, max(1, n) if n <= _PANELLED else _HOST_PANEL):
+        check_stop()
+        i, j = part.start, part.stop
+        row = factor[i:j, :i]
+        corner, info = potrf(factor[i:j, i:j] - row @ row.T, lower=1, clean=0)
+        if info:
+            return i + int(info)
+        upper = np.triu(factor[i:j, i:j], 1)
+        factor[i:j, i:j] = np.tril(corner) + upper
+        if j < n:
+            rest = factor[j:, i:j] - factor[j:, :i] @ row.T
+            solved = scipy.linalg.solve_triangular(corner, rest.T, lower=True, check_finite=False)
+            factor[j:, i:j] = solved.T
     return 0
 
 

@@ -186,9 +186,18 @@ def _triton() -> Any | None:
         from onefold.linalg import l1_triton
 
         l1_triton.try_out()
-    except (ImportError, RuntimeError, OSError):
+    except (ImportError, RuntimeError, OSError) as error:
+        _MISSING.append(f"{type(error).__name__}: {error}".splitlines()[0])
         return None
     return l1_triton
+
+
+_MISSING: list[str] = []  # why there is no Triton kernel, once one was wanted
+
+
+def without_triton() -> str | None:
+    """Why tiles of the Laplacian kernel on a GPU are made without Triton; None where they are not."""
+    return _MISSING[0] if _MISSING else None
 
 
 def _by_columns(left: Array, columns: Array) -> Array:

@@ -16,11 +16,11 @@ import os
 import zlib
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
+from onefold.machine.threads import Lock
 from onefold.machine.warning import warn_user
 
 try:

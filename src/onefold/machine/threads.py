@@ -20,8 +20,10 @@ a number for each thread.
 
 from __future__ import annotations
 
+import functools
 import operator
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -30,8 +32,10 @@ from contextvars import ContextVar
 from functools import cache, partial
 from itertools import islice
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from joblib import cpu_count
+from sklearn import config_context, get_config
 from threadpoolctl import ThreadpoolController
 
 from onefold.machine.warning import STARTED_FROM, user_line
@@ -52,6 +56,54 @@ def even_spans(n: int, longest: int) -> Iterator[slice]:
     """As few slices as cover range(n) with at most `longest` each, all of nearly the same length."""
     pieces = max(1, -(-n // longest))
     return spans(n, max(1, -(-n // pieces)))
+
+
+# Locks that a forked process finds free
+
+# A forked process has a copy of every lock, and none of the threads that would release those that were
+# held: whoever asks for such a lock there waits forever. So all locks of the package are of this kind.
+
+_LOCKS: WeakSet[Lock] = WeakSet()
+_PROPERTIES: list[cached_property[Any]] = []
+
+
+class Lock(AbstractContextManager[None]):
+    """A reentrant lock that is free in a forked process, whoever held it in the parent."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        _LOCKS.add(self)
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+    def acquire(self) -> None:
+        """Wait for it."""
+        self._lock.acquire()
+
+    def release(self) -> None:
+        """Let others have it."""
+        self._lock.release()
+
+    def renew(self) -> None:
+        """Let go of it, in a forked process that does not have the thread which held it."""
+        self._lock = threading.RLock()
+
+
+class cached_property(functools.cached_property[Result]):
+    """That of functools, whose lock (Python 3.11 has one for each) is free in a forked process."""
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        super().__set_name__(owner, name)
+        _PROPERTIES.append(self)
+
+    def renew(self) -> None:
+        """Let go of the lock, if there is one."""
+        if hasattr(self, "lock"):
+            self.lock = threading.RLock()
 
 
 # How many threads
@@ -109,18 +161,29 @@ def keep_threads(n_jobs: int | None) -> AbstractContextManager[None]:
 # BLAS
 
 
-@cache
-def _controller() -> ThreadpoolController:
-    # Finding the loaded BLAS libraries takes milliseconds; they do not change afterwards.
-    return ThreadpoolController()
+_BLAS = Lock()  # for all that follows
+_LIBRARIES: dict[str, Any] = {}  # the loaded libraries that have threads, by their files
+_MODULES = [0]  # how many modules were imported when they were looked for
+
+
+def _libraries() -> list[Any]:
+    """The loaded libraries that have threads; those of modules that were imported since are added."""
+    # Finding them takes milliseconds, so it is done again only when something has been imported.
+    with _BLAS:
+        modules = len(sys.modules)
+        if modules != _MODULES[0]:
+            for library in ThreadpoolController().lib_controllers:
+                _LIBRARIES.setdefault(library.filepath, library)
+            _MODULES[0] = modules
+        return list(_LIBRARIES.values())
 
 
 def process_wide(wanted: bool = True) -> list[Any]:
     """The loaded libraries that have one number of threads for the whole process, or the others."""
     return [
-        found
-        for found in _controller().lib_controllers
-        if (found.internal_api == "openblas" and found.threading_layer != "openmp") is wanted
+        library
+        for library in _libraries()
+        if (library.internal_api == "openblas" and library.threading_layer != "openmp") is wanted
     ]
 
 
@@ -129,7 +192,6 @@ def set_process_wide(library: Any, threads: int) -> None:
     getattr(library, "_real_set_num_threads", library.set_num_threads)(threads)
 
 
-_LOCK = threading.Lock()
 _HELD: dict[object, int | None] = {}  # the limits that are in force,
 _BEFORE: list[tuple[Any, int]] = []  # and what libraries had before the first
 
@@ -142,9 +204,12 @@ def limit_blas(threads: int | None) -> Iterator[None]:
     # that overlap the second would restore the limit of the first, for good.
     key, own = object(), []
     try:  # an interrupt on the way in leaves nothing behind either
-        with _LOCK:
+        with _BLAS:
             if not _HELD:
-                _BEFORE[:] = [(library, library.num_threads) for library in process_wide()]
+                _BEFORE.clear()
+            limited = [library for library, _ in _BEFORE]
+            added = [library for library in process_wide() if library not in limited]
+            _BEFORE.extend((library, library.num_threads) for library in added)
             _HELD[key] = threads
             _apply()
         if threads is not None:
@@ -153,7 +218,7 @@ def limit_blas(threads: int | None) -> Iterator[None]:
                 library.set_num_threads(min(before, threads))
         yield
     finally:
-        with _LOCK:
+        with _BLAS:
             _HELD.pop(key, None)
             _apply()
         for library, before in own:
@@ -169,15 +234,19 @@ def _apply() -> None:
 
 
 def _start_again() -> None:
-    """In a forked process, which has none of the other threads that hold limits."""
-    global _LOCK
-    _LOCK = threading.Lock()
+    """In a forked process, which has none of the other threads that hold locks and limits."""
+    for lock in _LOCKS:
+        lock.renew()
+    for cached in _PROPERTIES:
+        cached.renew()
     _HELD.clear()
     _apply()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_again)
+    # No fork while a thread looks for libraries: it holds a lock of the C library, which stays held in
+    # the forked process, and all that loads a library there would wait forever.
+    os.register_at_fork(before=_BLAS.acquire, after_in_parent=_BLAS.release, after_in_child=_start_again)
 
 
 # Work in threads
@@ -217,13 +286,14 @@ def map_threads(
         return
     over, line, queue = threading.Event(), user_line(), iter(items)
     calls = (*_CALLS.get(), over)
+    configuration = get_config()  # scikit-learn's, which each thread has of its own
 
     def work(item: Item) -> Result:
         _CALLS.set(calls)  # threads of a pool start without their caller's context
         _BUDGET.set(1)
         STARTED_FROM.set(line)
         check_stop()
-        with limit_blas(1):
+        with config_context(**configuration), limit_blas(1):
             return function(item)
 
     with limit_blas(1), ThreadPoolExecutor(workers) as pool:

@@ -13,14 +13,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_not
-from threading import Lock
 from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onefold.linalg import Array, Device, HostArray, Index, is_foreign, take_rows, to_numpy
-from onefold.machine.threads import map_in_order, spans
+from onefold.machine.threads import Lock, map_in_order, spans
 
 TASK_ROWS = 8192  # of one group in a task: the sum of its statistics is then a small part of the work
 _BLOCK_BYTES = 64 * 2**20  # of X read at once

@@ -23,10 +23,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from itertools import chain, islice, pairwise
-from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +33,7 @@ from numpy.typing import NDArray
 
 from onefold.linalg import Device, Index, is_foreign, is_sparse, on_device, to_numpy
 from onefold.machine.extras import pip_install
-from onefold.machine.threads import check_stop, limit_blas, spans, thread_budget, use_threads
+from onefold.machine.threads import Lock, check_stop, limit_blas, spans, thread_budget, use_threads
 from onefold.machine.warning import warn_user
 from onefold.rows.base import BlockSum, Groups, HostRows, Mapped, Most, Rows, Wanted, picked, take_part
 from onefold.rows.device import StreamedRows
@@ -550,6 +549,11 @@ class DaskRows(Rows):
             return self._travelled[name][1]
 
 
+def _one_at_a_time(alone: bool) -> AbstractContextManager[None]:
+    """A lock of this process, wherever a task runs, for kernels that threads must not share."""
+    return _ONE_AT_A_TIME if alone else nullcontext()
+
+
 def _work(
     rows: Any,
     side: tuple[Any, Any, Any, Look],
@@ -565,7 +569,7 @@ def _work(
 ) -> list[Any]:
     """(group, rows, result) of every block of a partition; with `sums` that of each group, or None."""
     Y, root, kept, look = side
-    with use_threads(1), limit_blas(1), _ONE_AT_A_TIME if alone else nullcontext():
+    with use_threads(1), limit_blas(1), _one_at_a_time(alone):
         require_same(rows, look)
         part = Partition(rows, kept, dtype)
         source: Rows = HostRows(part, Y, root)
@@ -591,7 +595,13 @@ def _added(one: list[Any], two: list[Any]) -> list[Any]:
 
 
 def lazily(
-    X: Any, function: Callable[[Any], Any], dtype: Any, columns: Any | None, device: Device = None
+    X: Any,
+    function: Callable[[Any], Any],
+    dtype: Any,
+    columns: Any | None,
+    device: Device = None,
+    *,
+    alone: bool = False,  # one such task at a time in a process
 ) -> Any:
     """function(rows), (rows,) or under the names `columns`, as a Dask array, series or dataframe."""
     nothing = np.empty((0,) if columns is None else (0, len(columns)), dtype=dtype)
@@ -600,7 +610,7 @@ def lazily(
         """Of a partition, some rows at a time; errors name the partition."""
         pieces = [nothing]
         try:
-            with use_threads(1), limit_blas(1):
+            with use_threads(1), limit_blas(1), _one_at_a_time(alone):
                 for part in spans(rows.shape[0], _PREDICTED_ROWS):
                     some = rows.iloc[part] if hasattr(rows, "iloc") else rows[part]
                     some = some if device is None else on_device(np.asarray(some), device)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from onefold.linalg import Array, Index, Uploader, is_out_of_memory, on_device
-from onefold.machine.threads import check_stop, even_spans
+from onefold.machine.threads import cached_property, check_stop, even_spans
 from onefold.rows.base import Block, Groups, Mapped, Most, Rows, SomeRows, Wanted, picked, take_part
 
 _BLOCK_ROWS = 65_536

@@ -14,7 +14,7 @@ from onefold.criteria import Scored, Scoring, joined, scored_by
 from onefold.expansions import FoldModels
 from onefold.kernels import Kernel
 from onefold.search.metrics import CrossFitted
-from onefold.smoothers.base import UnsolvableError
+from onefold.smoothers.base import UNSOLVABLE, why_unsolvable
 
 _NOT_FINITE = (
     "their scores or held-out predictions are not finite; use larger alphas, or scale the features."
@@ -45,6 +45,12 @@ class Candidate:
         """Its round, then whether its metric is diagonal or full."""
         kind = self.params.get("metric", "none")
         return int(self.params.get("round", 0)), ("none", "diagonal", "full").index(kind)
+
+    @property
+    def at_once(self) -> int:
+        """How many such candidates may be solved side by side: one if a kernel must not be shared."""
+        kernels = [self.kernel, *self.part_kernels]
+        return self.run.at_once if all(kernel.thread_safe for kernel in kernels) else 1
 
     def model(self, n_alphas: int) -> Model:
         """The candidate solved for `n_alphas` values of μ, to be asked for held-out predictions."""
@@ -108,8 +114,8 @@ def solve(
         numbers = scoring.splits is not None and scoring.task.classes is None
         if (finish or candidate.parts is not None) and numbers and len(mu) == 1 and "" in asked:
             more["folds"] = model.fold_models(scoring.held_out.left_out, float(mu[0]))
-    except UnsolvableError as error:
-        why = str(error)
+    except UNSOLVABLE as error:
+        why = why_unsolvable(error)
     seconds = time.perf_counter() - start
 
     def evaluation() -> Evaluation:  # in the thread of the search: scorers are the user's
@@ -151,8 +157,8 @@ def _ask(model: Model, scorings: dict[str, Scoring], mu: Any) -> tuple[dict[str,
                         scored = scored_by([scorings[name] for name in names], model, mu[places])
                         found |= {name: replace(s, places=places) for name, s in zip(names, scored)}
                 each.append(found)
-            except UnsolvableError as error:
-                why = str(error)
+            except UNSOLVABLE as error:
+                why = why_unsolvable(error)
         if each:
             break
     of_each = {name: [one[name] for one in each if name in one] for name in scorings}

@@ -251,7 +251,7 @@ class Stage:
                     return
                 yield proposal
 
-        at_most = min([len(rest), *(self.candidates[number].run.at_once for number, _ in rest)])
+        at_most = min([len(rest), *(self.candidates[number].at_once for number, _ in rest)])
         for scored in map_threads(self._solve, handed_out(), at_most):
             self._record(scored())
             del scored  # and its predictions, before the next model makes its own

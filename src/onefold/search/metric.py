@@ -33,7 +33,7 @@ How many rounds are worth while, and how many tracks a blend gives weight, is no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import ceil
@@ -150,7 +150,7 @@ class MetricSearch:
         look = _Rounds(search, _LOOK, few, division.validation)
         found = look.found(look.learned(replace(self, max_rounds=0), {}))
         params = ((one.candidate.params, one.ridge) for one in found.leaders)
-        return {names["kernel"]: (float(names["gamma"]), ridge) for names, ridge in params}
+        return {names["kernel"]: (_width(names), ridge) for names, ridge in params}
 
     def _on_all_rows(
         self, search: Search, members: list[Leader], division: Division, history: list[dict[str, Any]]
@@ -175,10 +175,17 @@ class MetricSearch:
         name = f"{_ALL}, {problem.n} by {run.approximation.name}"
         stage = search.stage(name, scoring=outside, finish=closed, shown_as=_ALL)
         proposals = list[Proposal]()
-        for one, factor in ((one, factor) for one in members for factor in factors):
+        pairs = [
+            (one, factor)
+            for one in members
+            for factor in (factors if one.candidate.kernel.has_width else (1.0,))
+        ]
+        for one, factor in pairs:
             last = one.candidate
             kernel = last.kernel.scaled(factor**last.kernel.exponent_order)
-            names = last.params | {"gamma": factor * last.params["gamma"]}
+            names = dict(last.params)
+            if last.kernel.has_width:
+                names["gamma"] = factor * last.params["gamma"]
             # The same cells on more rows, as when a stopped search goes on, give another metric.
             lineage = (last.run.problem.n, *last.lineage)
             own = replace(run, shared=run.approximation.share(problem, [kernel]))  # landmarks follow it
@@ -280,7 +287,7 @@ class Path:
     def up_to(self, leader: Leader) -> Path:
         """The path that ends with the best cell of one of its rounds."""
         params = leader.candidate.params
-        number, cell = int(params["round"]), (float(params["gamma"]), leader.ridge)
+        number, cell = int(params["round"]), (_width(params), leader.ridge)
         return replace(self, rounds=self.rounds[:number], cells=[*self.cells[:number], cell])
 
     def goes_on(self, ledger: Ledger, max_rounds: int) -> bool:
@@ -290,7 +297,7 @@ class Path:
             return False
         number, ridge = ledger.best(scored)
         self.ranks.append(float(ledger.ranks[number, ridge]))
-        self.cells.append((float(ledger.params[number]["gamma"]), ridge))
+        self.cells.append((_width(ledger.params[number]), ridge))
         if self.track.kind == "none" or len(self.cells) > max_rounds:
             return False
         # Losses count from 0 for errors, from 1 for accuracy and R², of which any may be above 0.
@@ -345,7 +352,7 @@ class _Rounds:
         for one in found.leaders:
             score = float(found.ledger.means[one.index, one.ridge])
             cell = {"alpha": one.alpha, "score": score, "rows": self._rows}
-            history.append(one.candidate.params | cell)
+            history.append({**one.candidate.params, "gamma": one.candidate.params.get("gamma"), **cell})
         return replace(found, history=history)
 
     def learned(self, strategy: MetricSearch, start: Mapping[str, Cell]) -> Iterator[list[Proposal]]:
@@ -365,7 +372,7 @@ class _Rounds:
         ledger = self._stage.ledger
         while going_on := [one for one in going_on if one.goes_on(ledger, most)]:
             proposals, steps = list[Proposal](), [(one.rounds[-1], one.cells[-1]) for one in going_on]
-            metrics = list(map_in_order(self._next, steps, self._run.at_once))
+            metrics = list(map_in_order(self._next, steps, self._at_once(going_on)))
             for path, last in zip(going_on, metrics):
                 path.rounds.append(last)
                 cross = self._cross(last, path.cells[-1], CROSS)
@@ -406,7 +413,7 @@ class _Rounds:
                 scored = [number for number in grid.values() if ledger.scored(number)]
                 if scored:
                     number, ridge = ledger.best(scored)
-                    proposals += cells(name, float(ledger.params[number]["gamma"]), ridge)
+                    proposals += cells(name, _width(ledger.params[number]), ridge)
 
     def repeated(
         self, paths: Sequence[Path], factors: Sequence[float], most: int = 0
@@ -430,7 +437,7 @@ class _Rounds:
         several = self._whole and len(factors) > 1
         plain = [replace(path, cells=path.cells[:1]) for path in paths] if several else []
         distinct = {path.group: path for path in [*paths, *plain]}.values()
-        rounds = list(map_in_order(last_round, distinct, self._run.at_once))
+        rounds = list(map_in_order(last_round, distinct, self._at_once(distinct)))
         crosses = [self._cross(one, path.cells[-1], factors) for path, one in zip(distinct, rounds)]
         yield [proposal for cross in crosses for proposal in cross]
         self.paths = [
@@ -445,6 +452,11 @@ class _Rounds:
             if last.lineage and most
         ]
         yield from self._further_rounds(self.paths, most)
+
+    def _at_once(self, paths: Iterable[Path]) -> int:
+        """How many paths may go on side by side: one if a kernel must not be shared by threads."""
+        safe = all(path.track.kernel.thread_safe for path in paths)
+        return self._run.at_once if safe else 1
 
     def _first(self, track: Track) -> Round:
         """Round 0: the family as it is."""
@@ -489,13 +501,20 @@ class _Rounds:
         numbers, parts = list[int](), self._parts
         for width in widths if last.whole.kernel.has_width else [1.0]:
             names: dict[str, Any] = {"kernel": last.track.name, "metric": last.metric}
-            names |= {"round": len(last.lineage), "gamma": float(width)}
+            names["round"] = len(last.lineage)
+            if last.whole.kernel.has_width:
+                names["gamma"] = float(width)
             new = Candidate(run, last.whole.at(width), names)
             if not closed:
                 kernels = last.part_kernels(width, len(parts))
                 new = replace(new, lineage=last.lineage, parts=parts, part_kernels=kernels)
             numbers.append(self._stage.add(new))
         return numbers
+
+
+def _width(params: Mapping[str, Any]) -> float:
+    """The relative width of a candidate; 1 where the kernel has none."""
+    return float(params.get("gamma", 1.0))
 
 
 class Division(NamedTuple):

@@ -143,7 +143,8 @@ def next_round(
         values = gradient_metric(expansion, own.X, own.weight, kind=last.track.kind, generator=generator)
         return measured(last.track.kernel.with_metric(values), own, seed)
 
-    found = list(map_in_order(learned, range(len(teachers)), min(len(teachers), run.at_once)))
+    at_once = run.at_once if last.track.kernel.thread_safe else 1
+    found = list(map_in_order(learned, range(len(teachers)), min(len(teachers), at_once)))
     of_all = found[-1] if whole else found[0]  # the first part's takes its place
     return Round(last.track, of_all, found[:count], (*last.lineage, cell))
 

@@ -38,6 +38,17 @@ class UnsolvableError(ValueError):
     """The system of a kernel and a ridge has no solution that least squares could mean."""
 
 
+UNSOLVABLE = (UnsolvableError, np.linalg.LinAlgError)
+"""What a model may raise where it cannot be solved; an approximation from outside, NumPy's error."""
+
+
+def why_unsolvable(error: Exception) -> str:
+    """The cause and the remedy, as a part of a sentence."""
+    if isinstance(error, UnsolvableError):
+        return str(error)
+    return f"their matrix cannot be factorised ({error}); use larger alphas."
+
+
 class Smoother(ABC):
     """R_b(μ) for any vector of μ; `border` is None for a model without an intercept."""
 

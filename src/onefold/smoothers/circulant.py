@@ -24,7 +24,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -35,7 +34,7 @@ from onefold import linalg
 from onefold.linalg import Array, HostArray, Index, like, namespace, take_rows, vector, zeros
 from onefold.linalg.dense import cholesky, cholesky_solve, inverse_real_fft, real_fft, solve_lower
 from onefold.linalg.iterate import refined_gradients
-from onefold.machine.threads import check_stop, spans
+from onefold.machine.threads import cached_property, check_stop, spans
 from onefold.machine.warning import warn_user
 from onefold.smoothers.base import Flags, Smoother, UnsolvableError
 
@@ -150,7 +149,13 @@ class CirculantFilter:
 
     def factor(self, cells: Index) -> Array:
         """The Cholesky factor of R_JJ for the cells J."""
-        return cholesky(self.block(cells, cells), overwrite=True)
+        try:
+            return cholesky(self.block(cells, cells), overwrite=True)
+        except np.linalg.LinAlgError as error:
+            raise UnsolvableError(
+                f"the circulant matrix plus alpha={self.alpha:.3g} is singular to rounding on some of "
+                "the rows; use a larger alpha, gamma or spacing."
+            ) from error
 
     def padded_diagonal(self, pads: Index, n: int) -> Array:
         """diag(R_OO − R_OP R_PP⁻¹ R_PO) over the first n cells, O(n |P|²)."""

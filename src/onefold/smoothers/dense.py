@@ -70,7 +70,7 @@ from numpy.typing import ArrayLike
 from onefold import linalg
 from onefold.linalg import Array, HostArray, Index, dense, like, like_index, namespace, take_rows, vector
 from onefold.machine.threads import check_stop, spans
-from onefold.smoothers.base import GIVEN, LARGE, Flags, Rounding, Smoother, not_psd
+from onefold.smoothers.base import GIVEN, LARGE, Flags, Rounding, Smoother, UnsolvableError, not_psd
 
 _BELOW = 100.0  # times the noise: a smaller ridge would be decided by it
 _SATURATED = 1e-8  # of (R_b)_ii: a row that decides its own fitted value
@@ -671,7 +671,10 @@ class _Factorised(Operator):
             try:
                 self._factor, self._K = dense.cholesky(G, overwrite=True), None
             except np.linalg.LinAlgError as error:
-                raise not_psd(-self._alpha) from error
+                raise UnsolvableError(
+                    f"the kernel matrix plus alpha={self._alpha:.3g} is not positive definite; use a "
+                    "positive semi-definite kernel, or a larger alpha."
+                ) from error
         found = dense.cholesky_solve(self._factor, Y)
         return (self._alpha * found)[None, :, :]
 
