@@ -149,6 +149,24 @@ sys.exit(entry.main(["demo"]))
     assert (tmp_path / "tidied").exists()
 
 
+@pytest.mark.parametrize(
+    ("stop", "code", "line"),
+    [
+        (entry.Interrupted(), 130, "onefold: interrupted; no file is left half-written\n"),
+        (SystemExit(143), 143, ""),
+    ],
+)
+def test_a_signal_while_a_class_is_made_is_no_internal_error(monkeypatch, capsys, stop, code, line):
+    """Python 3.11 wraps it in a RuntimeError: Ctrl-C during an import ended with 1 and a traceback."""
+
+    def importing(name: str) -> None:
+        raise RuntimeError("Error calling __set_name__") from stop
+
+    monkeypatch.setattr(entry, "import_module", importing)
+    assert main(["demo"]) == code
+    assert capsys.readouterr().err == line
+
+
 @pytest.fixture
 def key():
     """Ctrl-C as the command line hears it, without a signal."""

@@ -71,8 +71,19 @@ def _run(argv: Sequence[str] | None, output: Output) -> int:
     except OutputError:
         return 0  # which `main` corrects, unless whoever read the output has enough of it
     except Exception as error:  # noqa: BLE001
-        return _failure(error, options)
+        stop = _stop_behind(error)
+        if stop is None:
+            return _failure(error, options)
+        return int(stop.code or 0) if isinstance(stop, SystemExit) else _interrupted()
     return 0
+
+
+def _stop_behind(error: BaseException) -> BaseException | None:
+    """The exception of a signal that Python before 3.12 wraps in another where a class is made."""
+    cause = error.__cause__
+    while cause is not None and not isinstance(cause, Interrupted | SystemExit):
+        cause = cause.__cause__
+    return cause
 
 
 def _failure(error: Exception, options: dict[str, list[str]]) -> int:
