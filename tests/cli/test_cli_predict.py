@@ -187,6 +187,8 @@ def test_refused(tuned, refused):
     assert "written as .csv or .parquet" in refused("predict", MODEL, "t.csv", "--out", "p.txt")
     assert "no directory no" in refused("predict", MODEL, "t.csv", "--out", "no/p.csv")
     assert "did you mean 'site'?" in refused("predict", MODEL, "t.csv", "--id", "sight")
+    # A variable of the shell that is not set; it was taken for the ID column of tune.
+    assert "t.csv has no column ''" in refused("predict", MODEL, "t.csv", "--id", "")
     tuned.drop(columns="kind").to_csv("new.csv", index=False)
     assert "no column 'kind'" in refused("predict", MODEL, "new.csv", "--score")
     tuned.head(0).to_csv("new.csv", index=False)

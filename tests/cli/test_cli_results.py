@@ -139,6 +139,7 @@ def test_a_column_that_tells_too_much_is_named(kind):
 REFUSED = [
     ("y", "mse", "is for regression, and this is classification"),
     ("y", "f1", "does not go with the classes 'no', 'yes' of 'y'; use f1_macro"),
+    ("y", "f1_samples", "does not go with the classes 'no', 'yes' of 'y'; use f1_macro"),
     ("y", "rand_score", "is for clustering, and this is classification"),
     ("y", "acuracy", "there is no criterion 'acuracy'; did you mean 'accuracy'"),
     ("y", "neg_brier_score", "use neg_log_loss, or error or balanced_accuracy"),

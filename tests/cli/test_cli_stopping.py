@@ -103,8 +103,20 @@ def test_the_first_ctrl_c_keeps_the_best_so_far(tmp_path):
     assert files(tmp_path) == ["t-onefold", "t-onefold.journal", "t.parquet"]
 
 
-def test_a_second_interruption_does_not_disturb_the_first(tmp_path):
-    """The word comes while the main thread is busy, and tidying up runs to its end."""
+@pytest.mark.parametrize(
+    ("numbers", "code", "words"),
+    [
+        ([signal.SIGINT, signal.SIGINT], 130, "onefold: stopping …\nonefold: still stopping"),
+        ([signal.SIGTERM, signal.SIGTERM], 143, ""),
+        ([signal.SIGTERM, signal.SIGINT], 143, "onefold: still stopping"),
+        ([signal.SIGINT, signal.SIGTERM], 130, "onefold: stopping …\nonefold: interrupted"),
+    ],
+)
+def test_a_second_interruption_does_not_disturb_the_first(tmp_path, numbers, code, words):
+    """The word comes while the main thread is busy, and tidying up runs to its end.
+
+    A second SIGTERM ended it midway: an empty folder was left behind.
+    """
     script = """
 import sys, time
 from pathlib import Path
@@ -127,14 +139,32 @@ sys.exit(entry.main(["demo"]))
 """
     process = begun(tmp_path, sys.executable, "-c", script)
     assert process.stdout is not None
-    for word in ("begun\n", "tidying\n"):
+    for word, number in zip(("begun\n", "tidying\n"), numbers):
         assert process.stdout.readline() == word
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert err.startswith("onefold: stopping …\nonefold: still stopping")
+    assert process.returncode == code
+    assert err.startswith(words)
     assert "Traceback" not in err
     assert (tmp_path / "tidied").exists()
+
+
+@pytest.mark.parametrize(
+    ("stop", "code", "line"),
+    [
+        (entry.Interrupted(), 130, "onefold: interrupted; no file is left half-written\n"),
+        (SystemExit(143), 143, ""),
+    ],
+)
+def test_a_signal_while_a_class_is_made_is_no_internal_error(monkeypatch, capsys, stop, code, line):
+    """Python 3.11 wraps it in a RuntimeError: Ctrl-C during an import ended with 1 and a traceback."""
+
+    def importing(name: str) -> None:
+        raise RuntimeError("Error calling __set_name__") from stop
+
+    monkeypatch.setattr(entry, "import_module", importing)
+    assert main(["demo"]) == code
+    assert capsys.readouterr().err == line
 
 
 @pytest.fixture

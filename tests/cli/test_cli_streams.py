@@ -295,6 +295,47 @@ def test_disks_that_refuse_are_named_as_they_were_asked_for(tuned, refused, monk
     assert line == f"onefold: error: can't use t-onefold: read-only file system; {place}"
 
 
+def test_places_that_are_gone_are_not_called_missing_files(tuned, refused, monkeypatch):
+    """In a folder that was deleted, `--out p.csv` was answered with "there is no file p.csv"."""
+    opened = Path.open
+
+    def gone(path, *args, **kwargs):
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    def gone_here(path, *args, **kwargs):
+        return (gone if path.suffix == ".tmp" else opened)(path, *args, **kwargs)
+
+    words = "no such file or directory; give the name of a file in a folder that exists"
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", gone_here)
+        line = refused("predict", "t-onefold", "t.csv", "--out", "p.csv")
+        assert line == f"onefold: error: can't use p.csv: {words}"
+        line = refused("predict", "t-onefold", "none.csv", "--out", "p.csv")
+        assert line == "onefold: error: there is no file none.csv"
+    monkeypatch.setattr(Path, "mkdir", gone)
+    line = refused(*TUNE, *SMALL, "--out", "new")
+    assert line == f"onefold: error: can't use new: {words}"
+
+
+def test_models_that_may_not_be_read_are_not_written_elsewhere(tuned, refused, monkeypatch):
+    """The remedy was "write to a folder where you have permission"."""
+    model = Path("t-onefold", "model.onefold")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda path, mode: Path(path) != model)
+        line = refused("inspect", "t-onefold")
+        assert line == f"onefold: error: {model} can't be read (permission denied); give another model"
+    exists = Path.exists
+
+    def closed(path):
+        if path == model:
+            raise PermissionError(13, "Permission denied", str(path))
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", closed)
+    line = refused("predict", "t-onefold", "t.csv")
+    assert line == "onefold: error: t-onefold can't be read (permission denied); give another model"
+
+
 def test_matplotlib_gives_no_advice_about_its_cache(folder):
     """Where HOME can't be written, two lines about MPLCONFIGDIR stood among the notes."""
     done = shell(folder, f"onefold {TUNE_AGAIN} --quiet >/dev/null; rm -r new", HOME="/proc")

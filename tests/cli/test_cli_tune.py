@@ -277,3 +277,9 @@ def test_a_holdout_of_nearly_all_rows_is_named(table, refused):
     assert "--holdout 0.999 leaves 1 of 60 rows to tune on, and 5 folds need 5; hold out fewer" in line
     line = refused(*TUNE, *SMALL, "--holdout", "0.999", "--cv", "loo")
     assert "--holdout 0.999 leaves 1 of 60 rows to tune on, and the search needs 2; hold out" in line
+    # The splitter's own words were of n_samples, test_size and train_size.
+    by_site = [*TUNE[:5], "amount", "mass", *TUNE[-2:], "--groups", "site"]
+    line = refused(*by_site, *SMALL, "--holdout", "0.95")
+    assert (
+        "--holdout 0.95 leaves no group of 'site' to tune on, and there are 10; hold out fewer" in line
+    )

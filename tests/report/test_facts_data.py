@@ -278,3 +278,18 @@ def test_rows_that_equal_a_training_row_are_counted_or_estimated(make, rows, cla
     fresh = no_values_twice(5, 100)[0]
     assert equal_to_training(model, row_hashes(fresh, np.float32), y_new[:100]).rows == 0
     assert equal_to_training(model, row_hashes(X, np.float32), y).rows == pytest.approx(rows, rel=0.02)
+
+
+def test_rows_of_weight_0_are_not_training_rows():
+    """The share of the rows that are known counted them, too: the estimate was half as large again."""
+    X, y = no_values_twice(0, 3000)
+    weight = np.where(np.arange(3000) % 3 == 0, 0.0, 1.0)
+    model = LSSVR(alpha=1.0, approximation="nystroem").fit(X, y, sample_weight=weight)
+    found = equal_to_training(model, row_hashes(X[:900], np.float32), y[:900])
+    assert (found.known, found.fitted, found.estimated) == (1000, 2000, True)
+    assert found.rows == pytest.approx(600, rel=0.02)
+    part = LSSVR(alpha=1.0).fit(X[:1500], y[:1500], sample_weight=weight[:1500])
+    found = equal_to_training(part, row_hashes(X[:900], np.float32), y[:900])
+    assert (found.rows, found.known, found.fitted, found.estimated) == (600, 1000, 1000, False)
+    del model.fingerprint_["kept"]  # as in files of earlier versions
+    assert equal_to_training(model, row_hashes(X[:900], np.float32), y[:900]).fitted == 3000

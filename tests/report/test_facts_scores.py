@@ -78,6 +78,24 @@ def test_measures_are_scikit_learns_and_their_errors_those_of_the_bootstrap(name
     assert rows.weight @ one.influence == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("classes", [(0, 1), (1, 2), (-1, 1), (False, True)])
+def test_f1_is_of_the_class_that_the_scorer_takes_for_positive(classes):
+    """Of the classes 1 and 2 it was that of 2, and the search went by that of 1."""
+    rng = np.random.default_rng(3)
+    labels = np.array(classes)
+    place = (rng.random(200) < 0.3).astype(int)
+    values = (2 * place - 1 + rng.normal(size=200))[:, None]
+    found = ScoredRows(labels[place], [np.arange(200)], labels).measure(values, None, "f1")
+    literal = f1_score(labels[place], labels[(values[:, 0] > 0).astype(int)])
+    assert found["f1"].value == pytest.approx(literal)
+
+
+def test_there_is_no_f1_where_no_class_is_the_positive_one():
+    """That of the second class was shown, which no scorer takes for positive."""
+    rows = ScoredRows(np.array(["a", "b"]), [np.arange(2)], np.array(["a", "b"]))
+    assert "f1" not in rows.measure(np.array([[-1.0], [1.0]]), None, "f1")
+
+
 def test_several_targets_have_the_mean_of_their_r2():
     rng = np.random.default_rng(0)
     y, predicted = rng.normal(size=(80, 2)), rng.normal(size=(80, 2))

@@ -71,8 +71,19 @@ def _run(argv: Sequence[str] | None, output: Output) -> int:
     except OutputError:
         return 0  # which `main` corrects, unless whoever read the output has enough of it
     except Exception as error:  # noqa: BLE001
-        return _failure(error, options)
+        stop = _stop_behind(error)
+        if stop is None:
+            return _failure(error, options)
+        return int(stop.code or 0) if isinstance(stop, SystemExit) else _interrupted()
     return 0
+
+
+def _stop_behind(error: BaseException) -> BaseException | None:
+    """The exception of a signal that Python before 3.12 wraps in another where a class is made."""
+    cause = error.__cause__
+    while cause is not None and not isinstance(cause, Interrupted | SystemExit):
+        cause = cause.__cause__
+    return cause
 
 
 def _failure(error: Exception, options: dict[str, list[str]]) -> int:
@@ -191,6 +202,12 @@ class _CtrlC:
             _announce("stopping …")
             raise Interrupted
 
+    def terminate(self, number: int, frame: FrameType | None) -> None:
+        """The handler of SIGTERM, which does not disturb the tidying up after an earlier signal."""
+        if not self._over:
+            self._over = True
+            sys.exit(128 + number)
+
     def watch(self, event: Mapping[str, Any]) -> None:
         """Call the search's callback; raise KeyboardInterrupt, once, where Ctrl-C has asked for it."""
         if self.callback is not None:
@@ -208,10 +225,8 @@ def orderly_stopping() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set signal handlers
         return
-    handlers: dict[int, Any] = {
-        signal.SIGINT: _CtrlC(),
-        signal.SIGTERM: lambda number, frame: sys.exit(128 + number),
-    }
+    key = _CtrlC()
+    handlers: dict[int, Any] = {signal.SIGINT: key, signal.SIGTERM: key.terminate}
     earlier = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
