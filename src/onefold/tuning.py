@@ -6,6 +6,7 @@ one that is scored: it is not fitted again on all rows.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -264,8 +265,17 @@ def _held_out(
     """Which rows are held out: the last of ordered rows, whole groups, or random ones of each class."""
     n, seed, labels = len(rows), model.random_state, None
     if groups is not None:
+        names = groups_of(rows, groups)
+        count = len(np.unique(names))
+        if math.ceil(share * count) >= count:  # as many as the splitter holds out
+            has = "is 1" if count == 1 else f"are {count}"
+            raise TableError(
+                f" {share:g} leaves no group of '{groups}' to tune on, and there {has}",
+                ["hold out fewer rows", "add groups"],
+                options=["holdout"],
+            )
         split = GroupShuffleSplit(1, test_size=share, random_state=seed)
-        return np.sort(next(split.split(np.zeros((n, 1)), groups=groups_of(rows, groups)))[1])
+        return np.sort(next(split.split(np.zeros((n, 1)), groups=names))[1])
     count = min(max(1, round(share * n)), n - 1)
     if target.task == "classification" and not model.ordered:
         classes, counts = np.unique(target.values, return_counts=True)

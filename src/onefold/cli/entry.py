@@ -191,6 +191,12 @@ class _CtrlC:
             _announce("stopping …")
             raise Interrupted
 
+    def terminate(self, number: int, frame: FrameType | None) -> None:
+        """The handler of SIGTERM, which does not disturb the tidying up after an earlier signal."""
+        if not self._over:
+            self._over = True
+            sys.exit(128 + number)
+
     def watch(self, event: Mapping[str, Any]) -> None:
         """Call the search's callback; raise KeyboardInterrupt, once, where Ctrl-C has asked for it."""
         if self.callback is not None:
@@ -208,10 +214,8 @@ def orderly_stopping() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set signal handlers
         return
-    handlers: dict[int, Any] = {
-        signal.SIGINT: _CtrlC(),
-        signal.SIGTERM: lambda number, frame: sys.exit(128 + number),
-    }
+    key = _CtrlC()
+    handlers: dict[int, Any] = {signal.SIGINT: key, signal.SIGTERM: key.terminate}
     earlier = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import os
 import platform
 import shutil
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.machine.files import replacing
+from onefold.machine.files import replacing, with_remedy
 from onefold.machine.journal import Journal
 from onefold.report import write_report
 from onefold.tables import TableModel
@@ -47,8 +48,14 @@ def refuse_existing(paths: Sequence[Path], force: bool, inputs: Sequence[Path] =
 
 def model_file(path: Path) -> Path:
     """The model file meant by a path, which may be the directory it lies in."""
-    file = path / MODEL_NAME if path.is_dir() else path
-    if not file.exists():
+    try:
+        file = path / MODEL_NAME if path.is_dir() else path
+        there = file.exists()
+    except PermissionError as error:  # of a folder on the way
+        raise ValueError(f"{path} can't be read (permission denied); give another model") from error
+    if there and not os.access(file, os.R_OK):
+        raise ValueError(f"{file} can't be read (permission denied); give another model")
+    if not there:
         lacks = f"the directory {path} holds no {MODEL_NAME}" if path.is_dir() else f"there is no {path}"
         raise ValueError(f"{lacks}; give a model file, or the directory that onefold tune wrote")
     return file
@@ -98,8 +105,13 @@ def replaced_file(path: Path) -> Iterator[Path]:
             f"there is no directory {path.parent} to write {path.name} in; create it, or use another "
             "--out"
         )
-    with replacing(path) as temporary:
-        yield temporary
+    try:
+        with replacing(path) as temporary:
+            yield temporary
+    except FileNotFoundError as error:
+        if error.filename != str(path):  # what is read meanwhile
+            raise
+        raise _no_place(path) from error
 
 
 @contextmanager
@@ -107,9 +119,16 @@ def _naming(path: Path) -> Iterator[None]:
     """Errors of the disk name what was to be written, not the stage."""
     try:
         yield
+    except FileNotFoundError as error:
+        raise _no_place(path) from error
     except OSError as error:
         error.filename = str(path)
         raise
+
+
+def _no_place(path: Path) -> ValueError:
+    """A file can't be created: to say that it is not there is for files that are read."""
+    return ValueError(f"can't use {path}: {with_remedy(errno.ENOENT).lower()}")
 
 
 def write_results(model: TableModel, stage: Path) -> None:

@@ -78,13 +78,16 @@ def _predicted(
     model: TableModel, source: TableSource, score: _Score | None, asked: argparse.Namespace
 ) -> Iterator[pa.Table]:
     """Predictions, with IDs, decision values, probabilities and bounds where they were asked for."""
-    estimator, id_column, n_rows = model.estimator_, asked.id or model.id_column_, 0
+    estimator, n_rows = model.estimator_, 0
+    id_column = model.id_column_ if asked.id is None else asked.id
     if asked.id is None and id_column is not None and id_column not in source.names:
         lacks = f"{source.path.name} has no ID column '{id_column}'"
         print(f"onefold: {lacks}; predictions come without it", file=sys.stderr)
         id_column = None
     check_id(id_column, source)
-    extra = tuple(name for name in (id_column, model.target_ if score is not None else None) if name)
+    extra = tuple(
+        name for name in (id_column, model.target_ if score is not None else None) if name is not None
+    )
     for rows, X in model.matrix_blocks(source, asked.batch_rows, extra):
         predicted = model.on_matrix("predict", X)
         if score is not None:  # before anything is written: it may be refused

@@ -112,8 +112,11 @@ def asked_criterion(estimator: Any) -> str | None:
     return criterion_of(estimator) or OWN_FUNCTION
 
 
-def check_criterion(name: str, task: str, target: str, values: np.ndarray) -> None:
-    """Raise if the criterion is unknown or does not go with the task or the values of the target."""
+def check_criterion(name: str, task: str, target: str, values: np.ndarray | None) -> None:
+    """Raise if the criterion is unknown or does not go with the task or the values of the target.
+
+    `values` is None as long as they are not known.
+    """
     if name in _OWN[task]:
         return
     meant = next((one for one in _OWN if name in _OWN[one]), None)
@@ -125,7 +128,7 @@ def check_criterion(name: str, task: str, target: str, values: np.ndarray) -> No
         raise ValueError(
             f"the criterion {name!r} is for {meant}, and this is {task}; use {_INSTEAD[task]}"
         )
-    if task == "classification":
+    if task == "classification" and values is not None:
         _check_labels(name, get_scorer(name), target, np.unique(values))
 
 

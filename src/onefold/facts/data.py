@@ -20,7 +20,7 @@ from scipy.stats import ttest_ind_from_stats
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from onefold.facts.measures import labels_of
-from onefold.rows import has_all_rows, row_hashes
+from onefold.rows import has_all_rows, row_hashes, rows_with_weight
 
 UNEXPLAINED = 0.02  # of the target, left by a column that tells too much; |correlation| 0.99
 MOST_VALUES = 1_000_000  # looked at; of larger tables, rows at equal distances
@@ -153,7 +153,7 @@ class EqualRows:
 
     rows: int
     known: int  # training rows that they were compared with
-    fitted: int  # training rows that there were
+    fitted: int  # training rows that there were, without those of weight 0
     estimated: bool  # as not all of those are known
 
     def words(self) -> str:
@@ -194,7 +194,11 @@ def equal_to_training(estimator: Any, hashes: np.ndarray, y: np.ndarray) -> Equa
         close = np.all(np.abs(given[rows] - known[first[place]]) <= rounding, axis=1)
         matched[rows[close]] = True
         found[place] = np.count_nonzero(close)
-    total, sampled, fitted = float(matched.sum()), len(fingerprint["rows"]), int(fingerprint["n"])
+    total, sampled, fitted = (
+        float(matched.sum()),
+        len(fingerprint["rows"]),
+        rows_with_weight(fingerprint),
+    )
     whole = has_all_rows(fingerprint, int(estimator.n_features_in_))
     once, twice = ((times == count) & (found > 0) for count in (1, 2))
     if not whole and once.any():

@@ -94,8 +94,9 @@ class ScoredRows:
             measured = self._numbers(values)
             return measured | {"mape": self._percentage(values)} if wanted == "mape" else measured
         measured = self._labels(values, probabilities)
-        if wanted == "f1" and len(self.classes) == 2:
-            measured["f1"] = self._f1(values, [1])
+        positive = np.flatnonzero(self.classes == 1).tolist()  # of the scorer: the label 1, if it is one
+        if wanted == "f1" and len(self.classes) == 2 and positive:
+            measured["f1"] = self._f1(values, positive)
         elif wanted == "f1_macro":
             measured["f1_macro"] = self._f1(values, list(range(len(self.classes))))
         return measured

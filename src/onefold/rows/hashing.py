@@ -42,8 +42,9 @@ def row_fingerprint(problem: Any, n: int, *, precomputed: bool = False) -> dict[
     """Some rows by which a table of `n` is known again: their numbers in it, hashes, targets.
 
     At most 1000 rows at equal distances, their values rounded to float32, so that it does not matter in
-    which type they come again; of a precomputed kernel matrix, their values with each other. None for
-    rows on Dask's workers, which would take another pass.
+    which type they come again; of a precomputed kernel matrix, their values with each other. Rows of
+    weight 0 are not among them: ``kept`` is the number of the others. None for rows on Dask's workers,
+    which would take another pass.
     """
     if is_remote(problem.X):
         return None
@@ -56,6 +57,7 @@ def row_fingerprint(problem: Any, n: int, *, precomputed: bool = False) -> dict[
     values = to_numpy(values)[:, rows] if precomputed else values
     return {
         "n": n,
+        "kept": int(kept),
         "rows": numbers,
         "hashes": row_hashes(values, np.float32),
         "targets": np.asarray(targets, dtype=np.float64),
@@ -65,7 +67,12 @@ def row_fingerprint(problem: Any, n: int, *, precomputed: bool = False) -> dict[
 def has_all_rows(fingerprint: dict[str, Any], n_features: int) -> bool:
     """Whether a fingerprint has every row of the fit that has a weight, and not a sample of them."""
     rows = len(fingerprint["rows"])
-    return rows == fingerprint["n"] or rows < _most_rows(n_features)
+    return rows == rows_with_weight(fingerprint) or rows < _most_rows(n_features)
+
+
+def rows_with_weight(fingerprint: dict[str, Any]) -> int:
+    """How many rows were fitted; all of them as far as files of earlier versions tell."""
+    return int(fingerprint.get("kept", fingerprint["n"]))
 
 
 def _most_rows(n_features: int) -> int:

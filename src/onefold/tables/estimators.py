@@ -426,12 +426,12 @@ class TableModel(BaseEstimator):
         check_kernels(self)
         check_budget(self.time_budget)
 
-    def check_criterion(self, target: str = "y", values: Any = (0, 1)) -> None:
-        """Raise where a criterion is unknown or not for this task, or for such values of the target."""
+    def check_criterion(self, target: str = "y", values: Any = None) -> None:
+        """Raise where a criterion is unknown or not for this task, or for these values of the target."""
         given: Any = self.criterion
         for one in given if isinstance(given, list | tuple) else [given]:
             if isinstance(one, str):
-                check_criterion(one, self.task, target, np.asarray(values))
+                check_criterion(one, self.task, target, values)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
