@@ -161,7 +161,7 @@ def tuning(
         one.require(target, "target")
     data, known = in_memory(data), None
     if isinstance(data, TableSource):
-        known = with_target_on_disk(model, data, target)
+        known, *_ = with_target_on_disk(model, data, target)
         others = [target, *([groups] if groups is not None and holdout is not None else [])]
         beside, _ = learn_from_disk(data, others, mask=known)
     else:
