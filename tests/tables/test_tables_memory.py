@@ -240,6 +240,51 @@ def test_a_folder_without_room_is_refused_before_the_rows_are_written(wide, tmp_
         TableRegressor(**SMALL).fit("t.parquet", "y")
 
 
+def test_encoded_rows_are_written_as_they_come(wide, tmp_path, monkeypatch):
+    """A mapped file of the whole size was filled: where room ran out the process ended by a signal.
+
+    Rows that are written as they come get the error of the disk instead.
+    """
+    sizes = []
+    transform = kinds.Preparation.transform
+
+    def recorded(preparation, rows, surprises=None):
+        sizes.extend(path.stat().st_size for path in tmp_path.glob("onefold-*/*"))
+        return transform(preparation, rows, surprises)
+
+    monkeypatch.setattr(kinds.Preparation, "transform", recorded)
+    model = TableRegressor(**SMALL, scratch=tmp_path)
+    with training_of(model, "t.parquet", "y") as found:
+        assert max(sizes) < found.X.nbytes
+
+
+@pytest.mark.parametrize("rows", [7_500, 8_500])
+def test_a_table_that_changes_while_it_is_read_is_an_error(wide, monkeypatch, rows):
+    """Rows that were gone in the second pass were rows of zeros."""
+    written = training.written
+
+    def changed(preparation, blocks, n, path):
+        every = list(blocks)
+        return written(preparation, [*every, every[0]][: rows // 500], n, path)
+
+    monkeypatch.setattr(training, "written", changed)
+    with pytest.raises(TableError, match=f"the table had 8000 rows and has {rows} now; leave it as it"):
+        TableRegressor(**SMALL).fit("t.parquet", "y")
+
+
+def test_a_relative_folder_is_that_of_the_beginning(wide, tmp_path, monkeypatch):
+    """The file was left behind where the working directory changed during the fit."""
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+
+    def moved(*_):
+        monkeypatch.chdir(tmp_path / "elsewhere")
+
+    TableRegressor(**SMALL, scratch="scratch", callback=moved).fit("t.parquet", "y")
+    assert Path.cwd() == tmp_path / "elsewhere"
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
 # Blocks without any target
 
 
@@ -263,10 +308,7 @@ def test_blocks_of_a_test_table_without_targets(tmp_path, as_path):
     left_out = [str(one.message) for one in told if "left out" in str(one.message)]
     assert left_out == ["the table to test on: left out 69500 of 70000 rows, which have no value of 'y'"]
     new["y"] = pd.NA
-    with (
-        pytest.warns(UserWarning, match="left out 70000 of 70000 rows"),
-        pytest.raises(TableError, match="there are no rows to test on"),
-    ):
+    with pytest.raises(TableError, match="there are no rows to test on"):
         tune_table(train, "y", test=new.astype({"y": "Int64"}), drop_missing_target=True, **SMALL)
 
 

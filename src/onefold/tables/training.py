@@ -433,7 +433,7 @@ def scratch_file(scratch: str | os.PathLike[str] | None, size: int) -> Iterator[
 
     The folder is made in `scratch`, by default in that of the system for temporary files.
     """
-    place = Path(tempfile.gettempdir() if scratch is None else scratch)
+    place = Path(tempfile.gettempdir() if scratch is None else scratch).absolute()
     room = shutil.disk_usage(place).free
     where = str(place)
     if memory.lies_in_memory(place):
@@ -460,18 +460,22 @@ def _megabytes(size: int) -> str:
 def written(preparation: Preparation, blocks: Iterable[TableRows], n: int, path: Path) -> Any:
     """The rows of a table as a mapped float32 array in a file at `path`."""
     width = len(preparation.feature_names)
+    kind = np.lib.format.dtype_to_descr(np.dtype(np.float32))
+    header = {"descr": kind, "fortran_order": False, "shape": (n, width)}
+    place = 0
     try:
-        with replacing(path) as partial:
-            X = np.lib.format.open_memmap(partial, "w+", np.float32, (n, width))
-            place = 0
+        # Written, not mapped: a disk that gets full would end the process (SIGBUS).
+        with replacing(path) as partial, partial.open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
             for block in blocks:
                 for rows in block.slices(preparation.rows_at_once):
-                    X[place : place + len(rows)] = preparation.transform(rows, Surprises())
+                    matrix = preparation.transform(rows, Surprises())
+                    file.write(matrix.astype(np.float32).data)
                     place += len(rows)
-            X.flush()
-            del X
     except OSError as error:
         raise _not_written(4 * n * width, path.parent.parent, error) from error
+    if place != n:
+        raise TableError(f"the table had {n} rows and has {place} now; leave it as it is during the fit")
     return np.load(path, mmap_mode="r")
 
 
