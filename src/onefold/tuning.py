@@ -102,8 +102,13 @@ class Tuning:
     test: Iterable[Any] | None  # tables, or blocks of one
 
     def run(self, callback: Any = None) -> TableModel:
-        """Fit the model, and score it on rows that it has not seen, if there are any."""
-        model = self.model.set_params(callback=callback).fit_prepared(self.training)
+        """Fit the model, and score it on rows that it has not seen, if there are any.
+
+        A `callback` takes the place of that among the parameters.
+        """
+        if callback is not None:
+            self.model.set_params(callback=callback)
+        model = self.model.fit_prepared(self.training)
         if self.test is not None:
             model.report_["test"] = _measures_on(model, self.training, self.test, self.weight)
         model.set_params(callback=None, checkpoint=None, scratch=None)  # they have done their work
@@ -162,7 +167,7 @@ def tuning(
         one.require(target, "target")
     data, known = in_memory(data), None
     if isinstance(data, TableSource):
-        known = with_target_on_disk(model, data, target)
+        known, *_ = with_target_on_disk(model, data, target)
         others = [target, *([groups] if groups is not None and holdout is not None else [])]
         beside, _ = learn_from_disk(data, others, mask=known)
     else:
@@ -187,7 +192,7 @@ def tuning(
                 [Remedy("approximation", "nystroem"), Remedy("approximation", "auto")],
             )
         if test is not None:
-            _check_test(tests[0], target, model, training)
+            _check_test(tests[0], target, weight, model, training)
         if keep is not None and isinstance(data, TableSource):
             tests = masked(data.typed_batches(BLOCK), ~keep)
         rows = data if isinstance(data, TableRows) and not training.on_disk else None
@@ -248,15 +253,26 @@ def _model_of(target: Target, parameters: dict[str, Any]) -> TableModel:
     return (TableClassifier if target.task == "classification" else TableRegressor)(**given)
 
 
-def _check_test(table: Any, target: str, model: TableModel, training: Training) -> None:
+def _check_test(
+    table: Any, target: str, weight: str | None, model: TableModel, training: Training
+) -> None:
     """Refuse a table to test on that lacks columns or targets, before the search rather than after."""
     if isinstance(table, TableSource):
         table = opened(table, training.reading)
     if isinstance(table, TableRows) or not table.absent_is_zero:
         training.preparation.check_columns(table.names)
+    names = [name for name in (target, weight) if name in table.names]
+    rows = table if isinstance(table, TableRows) else learn_from_disk(table, names)[0]
     if not model.drop_missing_target:
-        rows = table if isinstance(table, TableRows) else learn_from_disk(table, [target])[0]
         refuse_missing_targets(rows, target)
+    rows = rows.take(np.flatnonzero(~missing_targets(target, rows)))
+    if not len(rows) or (weight in names and not rows.weights(str(weight)).any()):
+        raise _no_rows_to_test_on(weight if len(rows) else None)
+
+
+def _no_rows_to_test_on(weight: str | None) -> TableError:
+    of = "" if weight is None else f" with a weight in '{weight}'"
+    return TableError(f"there are no rows{of} to test on")
 
 
 def _held_out(
@@ -353,8 +369,7 @@ def _measures_on(
         if (note := unseen.left_out()) is not None:
             warnings.warn(f"the table to test on: {note}", stacklevel=2)
         if not sum(map(np.sum, unseen.weights)):
-            of = "" if weight_column is None else f" with a weight in '{weight_column}'"
-            raise TableError(f"there are no rows{of} to test on")
+            raise _no_rows_to_test_on(weight_column)
         y = np.concatenate(unseen.targets)
         old = training.y[seen]
         values = np.concatenate(unseen.predictions)

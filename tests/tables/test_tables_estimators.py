@@ -310,6 +310,7 @@ def test_an_array_for_a_model_of_named_columns_is_warned_of(classes):
     y = np.where(table.a > 0, "u", "v") if classes else table.a.to_numpy()
     model = (TableClassifier if classes else TableRegressor)(**TINY).fit(table, y)
     calls = [lambda X: model.predict(X), lambda X: model.score(X, y), lambda X: model.matrix(X)]
+    calls += [lambda X: onefold.plan(model, X, y), lambda X: model.as_step(X, y)]  # they were refused
     if classes:
         calls += [lambda X: model.predict_proba(X), lambda X: model.predict_log_proba(X)]
         calls += [lambda X: model.decision_function(X)]

@@ -318,7 +318,7 @@ def test_a_full_disk_is_said_in_one_sentence(tmp_path, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np.lib.format, "open_memmap", full)
+    monkeypatch.setattr(np.lib.format, "write_array_header_1_0", full)
     with pytest.raises(TableError, match=r"can't be written .*\(no space left on device\); make room"):
         write_matrix(learn_preparation(rows), [rows], N, tmp_path / "rows.npy")
     assert os.listdir(tmp_path) == ["t.csv"]

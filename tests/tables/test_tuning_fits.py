@@ -133,6 +133,31 @@ def test_the_table_to_test_on_is_checked_before_the_search(table, monkeypatch):
         tune_table(table, "amount", **SMALL, test=new)
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("kind", None, "there are no rows to test on"),
+        ("mass", 0.0, "there are no rows with a weight in 'mass' to test on"),
+        ("mass", -1.0, "the weight column 'mass' has -1 in data row 1"),
+    ],
+)
+def test_rows_that_nothing_can_be_tested_on_are_refused_before_the_search(
+    table, monkeypatch, column, value, words
+):
+    """They were refused after it, and the model was lost."""
+    monkeypatch.setattr(onefold.tables.TableModel, "fit_prepared", None)
+    options = SMALL | {"drop": ["amount", "site"], "weight": "mass", "drop_missing_target": True}
+    with pytest.raises(TableError, match=words):
+        tune_table(table, "kind", **options, test=table.assign(**{column: value}))
+
+
+def test_a_callback_reaches_the_search(table):
+    """The parameter was taken and set to None."""
+    events = []
+    tune_table(table, "kind", **SMALL, drop=["amount", "site", "mass"], callback=events.append)
+    assert events
+
+
 def test_rows_to_test_on_without_a_target_are_left_out(table):
     new = table.tail(20).reset_index(drop=True)
     new.loc[3, "amount"] = np.nan

@@ -185,7 +185,7 @@ class TableModel(BaseEstimator):
         self.check_settings()
         with ExitStack() as files:
             if hasattr(self, "estimator_"):
-                again = prepared_again(self, X, y, sample_weight, groups)
+                again = prepared_again(self, self._opened(X), y, sample_weight, groups)
                 matrix, y, weight, groups = files.enter_context(again)
                 inner = self.estimator_
             else:

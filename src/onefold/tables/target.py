@@ -130,12 +130,17 @@ def read_target(rows: TableRows, name: str, task: TargetKind, like: np.ndarray |
 def missing_targets(y: Any, rows: TableRows) -> np.ndarray:
     """Which rows have no target: of a column by its name, or of an array."""
     if not isinstance(y, str):
-        return _missing_in(plain_array(y))
+        return missing_in(y)
     column = rows.column(y, role="target column")
     kind = kind_of(column)
     if kind in ("numeric", "empty"):
         return np.isnan(as_numbers(column, y))
     return np.asarray(pc.is_null(as_text(column, y) if kind == "text" else column))
+
+
+def missing_in(y: Any) -> np.ndarray:
+    """Which rows of an array of any library have no target."""
+    return _missing_in(plain_array(y))
 
 
 def as_target(y: Any, task: TargetKind | None = None) -> Any:

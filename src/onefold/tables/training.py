@@ -48,6 +48,7 @@ from onefold.tables.target import (
     as_target,
     folds_of,
     learn_target,
+    missing_in,
     missing_targets,
     plain_array,
     refuse_few_rows,
@@ -179,13 +180,14 @@ def _learned(
         preparation = learner.finish()
         table = shown = beside = rows
     else:
-        has_target, left_out = with_target_on_disk(model, table, given[0]), tuple[str, ...]()
-        if has_target is not None and not has_target.all():
+        has_target, *arrays = with_target_on_disk(model, table, *given)
+        left_out = tuple[str, ...]()
+        if has_target is not None:
             left_out = (left_out_note(~has_target, given[0]),)
             keep = has_target if keep is None else keep & has_target
         others = [named[option] for option in ("target", "sample_weight", "groups") if option in named]
         beside, shown = learn_from_disk(table, others, learner, BLOCK, keep)
-        y, weight, groups, target = _known(model, beside, *given)
+        y, weight, groups, target = _known(model, beside, *arrays)
         preparation = learner.finish()
         shown = replace(shown, remarks=(*table.remarks, *left_out))
     on_disk = matrix_stays_on_disk(preparation, table, len(beside))
@@ -235,10 +237,25 @@ def with_target(model: TableModel, rows: TableRows, y: Any, *others: Any) -> tup
     if not missing.any() or len(missing) != len(rows):  # of another length, which is refused later
         return rows, y, *others
     refuse_no_target(missing, y)
-    keep = np.flatnonzero(~missing)
-    arrays = [v if v is None or isinstance(v, str) else plain_array(v)[keep] for v in (y, *others)]
     remarks = (*rows.remarks, left_out_note(missing, y))
-    return replace(rows.take(keep), remarks=remarks), *arrays
+    arrays = _arrays_of(~missing, y, *others)
+    return replace(rows.take(np.flatnonzero(~missing)), remarks=remarks), *arrays
+
+
+def _arrays_of(keep: np.ndarray, *arrays: Any) -> list[Any]:
+    """The values of some rows of arrays; names of columns, numbers and None stay as they are."""
+    kept = []
+    for values in arrays:
+        if values is None or isinstance(values, str) or not (array := plain_array(values)).ndim:
+            kept.append(values)
+            continue
+        if len(array) != len(keep):
+            raise TableError(
+                f"sample_weight or groups has {len(array)} values, and the table has {len(keep)} rows; "
+                "give one for every row, also for those without a target"
+            )
+        kept.append(array[keep])
+    return kept
 
 
 def left_out_note(missing: np.ndarray, y: Any) -> str:
@@ -247,14 +264,31 @@ def left_out_note(missing: np.ndarray, y: Any) -> str:
     return f"left out {missing.sum()} of {len(missing)} rows, which have no value of {name}"
 
 
-def with_target_on_disk(model: TableModel, source: TableSource, y: Any) -> np.ndarray | None:
-    """The mask of rows with a target, one more pass over that column; None where all are to be used."""
-    if not (model.drop_missing_target and isinstance(y, str)):
-        return None
-    blocks = [missing_targets(y, rows) for rows in source.typed_batches(BLOCK, [y])]
-    missing = np.concatenate(blocks)
+def with_target_on_disk(model: TableModel, source: TableSource, y: Any, *others: Any) -> tuple[Any, ...]:
+    """The mask of rows with a target, one more pass over that column, and arrays of those rows.
+
+    The mask is None where all rows are to be used.
+    """
+    if y is None or not model.drop_missing_target:
+        return None, y, *others
+    if isinstance(y, str):
+        blocks = [missing_targets(y, rows) for rows in source.typed_batches(BLOCK, [y])]
+        missing = np.concatenate(blocks)
+    else:
+        missing = _missing_in_array(source, y)
     refuse_no_target(missing, y)
-    return ~missing
+    if not missing.any():
+        return None, y, *others
+    return ~missing, *_arrays_of(~missing, y, *others)
+
+
+def _missing_in_array(source: TableSource, y: Any) -> np.ndarray:
+    """Which rows of a table have no value in an array; none where that is of another length."""
+    missing = missing_in(y)
+    if missing.any():
+        rows = sum(len(block) for block in source.batches(BLOCK, source.names[:1]))
+        return missing if len(missing) == rows else np.zeros(rows, dtype=bool)  # refused later
+    return missing
 
 
 @contextmanager
@@ -269,10 +303,9 @@ def prepared_again(
         table, *given = with_target(model, table, y, sample_weight, groups)
         beside = table
     else:
-        given = [y, sample_weight, groups]
-        keep = with_target_on_disk(model, table, y)
+        keep, *given = with_target_on_disk(model, table, y, sample_weight, groups)
         named = [name for name in given if isinstance(name, str)]
-        beside, _ = learn_from_disk(table, named or preparation.columns[:1], mask=keep)
+        beside, _ = learn_from_disk(table, named, mask=keep)
     known = _known(model, beside, *given)
     on_disk = matrix_stays_on_disk(preparation, table, len(beside))
     with ExitStack() as files:
@@ -351,15 +384,17 @@ def learn_from_disk(
 ) -> tuple[TableRows, TableRows]:
     """Let a learner see all blocks, in one pass that leaves the columns `others` and a first block.
 
-    Only the rows of `mask` are looked at, where there is one.
+    Only the rows of `mask` are looked at, where there is one. Where there are no `others`, the first
+    column is left: a table without columns has no number of rows.
     """
+    others = list(others) or list(source.names[:1])
     kept: list[TableRows] = []
     first: TableRows | None = None
-    for rows in masked(source.typed_batches(block, None if learner is not None else list(others)), mask):
+    for rows in masked(source.typed_batches(block, None if learner is not None else others), mask):
         if learner is not None:
             learner.add(rows)
         first = first or rows
-        kept.append(rows.select(list(others)))
+        kept.append(rows.select(others))
     if first is None:
         raise TableError(f"{source.path.name} has no rows; add rows")
     columns = pa.concat_tables([rows.columns for rows in kept], promote_options="permissive")
@@ -398,7 +433,7 @@ def scratch_file(scratch: str | os.PathLike[str] | None, size: int) -> Iterator[
 
     The folder is made in `scratch`, by default in that of the system for temporary files.
     """
-    place = Path(tempfile.gettempdir() if scratch is None else scratch)
+    place = Path(tempfile.gettempdir() if scratch is None else scratch).absolute()
     room = shutil.disk_usage(place).free
     where = str(place)
     if memory.lies_in_memory(place):
@@ -425,18 +460,22 @@ def _megabytes(size: int) -> str:
 def written(preparation: Preparation, blocks: Iterable[TableRows], n: int, path: Path) -> Any:
     """The rows of a table as a mapped float32 array in a file at `path`."""
     width = len(preparation.feature_names)
+    kind = np.lib.format.dtype_to_descr(np.dtype(np.float32))
+    header = {"descr": kind, "fortran_order": False, "shape": (n, width)}
+    place = 0
     try:
-        with replacing(path) as partial:
-            X = np.lib.format.open_memmap(partial, "w+", np.float32, (n, width))
-            place = 0
+        # Written, not mapped: a disk that gets full would end the process (SIGBUS).
+        with replacing(path) as partial, partial.open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
             for block in blocks:
                 for rows in block.slices(preparation.rows_at_once):
-                    X[place : place + len(rows)] = preparation.transform(rows, Surprises())
+                    matrix = preparation.transform(rows, Surprises())
+                    file.write(matrix.astype(np.float32).data)
                     place += len(rows)
-            X.flush()
-            del X
     except OSError as error:
         raise _not_written(4 * n * width, path.parent.parent, error) from error
+    if place != n:
+        raise TableError(f"the table had {n} rows and has {place} now; leave it as it is during the fit")
     return np.load(path, mmap_mode="r")
 
 
