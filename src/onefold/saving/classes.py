@@ -22,6 +22,7 @@ from onefold.expansions import Blend, Expansion, FoldModels, GridExpansion
 from onefold.expansions.grid import LARGEST_DIMENSION
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import all_finite, is_sparse
+from onefold.machine.threads import MOST_JOBS
 from onefold.saving.container import NONSENSE, BadContent
 
 _ESTIMATORS = (
@@ -47,7 +48,6 @@ _NAMES = {
 }  # fmt: skip
 MODULES = {name: module for module, names in _NAMES.items() for name in names}
 _LARGEST = 1e300  # sums of a few such numbers are still finite
-_MOST_JOBS = 4096
 
 
 def find(name: str) -> type | None:
@@ -142,7 +142,7 @@ def _check_estimator(estimator: Any) -> None:
             value is None
             or (classifier and isinstance(value, Calibrator) and value.columns in (None, f.n_targets))
         ),
-        "n_jobs": lambda value: value is None or (_is_whole(value) and 0 < abs(value) <= _MOST_JOBS),
+        "n_jobs": lambda value: value is None or (_is_whole(value) and 0 < abs(value) <= MOST_JOBS),
     }
     if classifier:
         rules["classes_"] = lambda value: _are_classes(value, f.n_targets)
