@@ -261,12 +261,12 @@ def _check_test(
         table = opened(table, training.reading)
     if isinstance(table, TableRows) or not table.absent_is_zero:
         training.preparation.check_columns(table.names)
-    names = [name for name in (target, weight) if name in table.names]
+    names = [target] if weight is None or weight not in table.names else [target, weight]
     rows = table if isinstance(table, TableRows) else learn_from_disk(table, names)[0]
     if not model.drop_missing_target:
         refuse_missing_targets(rows, target)
     rows = rows.take(np.flatnonzero(~missing_targets(target, rows)))
-    if not len(rows) or (weight in names and not rows.weights(str(weight)).any()):
+    if not len(rows) or not all(rows.weights(name).any() for name in names[1:]):
         raise _no_rows_to_test_on(weight if len(rows) else None)
 
 
