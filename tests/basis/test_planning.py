@@ -100,11 +100,11 @@ NO_ROWS = [5, None, "rows", (5,), [5, 3], (5, "x"), (10, 2, 3), (1 + 2j, 3), {},
         ((10, 2.5), {}, "features"),
         ((10, 2), {"alphas": []}, "alphas"),
         ((10, 2), {"cv": 1}, "cv"),
-        ((10, 2), {"cv": iter([([0], [1])])}, "an iterator of splits, which serves once"),
+        ((10, 2), {"cv": iter([([0], [1])])}, "an iterator of splits, which can be used only once"),
         ((10, 2), {"metric": "auto", "cv": "loo"}, "whole folds"),
         ((10, 2), {"metric": "round"}, "metric must be None or one of"),
         ((10, 2), {"metric": "full", "kernel": "linear"}, "has a metric to learn"),
-        ((10, 2), {"metric": "full", "approximation": "toeplitz"}, "no metric is learned with"),
+        ((10, 2), {"metric": "full", "approximation": "toeplitz"}, "a metric cannot be learned with"),
     ],
 )
 def test_rows_or_their_shape_and_what_means_nothing(shape, settings, words):

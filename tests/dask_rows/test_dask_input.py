@@ -107,7 +107,7 @@ def test_lazy_predictions_of_arrays(table):
 def test_other_approximations_are_refused_before_any_work(table, approximation):
     X = chunked(table.X[:, :1]).map_blocks(pytest.fail, dtype=float, meta=np.empty((0, 1)))
     for kind in (LSSVR, LSSVRCV):
-        with pytest.raises(ValueError, match=r'needs all rows in one place.*approximation="nystroem"'):
+        with pytest.raises(ValueError, match=r'needs all rows in memory.*approximation="nystroem"'):
             kind(approximation=approximation).fit(X, table.y)
 
 

@@ -39,8 +39,8 @@ def spoiled(value):
 BAD: list[tuple[list[type], dict[str, Any], str]] = [  # kinds; X, y, weight or parameters; words
     (ALL, {"X": spoiled(np.nan)}, "NaN"),
     (ALL, {"X": spoiled(np.inf)}, "infinity"),
-    (ALL, {"X": np.full((20, 2), "text")}, "X holds text .*OneHotEncoder"),
-    (ALL, {"X": np.array([["a", 1.0]] * 20, dtype=object)}, "X holds text .*OneHotEncoder"),
+    (ALL, {"X": np.full((20, 2), "text")}, "X contains text .*OneHotEncoder"),
+    (ALL, {"X": np.array([["a", 1.0]] * 20, dtype=object)}, "X contains text .*OneHotEncoder"),
     (ALL, {"X": X[:, 0]}, "2D array"),
     (ALL, {"X": X[None]}, "dim 3"),
     (ALL, {"X": np.empty((0, 3))}, "0 sample"),
@@ -56,7 +56,7 @@ BAD: list[tuple[list[type], dict[str, Any], str]] = [  # kinds; X, y, weight or 
     (CLASSIFIERS, {"y": np.zeros((20, 2))}, "1d array|one-dimensional|shape"),
     (CLASSIFIERS, {"y": ONE_NAN}, "NaN"),
     *(
-        (CLASSIFIERS, {"class_weight": {0: 1.0, 1: w}}, "class_weight must hold finite numbers, none")
+        (CLASSIFIERS, {"class_weight": {0: 1.0, 1: w}}, "class_weight must contain finite, non-negative")
         for w in (-1.0, np.nan, np.inf)
     ),
     (ALL, {"sample_weight": np.full(20, -1.0)}, "negative"),
@@ -64,7 +64,7 @@ BAD: list[tuple[list[type], dict[str, Any], str]] = [  # kinds; X, y, weight or 
     (ALL, {"sample_weight": np.ones(19)}, "shape"),
     (ALL, {"sample_weight": np.full(20, np.nan)}, "NaN"),
     *((FIXED, {"alpha": alpha}, "alpha must be greater than 0") for alpha in (0.0, -1.0, np.nan)),
-    (FIXED, {"alpha": "small"}, "alpha must be positive"),
+    (FIXED, {"alpha": "small"}, "alpha must contain positive"),
     ([KernelRidge], {"alpha": [0.1, 1.0, 2.0]}, "one per target"),
     (FIXED, {"gamma": 0.0}, "gamma must be greater than 0"),
     (FIXED, {"gamma": "auto"}, "gamma must be a number"),

@@ -133,8 +133,8 @@ def test_kernels_without_a_width_weights_of_0_and_no_score() -> None:
 
 AUTO, ONE = LSSVRCV("auto"), {"alpha": 1.0, "gamma": 1.0}
 REFUSED = [
-    (lambda f: f.cv_results_, "nothing has been asked"),
-    (lambda f: f.fit(), "nothing has been asked"),
+    (lambda f: f.cv_results_, "has not been evaluated yet"),
+    (lambda f: f.fit(), "has not been evaluated yet"),
     (lambda f: f({"gamma": 1.0}), "alpha is missing"),
     (lambda f: f({"alpha": 1.0}), "parameters are alpha, gamma"),
     (lambda f: f(ONE | {"degree": 2}), "degree"),

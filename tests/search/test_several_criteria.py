@@ -152,7 +152,7 @@ def test_a_recorded_criterion_without_a_score_decides_nothing() -> None:
         (["mse", score], {}, "'score' twice, or after the first"),
         (["mse", "nonsense"], {}, "unknown criterion 'nonsense'"),
         ([["mse"], "press"], {}, "unknown criterion"),
-        (["mse", "press"], {"metric": "diagonal"}, "goes by one criterion"),
+        (["mse", "press"], {"metric": "diagonal"}, "takes one criterion"),
         (["gcv", "mse"], {"blend": True, "kernel": "auto"}, "blend needs held-out"),
         (["mse", "gcv"], {"approximation": Nystroem(5)}, "needs the whole smoother"),
         (["mse", "radius_margin"], {"approximation": Toeplitz()}, "needs the kernel matrix"),

@@ -380,7 +380,7 @@ def test_rounds_of_a_metric_are_stopped_anywhere(rows):
 
 def test_a_callback_stops_whoever_asks_an_objective():
     objective = LSSVRCV(callback=after(1, StopSearch)).objective(X, Y)
-    with pytest.raises(StopSearch, match="takes the best so far"):
+    with pytest.raises(StopSearch, match="uses the best so far"):
         objective(gamma=0.1, alpha=0.1)
     assert objective.fit().search_["stopped"] == "stopped by the callback"
 
