@@ -50,8 +50,8 @@ BAD: list[tuple[list[type], dict[str, Any], str]] = [  # kinds; X, y, weight or 
     (REGRESSORS, {"y": np.array(["a"] * 20)}, "could not convert|dtype"),
     (REGRESSORS, {"y": np.zeros((20, 2, 2))}, "dim|shape"),
     (REGRESSORS, {"y": None}, "y cannot be None|requires y"),
-    (CLASSIFIERS, {"y": np.ones(20)}, "one class only"),
-    (SEARCHES[::3], {"y": LABELS, "cv": [(EVEN, EVEN + 1)]}, "one class only"),
+    (CLASSIFIERS, {"y": np.ones(20)}, "only one class"),
+    (SEARCHES[::3], {"y": LABELS, "cv": [(EVEN, EVEN + 1)]}, "only one class"),
     (CLASSIFIERS, {"y": NUMBERS}, "continuous"),
     (CLASSIFIERS, {"y": np.zeros((20, 2))}, "1d array|one-dimensional|shape"),
     (CLASSIFIERS, {"y": ONE_NAN}, "NaN"),
@@ -128,7 +128,7 @@ def test_what_only_a_matrix_or_a_prediction_shows() -> None:
         (lambda: LSSVR(lambda a, b: (a @ b.T) * np.inf).fit(X, NUMBERS), "NaN or infinite"),
         (lambda: LSSVR(lambda a, b: a @ (b + b[:1]).T).fit(X, NUMBERS), "not symmetric"),
         (lambda: LSSVR("precomputed").fit(np.eye(20) + np.eye(20, k=1), NUMBERS), "not symmetric"),
-        (lambda: LSSVRCV().fit(X[:1], [2.0]), "need at least 2 rows, and there is 1 .n_samples=1.; add"),
+        (lambda: LSSVRCV().fit(X[:1], [2.0]), "need at least 2 rows; got n_samples=1"),
         (lambda: KernelRidgeCV().fit(X[:1], [2.0]), "n_samples=1"),
     ]
     K = X @ X.T - 5 * np.eye(20)

@@ -156,7 +156,9 @@ def test_a_fold_that_cannot_be_solved_warns(monkeypatch):
         raise UnsolvableError("no solution; use a larger alpha.")
 
     monkeypatch.setattr("onefold.approximations.exact.ExactModel.fold_models", refuse)
-    with pytest.warns(UserWarning, match="no model without each fold for intervals: no solution"):
+    with pytest.warns(
+        UserWarning, match="without each fold, for intervals, cannot be fitted: no solution"
+    ):
         model = LSSVRCV(approximation="exact", **GRID).fit(X, y)
     assert "the final model, with" in model.approximation_["intervals"]["predictions"]
 

@@ -127,7 +127,7 @@ def test_kernels_without_a_width_weights_of_0_and_no_score() -> None:
     assert np.array_equal(np.isfinite(model.fit().heldout_prediction_), weights > 0)
     objective = LSSVRCV("precomputed").objective(np.diag(np.r_[-5.0, np.ones(79)]), y)
     assert np.isnan(objective(alpha=0.1))
-    with pytest.raises(ValueError, match="undefined score"):
+    with pytest.raises(ValueError, match="score of every candidate is undefined"):
         _ = objective.best_params_
 
 

@@ -277,7 +277,7 @@ def test_a_description_is_the_same_in_another_process():
     ("y", "lines", "words"),
     [
         (Y[::-1], slice(1, None), r"search (is of another|begins a) search.*; delete"),
-        (Y[::-1], slice(2, 3), r"search is of another search; delete"),
+        (Y[::-1], slice(2, 3), r"search belongs to another search; delete"),
         (Y, slice(1, None), r"two processes wrote .* delete"),
     ],
 )
@@ -334,7 +334,7 @@ ROUNDS = {"kernel": "auto", "metric": "auto", "blend": True, "cv": 3, "n_jobs": 
     [
         (after(3), 3, "interrupted", "the search was interrupted"),
         (after(2, StopSearch), 2, "stopped by the callback", "the search was stopped by the callback"),
-        (None, 1, "time_budget", "the search ended with its time_budget of 1e-09 s"),
+        (None, 1, "time_budget", "the search reached its time_budget of 1e-09 s"),
     ],
 )
 def test_the_best_of_what_was_tried_is_used(stop, tried, reason, words):

@@ -84,7 +84,7 @@ def test_only_ridges_that_make_an_indefinite_one_definite_are_solved_with(
     alphas = np.array([1e-3, 0.5 * least, 2 * least, 1e3])
     Y = np.random.default_rng(1).normal(size=(80, 2))
     for question in (smoother.residuals, smoother.leave_one_out):
-        with pytest.raises(UnsolvableError, match=r"cannot be solved with: .*larger alpha"):
+        with pytest.raises(UnsolvableError, match=r"cannot be solved: .*larger alpha"):
             question(Y, alphas)
     with pytest.raises(UnsolvableError):
         smoother.heldout(Y, [np.array([3, 4, 20])], alphas)

@@ -110,10 +110,10 @@ def test_the_rows_of_a_pipeline_are_those_of_its_last_step() -> None:
 
 NESTED = make_pipeline(StandardScaler(), make_pipeline(SparseLSSVR()))
 UNKNOWN = [
-    (make_pipeline(StandardScaler(), Ridge()), "does not know a Pipeline that ends in Ridge; give it"),
+    (make_pipeline(StandardScaler(), Ridge()), "does not support a Pipeline that ends in Ridge; pass"),
     (make_pipeline(StandardScaler(), "passthrough"), "that ends in passthrough; give it one of"),
     (NESTED, "that ends in a Pipeline that ends in SparseLSSVR"),
-    (Ridge(), "does not know Ridge; give it one"),
+    (Ridge(), "does not support Ridge; pass LSSVC"),
 ]
 
 

@@ -60,7 +60,7 @@ def test_where_the_exact_method_runs_there_is_nothing_to_check(kind: Any, settin
     found = onefold.trust(kind(**settings), X, Y if kind is LSSVRCV else Y > 0, size=90, random_state=0)
     assert (found.verdict, found.steps, found.regret, found.rows) == ("applies", 0, 0.0, 90)
     assert found.exact == found.approximate
-    assert str(found) == "nothing to check: the exact method runs on these rows."
+    assert str(found) == "nothing to check: the exact method is used for these rows."
     assert json.loads(json.dumps(found.as_dict()))["exact"] == found.exact
 
 
@@ -190,7 +190,7 @@ def test_clear_refusals() -> None:
         pass
 
     for estimator, size, words in [
-        (LSSVRCV(cv=[(np.arange(49), [49])]), 2, "leaves nothing of the given splits"),
+        (LSSVRCV(cv=[(np.arange(49), [49])]), 2, "none of the given splits"),
         (LSSVRCV(), 1, "at least 2"),
         (LSSVRCV(), "all", "size must be a whole number"),
         (Own(), 40, "does not support Own"),

@@ -100,7 +100,7 @@ def problem_of(
         if estimator.calibration is not None:
             check_calibration(estimator.calibration)
         classes, index = np.unique(y, return_inverse=True)
-        _check_two(classes, "y has one class only ({})")
+        _check_two(classes, "y contains only one class ({})")
         # Two classes have one column, whose sign is the label.
         targets = 2.0 * is_class(index, 1 if classes.size == 2 else classes.size) - 1.0
         estimator.classes_ = classes
