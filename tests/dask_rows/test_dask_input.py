@@ -214,7 +214,7 @@ def test_machines_that_need_all_rows_are_refused(table, machine, words):
         machine.fit(chunked(table.X), table.labels if isinstance(machine, SparseLSSVC) else table.y)
 
 
-OTHER_VALUES = "or the order of its rows, have changed since"
+OTHER_VALUES = "has changed since it was first read, in its values or in the order"
 CHANGES = {
     "a row less": (lambda rows: rows[:-1], "had 350 rows when it was first read and has 349 now"),
     "another order": (lambda rows: rows[::-1], OTHER_VALUES),

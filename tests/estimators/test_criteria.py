@@ -217,7 +217,7 @@ def test_a_scorer_that_asks_for_other_rows_is_told_why() -> None:
     def nosy(estimator, rows, y):
         return estimator.predict(rows[:1])[0]
 
-    with pytest.raises(ValueError, match="only the held-out rows"):
+    with pytest.raises(ValueError, match="only held-out rows"):
         LSSVRCV(criterion=nosy, gammas=[0.7], alphas=[1.0]).fit(X, Y[:, 0])
 
 

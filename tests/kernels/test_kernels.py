@@ -230,7 +230,7 @@ def test_no_product_of_two_values_is_subnormal(kernel, dtype):
     [
         *((lambda gamma=gamma: RBF(gamma), "greater than 0") for gamma in (0.0, -1.0)),
         *((lambda gamma=gamma: RBF(gamma), "positive number") for gamma in (np.nan, "wide", 1 + 2j, {})),
-        (lambda: RBF((0.1, -0.2)), "not be negative"),
+        (lambda: RBF((0.1, -0.2)), "non-negative"),
         (lambda: RBF((0.0, 0.0)), "not all 0"),
         (lambda: RBF().scaled(-1.0), "greater than 0"),
         (lambda: Matern(1.0, nu=2.0), "nu must be"),
@@ -245,7 +245,7 @@ def test_no_product_of_two_values_is_subnormal(kernel, dtype):
         *((lambda m=m: RBF(metric=m), "weight per feature") for m in (np.ones((2, 2, 2)), 3.0, [])),
         *((lambda m=m: RBF(metric=m), "array of numbers") for m in ([[1.0, 2.0], [3.0]], "full", [1j])),
         *((lambda bad=bad: RBF(metric=[1.0, bad]), "finite") for bad in (np.nan, np.inf)),
-        (lambda: Matern(metric=[1.0, -1.0]), "not be negative"),
+        (lambda: Matern(metric=[1.0, -1.0]), "non-negative"),
         (lambda: Matern(metric=np.zeros((2, 2))), "not all 0"),
         (lambda: RBF((1.0, 2.0), metric=[1.0, 2.0]), "gamma with one width per feature"),
         (lambda: Laplacian(metric=np.eye(2)), "a matrix as its metric"),

@@ -154,7 +154,7 @@ def test_a_recorded_criterion_without_a_score_decides_nothing() -> None:
         ([["mse"], "press"], {}, "unknown criterion"),
         (["mse", "press"], {"metric": "diagonal"}, "takes one criterion"),
         (["gcv", "mse"], {"blend": True, "kernel": "auto"}, "blend needs held-out"),
-        (["mse", "gcv"], {"approximation": Nystroem(5)}, "needs the whole smoother"),
+        (["mse", "gcv"], {"approximation": Nystroem(5)}, "needs the residual operator"),
         (["mse", "radius_margin"], {"approximation": Toeplitz()}, "needs the kernel matrix"),
     ],
 )

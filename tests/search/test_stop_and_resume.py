@@ -202,7 +202,9 @@ def test_another_search_is_refused_before_any_work(first, second, difference, tm
     one, again = (fitted(LSSVRCV(**SMALL), checkpoint=path, **first) for _ in range(2))
     assert again.best_score_ == one.best_score_
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=rf"another search, which differs in {difference}; delete it"):
+    with pytest.raises(
+        ValueError, match=rf"another search, which differs in {difference}; delete the file"
+    ):
         fitted(LSSVRCV(**SMALL), checkpoint=path, callback=pytest.fail, **second)
     assert path.read_bytes() == before
 
@@ -257,7 +259,9 @@ NAMELESS = [
 @pytest.mark.parametrize(("setting", "value"), NAMELESS)
 def test_functions_without_a_name_are_refused_before_any_work(setting, value, tmp_path):
     given = {setting: value, "gammas": None, "checkpoint": tmp_path / "search"}
-    with pytest.raises(ValueError, match=r"functions by the name.* define it with def at the top"):
+    with pytest.raises(
+        ValueError, match=r"functions by their import name.* define it with def at the top"
+    ):
         fitted(LSSVRCV(**SMALL), callback=pytest.fail, **given)
 
 
@@ -276,7 +280,7 @@ def test_a_description_is_the_same_in_another_process():
 @pytest.mark.parametrize(
     ("y", "lines", "words"),
     [
-        (Y[::-1], slice(1, None), r"search (is of another|begins a) search.*; delete"),
+        (Y[::-1], slice(1, None), r"search (belongs to another|starts a second) search.*; delete"),
         (Y[::-1], slice(2, 3), r"search belongs to another search; delete"),
         (Y, slice(1, None), r"two processes wrote .* delete"),
     ],

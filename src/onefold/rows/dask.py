@@ -291,8 +291,8 @@ def require_same(rows: Any, look: Look) -> None:
     total, scale = _checksum(rows)
     if not abs(total - look.checksum) <= _SAME * max(scale, look.scale):
         raise ValueError(
-            f"the values of partition {look.number} of X, or the order of its rows, have changed since "
-            f"it was first read; {remedy}"
+            f"partition {look.number} of X has changed since it was first read, in its values or in the "
+            f"order of its rows; {remedy}"
         )
 
 
