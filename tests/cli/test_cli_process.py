@@ -118,7 +118,7 @@ def test_options_are_parameters(capsys):
         (["tune", "-", "--target", "y"], "standard input is not read; write the table to a file first"),
         ([*TUNE, "--cv", "few"], "'few' is no number of folds, nor 'loo'"),
         ([*TUNE, "--gammas", "1,-2"], "'1,-2' is no grid of positive numbers"),
-        ([*TUNE, "--jobs", "0"], "n_jobs=0 has no meaning"),
+        ([*TUNE, "--jobs", "0"], "n_jobs must not be 0"),
         ([*TUNE, "--jobs", "4097"], "n_jobs must be at most 4096"),  # it was refused after the search
         ([*TUNE, "--seed", "-1"], "eed must be between 0 and 2**32 - 1"),
         ([*TUNE, "--min-frequency", "many"], "'many' is no number of rows"),

@@ -105,13 +105,15 @@ def test_rare_classes(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("approximation", "words"),
     [
-        ("auto", r"method +exact \(at most \d+ rows: exact\)"),
+        ("auto", r"method +exact \(there are at most \d+ rows\)"),
         ("nystroem", r"method +nystroem, \d+ landmarks \(as asked for\)"),
         ("grid", r"method +grid, \d+ × \d+ points \(as asked for\)"),
         ("toeplitz", r"selected with +toeplitz, diagonals averaged, \S+% away(.|\n)*fitted with +exact"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:the rows are no series", "ignore:3 of 9 combinations")  # of Toeplitz
+@pytest.mark.filterwarnings(
+    "ignore:the rows are not a series", "ignore:3 of 9 combinations"
+)  # of Toeplitz
 def test_what_ran_and_why(tmp_path, capsys, approximation, words):
     model, _, text = tune(table(y=wave), approximation=approximation)
     assert re.search(words, text)

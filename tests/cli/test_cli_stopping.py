@@ -258,7 +258,10 @@ def test_a_stopped_search_goes_on_or_says_why_not(table, refused, capsys, monkey
     first = kept.index(b"\n") + 1
     table.assign(width=table.width + 1e-9 * np.arange(len(table))).to_csv("t.csv", index=False)
     line = refused(*again())
-    assert "t-onefold.journal is the journal of another search, which differs in rows; delete it" in line
+    assert (
+        "t-onefold.journal is the journal of another search, which differs in rows; delete the file"
+        in line
+    )
     table.to_csv("t.csv", index=False)
     assert "which differs in random_state, splits" in refused(*again("--seed", "1"))
     assert "which differs in criterion" in refused(*again("--criterion", "press"))
@@ -267,7 +270,7 @@ def test_a_stopped_search_goes_on_or_says_why_not(table, refused, capsys, monkey
     JOURNAL.write_bytes(kept[: first + 20] + b"?" + kept[first + 21 :])
     assert "line 2 of t-onefold.journal is damaged; delete it" in refused(*again())
     JOURNAL.write_bytes(b"something else\n")
-    assert "t-onefold.journal is no journal of a search" in refused(*again())
+    assert "t-onefold.journal is not the journal of a search" in refused(*again())
     assert JOURNAL.read_bytes() == b"something else\n"
     JOURNAL.write_bytes(kept)
     evaluated = []

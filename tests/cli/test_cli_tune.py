@@ -37,7 +37,7 @@ def test_text_result_and_files(table, capsys):
         "onefold: t.csv: 60 rows, 4 columns (4 features)",
         "classification of 'kind', because 'kind' holds text (--task overrides)",
         "dropped constant columns: 'same'",
-        "will run: exact method (at most 2000 rows: exact)",
+        "will run: exact method (there are at most 2000 rows)",
     ):
         assert words in err
     assert files("t-onefold") == FILES
@@ -104,7 +104,7 @@ def test_a_table_larger_than_memory(table, capsys, monkeypatch):
 def test_plan_takes_what_tune_takes(table, capsys, refused):
     base = ["plan", *TUNE[1:]]
     assert main([*base, *SMALL, "--cv", "loo"]) == 0
-    assert "60 rows, 4 features: Exact()" in capsys.readouterr().out
+    assert "60 rows, 4 features\nmethod  exact\n" in capsys.readouterr().out
     assert main([*base, "--json", "--categorical", "colour"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["rows"], found["features"], found["search"]["kernels"]) == (60, 4, ["auto"])

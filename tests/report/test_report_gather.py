@@ -297,7 +297,7 @@ def test_weights_and_rows_of_weight_zero():
     X, y, _ = numbers()
     weight = np.random.default_rng(11).random(len(y))
     weight[:30] = 0.0
-    with pytest.warns(UserWarning, match="split 0 tests rows of weight 0 only"):
+    with pytest.warns(UserWarning, match="split 0 tests only rows of weight 0"):
         estimator = LSSVRCV(**FEW).fit(X, y, sample_weight=weight)
     found = checked(estimator.report(X=X, y=y, sample_weight=weight))
     assert found["scores"]["rows"] == 120
