@@ -270,13 +270,17 @@ PLAIN = LSSVR().fit(X, Y[:, 0])
     ("model", "options", "message"),
     [
         (LSSVR("precomputed").fit(np.eye(60), Y), {}, "a Precomputed kernel cannot be written.*to rows"),
-        (LSSVR(lambda A, B: A @ B.T).fit(X, Y), {}, "a CallableKernel kernel cannot be written to ONNX"),
-        (LSSVR(OwnSum(RBF(), RBF())).fit(X, Y), {}, "OwnSum kernel cannot be written to ONNX"),
+        (
+            LSSVR(lambda A, B: A @ B.T).fit(X, Y),
+            {},
+            "a CallableKernel kernel cannot be exported to ONNX",
+        ),
+        (LSSVR(OwnSum(RBF(), RBF())).fit(X, Y), {}, "OwnSum kernel cannot be exported to ONNX"),
         (LSSVR(RBF() + RBF() * Own()).fit(X, Y), {}, "Own kernel .*of onefold.kernels itself"),
         (as_machine(OtherCalibration(), 1), {}, "'beta' cannot be written.*fit with calibration="),
         (LSSVC(), {}, "not fitted"),
         (PLAIN, {"dtype": "float16"}, 'dtype must be "float32" or "float64"; got \'float16\''),
-        (PLAIN, {"decision": True}, "LSSVR predicts its decision values already"),
+        (PLAIN, {"decision": True}, "decision is for classifiers, but this is a LSSVR"),
         (PLAIN, {"target_opset": 12}, "needs opset 13 at least; got target_opset=12"),
     ],
 )

@@ -406,6 +406,6 @@ def test_classes_by_name_and_the_likeliest_of_many():
 def test_a_target_that_there_is_not_is_refused(target):
     """It was an IndexError of NumPy's."""
     machine, y = fit("targets"), MACHINES["targets"][1]
-    words = f"there is no target {target}: the estimator predicts 3, .* use target=0 to 2"
+    words = f"target must be an index from 0 to 2, as the estimator predicts 3; got {target}"
     with pytest.raises(ValueError, match=words):
         PredictionDisplay.from_estimator(machine, y, target=target)

@@ -175,7 +175,7 @@ def test_warnings_of_columns_and_targets():
     assert found["missing"] == {"gaps": int(frame.gaps.isna().sum())}
     assert found["outliers"]["rows"] == 1  # in the units that the model is fitted in
     starts = ("'row' and 'who' have a different value", "'same' is the same", "1 target (0.50%) lies",
-              f"values are missing in 'gaps', {frame.gaps.isna().mean():.2%} at most")  # fmt: skip
+              f"values are missing in 'gaps' (at most {frame.gaps.isna().mean():.2%} of the rows)")  # fmt: skip
     assert [one.startswith(start) for one, start in zip(found["warnings"], starts)] == [True] * 4
     # Rows in the order of the target: a text of every row still tells nothing of others.
     assert explained_alone(columns_of(frame), np.sort(y), classifier=False)["who"] <= 0

@@ -216,8 +216,18 @@ def test_a_constant_ranks_nobody_whatever_its_folds_say():
         (0.1, 0.5, "tree, has R² 0.663: this model is better by 0.325", []),
         (0.5, 0.1, "that is better by", ["a simple model is better: tree, by 0.2"]),
         (0.3, 0.3, "within two standard errors", []),
-        (5.0, 0.1, "that is better by", ["no better than the mean by two", "a simple model is better"]),
-        (5.0, 9.0, "mean, has R² 0.000: that is better by", ["no better than the mean by two"]),
+        (
+            5.0,
+            0.1,
+            "it is better than this model by",
+            ["not better than the mean by two", "a simple model is better"],
+        ),
+        (
+            5.0,
+            9.0,
+            "mean, has R² 0.000: it is better than this model by",
+            ["not better than the mean by two"],
+        ),
     ],
 )
 def test_one_threshold_decides_what_is_better(own, other, words, notes):
@@ -259,7 +269,7 @@ def test_simple_models_of_many_rows_are_fitted_to_some_and_predict_all(monkeypat
     values = np.where(np.arange(150)[:, None] < 30, np.nan, estimator.predict(X)[:, None])
     scores = score_facts(y, values, [np.arange(30, 150)], simple)
     names = "baseline (mean), linear ridge, tree of depth 4"
-    assert scores["notes"] == [f"{names}: fitted to 25 rows of each training part"]
+    assert scores["notes"] == [f"{names}: fitted to 25 rows of each training set"]
     own, ridge = (r2_score(y[30:], one[30:]) for one in (values, simple[1].values))
     assert scores["baselines"][1]["gain"]["value"] == pytest.approx(own - ridge)
     assert scores["rows"] == 120
@@ -342,9 +352,9 @@ def test_criteria_that_simple_models_are_not_scored_by_are_named(criterion):
     given = make_scorer(r2_score) if criterion == "own" else criterion
     model = LSSVRCV(criterion=given, gammas=[0.1], alphas=[1.0]).fit(X, y)
     report = write_report(model, X=X, y=y).as_dict()
-    name = "a function of your own" if criterion == "own" else criterion
+    name = "a custom function" if criterion == "own" else criterion
     assert (report["scores"]["main"], report["scores"]["instead_of"]) == ("r2", name)
-    assert f"compared by R², as simple models are not scored by {name}" in report["summary"][0]
+    assert f"compared by R², because simple models are not scored by {name}" in report["summary"][0]
 
 
 def test_the_default_criterion_is_no_wish():

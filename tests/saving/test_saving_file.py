@@ -326,7 +326,7 @@ def test_a_file_larger_than_memory_is_refused(tmp_path, monkeypatch):
 
     monkeypatch.setattr(container, "available_memory", lambda: 2**20)
     claim(tmp_path / "m", 2**21)
-    with pytest.raises(ModelFileError, match=r"GiB of memory are free; load it where there is more"):
+    with pytest.raises(ModelFileError, match=r"GiB are free; load it on a computer with more"):
         onefold.load(tmp_path / "m")
     monkeypatch.setattr(container, "available_memory", lambda: None)
     monkeypatch.setattr(container.np, "empty", none_left)
