@@ -155,7 +155,7 @@ def test_rows_that_several_splits_test_count_once_and_the_report_says_so():
     X, y, _ = numbers()
     model = LSSVRCV(gammas=[0.1], alphas=[0.1], cv=ShuffleSplit(9, random_state=0)).fit(X, y)
     scores = write_report(model, None, X, y).as_dict()["scores"]
-    assert "rows that several splits test count once, with the mean of their pred" in scores["how"]
+    assert "rows that several splits test count once, with their mean pred" in scores["how"]
     tested = np.isfinite(model.heldout_prediction_)
     assert scores["rows"] == tested.sum()
     weight = np.where(tested, (model.splits_ == 2).sum(axis=1), 0)
@@ -214,7 +214,7 @@ def test_a_constant_ranks_nobody_whatever_its_folds_say():
     ("own", "other", "words", "notes"),
     [
         (0.1, 0.5, "tree, has R² 0.663: this model is better by 0.325", []),
-        (0.5, 0.1, "that is better by", ["a simple model is better: tree, by 0.2"]),
+        (0.5, 0.1, "it is better than this model by", ["a simple model is better: tree, by 0.2"]),
         (0.3, 0.3, "within two standard errors", []),
         (
             5.0,
@@ -242,7 +242,7 @@ def test_one_threshold_decides_what_is_better(own, other, words, notes):
     assert all(note.startswith(start) for note, start in zip(found, notes))
 
 
-@pytest.mark.parametrize(("rows", "told"), [(29, ["scores of 29 rows are uncertain"]), (30, [])])
+@pytest.mark.parametrize(("rows", "told"), [(29, ["scores from 29 rows are uncertain"]), (30, [])])
 @pytest.mark.parametrize("new", [False, True])
 def test_scores_of_few_rows_are_called_uncertain(rows, told, new):
     y = np.random.default_rng(0).normal(size=rows)

@@ -117,7 +117,7 @@ FIXED = {"gammas": [0.2], "alphas": [0.1]}
         # What must not flatter: noise, few rows, copies.
         (LSSVRCV(**FEW), lambda: drawn(100), "summary", "Warning: not better than the baseline (mean)"),
         (LSSVCCV(**FEW), lambda: drawn(120, classes=2), "summary", "within two standard errors"),
-        (LSSVRCV(cv=3, **FEW), lambda: drawn(12), "cautions", "scores of 12 rows are uncertain"),
+        (LSSVRCV(cv=3, **FEW), lambda: drawn(12), "cautions", "scores from 12 rows are uncertain"),
         (LSSVRCV(cv=2, **FEW), lambda: drawn(2), "summary", "too few for an interval"),
         (LSSVRCV(**FEW), lambda: [np.concatenate([a, a]) for a in drawn(60)], "summary",
          "all of them with the same target"),
@@ -164,14 +164,14 @@ def test_without_rows_the_sections_say_so():
     [
         (numbers, lambda X, y: {"X": X[:100], "y": y[:100]}, "does not have the rows"),
         (numbers, lambda X, y: {"X": X, "y": y[:-1]}, "X has 150 rows but y has 149"),
-        (numbers, lambda X, y: {"X": X}, "give y as well as X"),
+        (numbers, lambda X, y: {"X": X}, "pass y as well as X"),
         (numbers, lambda X, y: {"X": X, "y": y, "sample_weight": y[:20]}, r"expected \(150,\)"),
         (numbers, lambda X, y: {"X": X, "y": y, "sample_weight": 0 * y}, "at least one non-zero"),
         (numbers, lambda X, y: {"X": X, "y": y, "sample_weight": y - 9}, "not be negative"),
-        (numbers, lambda X, y: {"X": X, "y": np.roll(y, 1)}, "y is not the y that the model"),
-        (labels, lambda X, y: {"X": X, "y": np.roll(y, 1)}, "y is not the y that the model"),
+        (numbers, lambda X, y: {"X": X, "y": np.roll(y, 1)}, "y is not the target that the model"),
+        (labels, lambda X, y: {"X": X, "y": np.roll(y, 1)}, "y is not the target that the model"),
         (labels, lambda X, y: {"X": X, "y": np.c_[y, y]}, "y has 2 columns, but the model predicts 1"),
-        (numbers, lambda X, y: {"X": X[:0], "y": y[:0]}, "at least 2 of them; X has 0"),
+        (numbers, lambda X, y: {"X": X[:0], "y": y[:0]}, "at least 2 rows; X has 0"),
         (numbers, lambda X, y: {"X": X[::-1], "y": y[::-1]}, "in another order"),
         (numbers, lambda X, y: {"X": X[::-1], "y": y, "new_rows": None}, "in another order"),
         (numbers, lambda X, y: {"X": X + 1, "y": y}, "does not have the rows"),
@@ -183,7 +183,7 @@ def test_what_is_refused(make, given, words):
     X, y, estimator = make()
     with pytest.raises(ValueError, match=words):
         write_report(estimator, **given(X, y))
-    with pytest.raises(ValueError, match="not of Ridge"):
+    with pytest.raises(ValueError, match="got Ridge"):
         write_report(Ridge().fit(X, np.arange(len(y))))
     with pytest.raises(NotFittedError):
         LSSVRCV().report()
@@ -196,7 +196,7 @@ def test_a_kernel_matrix_with_rows_of_weight_0_is_known_again(kind):
     model = kind("precomputed").fit(K, y, sample_weight=weight)
     found = checked(write_report(model, None, K, y, sample_weight=weight, new_rows=None))
     assert found["question"]["assumed"] == "the 150 rows that the model was fitted on"
-    with pytest.raises(ValueError, match="y is not the y"):
+    with pytest.raises(ValueError, match="y is not the target"):
         write_report(model, None, K, np.roll(y, 1), sample_weight=weight)
 
 
@@ -277,7 +277,7 @@ def test_a_table_is_spoken_of_by_its_columns():
         found = checked(model.report(**given))
         assert found["question"]["target"] == "kind"
     assert found["repeat"][0].startswith("model = TableClassifier(")
-    with pytest.raises(ValueError, match="give y as well as X"):
+    with pytest.raises(ValueError, match="pass y as well as X"):
         write_report(model, X=X)
 
 

@@ -246,4 +246,4 @@ def test_captions_say_why_the_ring_is_not_around_the_best_score():
     rounds = RoundsDisplay.from_estimator(model)
     worst = min(rounds.scores, key=rounds.scores.get)
     assert f"{why}, so others may have a better accuracy" in replace(rounds, chosen=worst).caption()
-    assert why in dict(write_report(model, X=X, y=y).as_dict()["ran"]["lines"])["choice"]
+    assert why in dict(write_report(model, X=X, y=y).as_dict()["ran"]["lines"])["selection rule"]

@@ -148,7 +148,7 @@ def test_later_rows_must_be_dates_too():
         part.features(moments("1/5/2024", "5/13/2024", start=10))
     with pytest.raises(TableError, match="should hold dates or times but has type int64"):
         part.features(moments(1, 2))
-    with pytest.raises(TableError, match="should hold dates and holds times of day"):
+    with pytest.raises(TableError, match="should hold dates but holds times of day"):
         part.features(moments(datetime.time(1, 2)))
 
 

@@ -244,7 +244,7 @@ def test_what_is_wrong_in_a_later_block_names_its_row():
     learner = Learner()
     learner.add(rows(a=[1.5, 2.0]))
     learner.add(TableRows(pa.table({"a": ["x", "y"]}), start=2))
-    with pytest.raises(TableError, match="of another from data row 3 on"):
+    with pytest.raises(TableError, match="of another type from data row 3 on"):
         learner.finish()
 
 

@@ -146,7 +146,7 @@ def test_classes_of_every_type_and_labels_that_are_none(tmp_path, suffix, kind):
             assert model.score(path, "y") == 29 / 30
         with (
             pytest.raises(ValueError, match=f"has the class '{label}"),
-            pytest.warns(UserWarning, match="not know"),
+            pytest.warns(UserWarning, match="not seen in training"),
         ):
             model.report(tmp_path / "r.html", path, "y")
 
