@@ -133,7 +133,7 @@ def test_command_describes_what_tune_runs(tmp_path, capsys, monkeypatch):
     assert "leave-one-out" in facts("a", "--cv", "loo")["search"]["note"]
     monkeypatch.setattr("onefold.tables.training.available_memory", lambda: 1000)
     labels = facts("y")
-    assert "stay on disk" in labels["search"]["note"]
+    assert "are kept on disk" in labels["search"]["note"]
     assert (labels["rows"], labels["features"]) == (100, 4)  # a and three colours
     assert [len(np.unique(targets)) for targets in asked] == [100, 100, 100, 5]
 

@@ -36,10 +36,10 @@ SLOW = [
     "--search",
     "grid",
 ]
-KEPT = "onefold: stopping: the best so far will be kept (Ctrl-C again to stop at once) …\n"
-FINISHING = "onefold: fitting the final model with the best so far …\n"
+KEPT = "onefold: stopping; the best model so far will be kept (press Ctrl-C again to stop at once) …\n"
+FINISHING = "onefold: fitting the final model with the best parameters so far …\n"
 JOURNAL = Path("t-onefold.journal")
-GOES_ON = f"onefold: {JOURNAL} is kept: the same command goes on\n"
+GOES_ON = f"onefold: kept {JOURNAL}; repeat the command to resume\n"
 STOPPED = f"onefold: stopping …\n{GOES_ON}onefold: interrupted; no file is left half-written\n"
 
 
@@ -199,10 +199,10 @@ def test_a_time_budget_ends_the_search_and_the_result_says_so(table, capsys):
     assert (found["search"]["stopped"], found["candidates"]) == ("time_budget", 3)  # of one kernel
     assert [one["gamma"] for one in found["search"]["untried"]] == pytest.approx([0.5, 2.0])
     assert found["notes"][0] == (
-        "the search ended with its time budget, and 2 candidates were not tried (gamma 0.5; gamma 2)"
+        "the search stopped at its time budget, and 2 candidates were not tried (gamma 0.5; gamma 2)"
     )
     assert main(["inspect", "t-onefold"]) == 0
-    assert "ended with its time budget" in capsys.readouterr().out
+    assert "stopped at its time budget" in capsys.readouterr().out
     assert main([*TUNE, *SMALL, "--time-budget", "1h", "--json", "--force"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["search"]["stopped"], found["search"]["untried"]) == (None, [])

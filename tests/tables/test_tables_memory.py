@@ -93,11 +93,13 @@ def test_the_width_of_the_encoded_rows_decides_whether_they_stay_on_disk(
     monkeypatch.setattr(training, "available_memory", lambda: 2 * expected.nbytes - 1)
     with training_of(TableRegressor(), table, "y") as found:
         assert found.on_disk
-        assert "stay on disk" in str(found.search.note)
+        assert "are kept on disk" in str(found.search.note)
         np.testing.assert_array_equal(found.X, expected.astype(np.float32))
     with tuning.tuning(table, "y") as job:
         assert job.rows is None  # no report encodes them again in memory
-    with pytest.raises(ValueError, match="a blend can't be had, as the rows of this table stay on disk"):
+    with pytest.raises(
+        ValueError, match="a blend is not available: the rows of this table are kept on disk"
+    ):
         TableRegressor(blend=True).fit(table, "y")
     monkeypatch.setattr(training, "available_memory", lambda: 2 * expected.nbytes)
     with training_of(TableRegressor(), table, "y") as found:
@@ -217,7 +219,7 @@ def test_the_folder_for_encoded_rows_can_be_named(wide, tmp_path, monkeypatch):
     scratch.rmdir()
     again = onefold.load("m.onefold")
     assert (again.scratch, again.dropped_params_) == (None, {"scratch": "str"})
-    with pytest.raises(ValueError, match=r"scratch must be a folder that exists; got '.*scratch'"):
+    with pytest.raises(ValueError, match=r"scratch must be an existing folder; got '.*scratch'"):
         TableClassifier(scratch=str(scratch)).fit("not looked for.csv", "y")
 
 
@@ -227,15 +229,18 @@ def test_a_folder_without_room_is_refused_before_the_rows_are_written(wide, tmp_
     monkeypatch.setattr(training, "written", None)
     room = {"room": 1 << 20}
     monkeypatch.setattr(shutil, "disk_usage", lambda place: usage(0, 0, room["room"]))
-    words = r"the 1\.2 MB of encoded rows do not fit in memory, and .* has room for 1\.0 MB; make room "
+    words = r"the 1\.2 MB of encoded rows do not fit in memory, and .* has only 1\.0 MB of free space; "
     with pytest.raises(
-        TableError, match=words + "there, use scratch='FOLDER' to name a folder on a disk"
+        TableError,
+        match=words + "free some space there, use scratch='FOLDER' to choose a folder on a disk",
     ):
         TableRegressor(**SMALL, scratch=tmp_path).fit("t.parquet", "y")
     room["room"] = 1 << 40
     monkeypatch.setattr(memory, "lies_in_memory", lambda place: True)
     monkeypatch.setattr(memory, "available_memory", lambda: 1 << 21)
-    words = r", which is kept in memory \(tmpfs\), has room for 1\.0 MB; make room there, use scratch="
+    words = (
+        r", which is kept in memory \(tmpfs\), has only 1\.0 MB of free space; free some space there, "
+    )
     with pytest.raises(TableError, match=words):
         TableRegressor(**SMALL).fit("t.parquet", "y")
 
@@ -300,15 +305,15 @@ def test_blocks_of_a_test_table_without_targets(tmp_path, as_path):
     if as_path:
         table_to_test = tmp_path / "new.parquet"
         new.to_parquet(table_to_test)
-    with pytest.warns(UserWarning, match="to test on: left out") as told:
+    with pytest.warns(UserWarning, match="test table: dropped") as told:
         model = tune_table(train, "y", test=table_to_test, drop_missing_target=True, **SMALL)
     right = model.predict(new.head(500)) == new.y.head(500).astype(int)
     assert model.report_["test"]["accuracy"] == pytest.approx(right.mean())
     assert right.mean() > 0.9
-    left_out = [str(one.message) for one in told if "left out" in str(one.message)]
-    assert left_out == ["the table to test on: left out 69500 of 70000 rows, which have no value of 'y'"]
+    left_out = [str(one.message) for one in told if "dropped" in str(one.message)]
+    assert left_out == ["test table: dropped 69500 of 70000 rows, in which 'y' is missing"]
     new["y"] = pd.NA
-    with pytest.raises(TableError, match="there are no rows to test on"):
+    with pytest.raises(TableError, match="there are no test rows"):
         tune_table(train, "y", test=new.astype({"y": "Int64"}), drop_missing_target=True, **SMALL)
 
 

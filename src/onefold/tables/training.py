@@ -62,8 +62,8 @@ BLOCK = 65_536
 _SHARE = 0.5  # of the free memory that a table and its matrix may take
 _COPIES = 4  # of the rows to test on, which simple models make while they are fitted and predict
 _ROOM: list[Remedy | str] = [
-    "make room there",
-    Remedy("scratch", "FOLDER", "to name a folder on a disk with room"),
+    "free some space there",
+    Remedy("scratch", "FOLDER", "to choose a folder on a disk with more space"),
     "use fewer rows",
 ]
 KERNELS = (
@@ -173,7 +173,7 @@ def _learned(
         rows = table if keep is None else table.take(np.flatnonzero(keep))
         rows, *arrays = with_target(model, rows, *given)
         if not rows.names:
-            raise TableError("the table has no columns; pass one that has some")
+            raise TableError("the table has no columns; pass a table with columns")
         refuse_few_rows(rows)
         y, weight, groups, target = _known(model, rows, *arrays)
         learner.add(rows)
@@ -261,7 +261,7 @@ def _arrays_of(keep: np.ndarray, *arrays: Any) -> list[Any]:
 def left_out_note(missing: np.ndarray, y: Any) -> str:
     """What to say about rows without a target."""
     name = f"'{y}'" if isinstance(y, str) else "y"
-    return f"left out {missing.sum()} of {len(missing)} rows, which have no value of {name}"
+    return f"dropped {missing.sum()} of {len(missing)} rows, in which {name} is missing"
 
 
 def with_target_on_disk(model: TableModel, source: TableSource, y: Any, *others: Any) -> tuple[Any, ...]:
@@ -365,7 +365,7 @@ def _check_numbers(model: Any, values: Any, target: Target | None) -> None:
     if model.target_transform == "log" and not np.all(values > 0):
         row = int(np.flatnonzero(~(np.asarray(values).reshape(len(values), -1) > 0).all(axis=1))[0])
         raise TableError(
-            f"target_transform='log' is for positive targets, and {name} has {np.min(values[row]):g} "
+            f"target_transform='log' needs positive targets, but {name} has {np.min(values[row]):g} "
             f"in data row {row + 1}; leave it out, or add a constant to the target"
         )
     if target is not None:  # of arrays the estimator says so
@@ -441,8 +441,8 @@ def scratch_file(scratch: str | os.PathLike[str] | None, size: int) -> Iterator[
         where += ", which is kept in memory (tmpfs),"
     if size > room:
         raise TableError(
-            f"the {_megabytes(size)} of encoded rows do not fit in memory, and {where} has room for "
-            f"{_megabytes(room)}",
+            f"the {_megabytes(size)} of encoded rows do not fit in memory, and {where} has only "
+            f"{_megabytes(room)} of free space",
             _ROOM,
         )
     try:
@@ -512,7 +512,7 @@ def _not_written(size: int, folder: Path, error: OSError) -> TableError:
     """The error for a file of `size` bytes that the disk refuses."""
     why = os.strerror(error.errno or errno.ENOSPC).lower()
     return TableError(
-        f"the {_megabytes(size)} of encoded rows can't be written to {folder} ({why})", _ROOM
+        f"the {_megabytes(size)} of encoded rows cannot be written to {folder} ({why})", _ROOM
     )
 
 
@@ -538,15 +538,15 @@ def search_of(model: Any, *, on_disk: bool = False) -> Search:
     named = named_kernels(model)
     kernels = [resolve_kernel(one, 1.0, 3, 1.0) for one in named]
     if model.gammas is not None and kernels and not any(kernel.has_width for kernel in kernels):
-        raise ValueError(f"the {named[0]} kernel has no width: leave gammas out")
+        raise ValueError(f"the {named[0]} kernel has no width; leave gammas out")
     why = _obstacle(model, on_disk)
     if why is not None:
         return _without_metric(model, named, why, on_disk)
     kinds = {kind for kernel in kernels for kind in kernel.learns}
     if kernels and model.metric in ("diagonal", "full") and model.metric not in kinds:
         raise ValueError(
-            f"no kernel of {listing(map(str, named))} learns a {model.metric} metric; rbf and matern "
-            "learn a diagonal or a full one, laplacian a diagonal one"
+            f"a {model.metric} metric cannot be learned with {listing(map(str, named))}; rbf and matern "
+            "can learn a diagonal or a full one, laplacian a diagonal one"
         )
     learns = model.metric not in (None, "none") and (not kernels or bool(kinds))
     alone = len(kernels) == 1 and not learns  # there is nothing to blend it with
@@ -555,18 +555,17 @@ def search_of(model: Any, *, on_disk: bool = False) -> Search:
     blend = not one if model.blend == "auto" else model.blend
     if wanted != "grid" and learns:
         raise TableError(
-            f"search {model.search!r} goes through a grid of kernels as they are, and a metric is "
-            "learned in rounds of its own",
+            f"search {model.search!r} cannot be combined with a learned metric",
             [Remedy("simple", True), Remedy("metric", "none"), "leave search out"],
         )
     if wanted != "grid" and blend:
         raise TableError(
-            f"search {model.search!r} leaves out kernels that a blend needs; leave one of the two out"
+            f"search {model.search!r} cannot be combined with a blend, because it discards candidates "
+            "that a blend needs; drop one of the two"
         )
     if getattr(model, "intervals", None) == "jackknife+" and (learns or blend):
         raise TableError(
-            "intervals 'jackknife+' leave single rows out of one kernel as it is, without a learned "
-            "metric or a blend",
+            "intervals 'jackknife+' are not available with a learned metric or a blend",
             [Remedy("simple", True), Remedy("intervals", "cv+")],
         )
     gave_way = one and not alone and model.blend == "auto"
@@ -581,10 +580,10 @@ def _without_metric(model: Any, named: list[Any], why: str, on_disk: bool) -> Se
     for option, given in {
         f"a {model.metric} metric": model.metric in ("diagonal", "full"),
         "a blend": model.blend is True,
-        "several kernels": model.simple and len(named) > 1,
+        "a list of kernels": model.simple and len(named) > 1,
     }.items():
         if given:
-            raise ValueError(f"{option} can't be had, as {why}; leave one of them out")
+            raise ValueError(f"{option} is not available: {why}; drop one of the two")
     kernel = named[0] if named else PLAIN
     search = "grid" if model.search == "auto" else model.search
     if model.simple:
@@ -606,15 +605,15 @@ def _halves(model: Any) -> bool:
 def _obstacle(model: Any, on_disk: bool) -> str | None:
     """Why nothing can be learned from, or blended by, held-out predictions of folds."""
     if model.simple:
-        return "a simple search takes one kernel as it is"
+        return "a simple search uses one kernel without a metric"
     if on_disk:
-        return "the rows of this table stay on disk"
+        return "the rows of this table are kept on disk"
     if model.approximation in _OF_ONE_KERNEL:
-        return f"the approximation {model.approximation!r} takes kernels as they are"
+        return f"the approximation {model.approximation!r} does not support metrics or blends"
     if isinstance(model.cv, str) and model.cv == "loo":
         return "leave-one-out holds out single rows, not folds"
     if isinstance(model.criterion, str) and model.criterion in WHOLE:
-        return f"the criterion {model.criterion!r} holds out no rows"
+        return f"the criterion {model.criterion!r} does not hold out rows"
     return None
 
 
@@ -633,8 +632,7 @@ def check_kernels(model: Any) -> None:
     for one in named_kernels(model) or ([] if model.kernel == AUTO else [""]):
         if isinstance(one, str) and one not in KERNELS:
             raise ValueError(
-                f"there is no kernel {one!r} to choose; use auto alone, or one or several of "
-                f"{', '.join(KERNELS)}"
+                f"unknown kernel {one!r}; use auto alone, or one or more of {', '.join(KERNELS)}"
             )
     if model.search != "auto":
         resolve_strategy(model.search)
