@@ -9,7 +9,7 @@ be right within a factor of two or three. Peaks of memory come from
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import Field, dataclass, fields, is_dataclass, replace
 from numbers import Real
 from typing import Any, Literal, NoReturn
 
@@ -75,7 +75,9 @@ class Plan:
         memory = "unknown" if self.bytes is None else f"{self.bytes / 2**30:.2f} GiB"
         if self.free_bytes is not None:
             memory += f" ({self.free_bytes / 2**30:.1f} GiB free)"
-        known = fields(self.approximation) if is_dataclass(self.approximation) else ()
+        known: Sequence[Field[Any]] = ()
+        if is_dataclass(self.approximation):  # one from outside need not be
+            known = fields(self.approximation)
         settings = [
             f", {setting.name}={value!r:.60}"
             for setting in known
