@@ -42,8 +42,8 @@ def row_fingerprint(problem: Any, n: int, *, precomputed: bool = False) -> dict[
     """Some rows by which a table of `n` is known again: their numbers in it, hashes, targets.
 
     At most 1000 rows at equal distances, their values rounded to float32, so that it does not matter in
-    which type they come again; of a precomputed kernel matrix, their values with each other. Rows of
-    weight 0 are not among them: ``kept`` is the number of the others. None for rows on Dask's workers,
+    which type they come again; of a precomputed kernel matrix, their values with each other. Where rows
+    of weight 0 were left out, ``kept`` is the number of the others. None for rows on Dask's workers,
     which would take another pass.
     """
     if is_remote(problem.X):
@@ -55,13 +55,13 @@ def row_fingerprint(problem: Any, n: int, *, precomputed: bool = False) -> dict[
     targets = to_numpy(take_rows(problem.Y, rows)) + problem.offset
     values = take_rows(problem.X, rows)
     values = to_numpy(values)[:, rows] if precomputed else values
-    return {
+    fingerprint = {
         "n": n,
-        "kept": int(kept),
         "rows": numbers,
         "hashes": row_hashes(values, np.float32),
         "targets": np.asarray(targets, dtype=np.float64),
     }
+    return fingerprint if problem.kept is None else fingerprint | {"kept": int(kept)}
 
 
 def has_all_rows(fingerprint: dict[str, Any], n_features: int) -> bool:
@@ -71,7 +71,7 @@ def has_all_rows(fingerprint: dict[str, Any], n_features: int) -> bool:
 
 
 def rows_with_weight(fingerprint: dict[str, Any]) -> int:
-    """How many rows were fitted; all of them as far as files of earlier versions tell."""
+    """How many rows were fitted; files of earlier versions count those of weight 0, too."""
     return int(fingerprint.get("kept", fingerprint["n"]))
 
 
