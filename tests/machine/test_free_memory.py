@@ -75,6 +75,17 @@ def test_the_least_of_all_counts_and_nothing_known_is_none(monkeypatch):
     require_memory(10**20, "a thing", "do less")
 
 
+@pytest.mark.parametrize("name", [b"\xfcsb", "a\u2028b".encode(), b"a\x1cb", b"a\x85b"])
+def test_mount_points_with_any_name(tmp_path, name):
+    """A name that is not UTF-8 ended every fit, and one with a separator the look for tmpfs."""
+    proc = _tree(tmp_path, "0::/job\n", V2, {"unified/job/memory.max": GB})
+    with (proc / "self" / "mountinfo").open("ab") as file:
+        file.write(b"43 31 0:40 / /media/%s rw - vfat x rw\n" % name)
+        file.write(b"44 31 0:41 / %s rw - tmpfs x rw\n\n45 31\n" % bytes(tmp_path))
+    assert list(memory._groups(proc)) == [GB]
+    assert memory.lies_in_memory(tmp_path / "job", proc)
+
+
 def test_folders_whose_files_are_kept_in_memory(tmp_path):
     """Rows were written to /tmp to spare memory, also where /tmp is memory."""
     mounts = (

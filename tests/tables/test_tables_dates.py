@@ -280,3 +280,10 @@ def test_a_system_without_time_zones_is_told_what_to_install(tmp_path, monkeypat
         for use in (lambda: model.predict(table), lambda: TableRegressor(**QUICK).fit(table, "y")):
             with pytest.raises(ImportError, match=words):
                 use()
+
+
+def test_a_time_zone_that_nobody_knows_is_not_called_a_system_without_time_zones():
+    """The remedy was to install a database that was there."""
+    instants = pa.array(range(60), pa.timestamp("s", "Mars/Base"))
+    with pytest.raises(TableError, match="'Mars/Base' is not a known time zone; convert the times to"):
+        TableRegressor(simple=True).fit(pa.table({"when": instants, "x": range(60)}), np.arange(60.0))

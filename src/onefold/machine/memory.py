@@ -51,8 +51,11 @@ def lies_in_memory(folder: Path, proc: Path = _PROC) -> bool:
     kinds: dict[Path, str] = {}  # of file systems, by where they are mounted
     for line in _lines(proc / "self" / "mountinfo"):
         before, _, after = line.partition(" - ")
-        mount = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), before.split()[4])  # blanks
-        kinds[Path(mount)] = after.split()[0]
+        fields = before.split(" ")
+        if len(fields) < 5 or not after:
+            continue
+        mount = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4])  # blanks
+        kinds[Path(mount)] = after.split(" ")[0]
     mounts = (parent for parent in (place, *place.parents) if parent in kinds)
     return kinds.get(next(mounts, Path()), "") in ("tmpfs", "ramfs")
 
@@ -112,9 +115,10 @@ def _group_folders(proc: Path) -> Iterator[tuple[int, Path]]:
 def _lines(path: Path) -> list[str]:
     """No lines for no file, or no right to read it."""
     try:
-        return path.read_text("utf-8").splitlines()
+        text = path.read_text("utf-8", "surrogateescape")  # names of mount points may be any bytes
     except OSError:
         return []
+    return [line for line in text.split("\n") if line]  # also where a name has a separator of Unicode
 
 
 def _read_number(path: Path) -> int | None:

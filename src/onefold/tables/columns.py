@@ -399,6 +399,11 @@ def typed_seconds(column: pa.ChunkedArray, zone: str = "") -> np.ndarray:
         try:
             column = pc.local_timestamp(instants)
         except pa.ArrowInvalid as error:
+            names = available_timezones()
+            if names and zone not in names:
+                raise TableError(
+                    f"'{zone}' is not a known time zone; convert the times to one that is, such as UTC"
+                ) from error
             raise no_time_zones(zone) from error
     whole = pa.time64("us") if pa.types.is_time(kind) else pa.timestamp("us")
     return _counted(pc.cast(column, whole, safe=False)) / 1e6
