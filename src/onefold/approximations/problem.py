@@ -55,6 +55,8 @@ class Workload:
         float32 factors will do.
     before : float, default=0.0
         Multiply-adds on a few of the rows that come first, whatever the approximation.
+    points : int, optional
+        Points of the largest grid that the kernels are interpolated on; None before they are known.
     gpu : int, optional
         Bytes free on the GPU that does it; None for a host.
 
@@ -81,6 +83,8 @@ class Workload:
     refit: Refit = "same"  # the final model: of the true kernel, the same, or as suits the approximation
     # Multiply-adds on a few of the rows that come first, whatever the approximation.
     before: float = field(default=0.0, kw_only=True)
+    # Points of the largest grid that the kernels are interpolated on; None before they are known.
+    points: int | None = field(default=None, kw_only=True)
     # Bytes free on the GPU that does it, which has costs of its own; None for a host.
     gpu: int | None = field(default=None, kw_only=True)
 
