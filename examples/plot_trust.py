@@ -39,7 +39,7 @@ methods = {
 }
 models = {name: LSSVRCV(approximation=how, random_state=0, **settings) for name, how in methods.items()}
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # Toeplitz warns that these rows are no series, and it is right
+    warnings.simplefilter("ignore")  # Toeplitz warns that these rows are not a series, and it is right
     for model in models.values():
         model.fit(X, y)
 

@@ -133,7 +133,7 @@ def make_splits(
     splitter = None if isinstance(cv, str) else check_cv(cv, y, classifier=labels is not None)
     if splitter is None or isinstance(splitter, LeaveOneOut):
         if size < 2:
-            raise ValueError(f"leave-one-out needs at least 2 rows; there is {size}.")
+            raise ValueError(f"leave-one-out needs at least 2 rows; got {size}.")
         others: Any = [] if labels is None else np.flatnonzero(labels != labels[0])
         if len(others) in (1, size - 1):  # the only row of its class, perhaps
             number = int(others[0]) if len(others) == 1 else 0
@@ -152,16 +152,20 @@ def make_splits(
         inside = np.zeros(n, dtype=bool)
         inside[train] = True
         if np.count_nonzero(inside) != train.size:
-            raise ValueError(f"split {number} trains on a row twice; give sample_weight instead.")
+            raise ValueError(f"split {number} trains on the same row twice; use sample_weight instead.")
         if inside[test].any():
-            raise ValueError(f"split {number} tests rows that it trains on; give it disjoint rows.")
+            raise ValueError(
+                f"split {number} tests rows that it trains on; training and test rows must be disjoint."
+            )
         if not train.size or not test.size:
             raise ValueError(f"split {number} has no rows to {'test' if train.size else 'train on'}.")
         if kept is not None:
             train, test, inside = place[train], place[test], inside[kept]
             train, test = train[train >= 0], test[test >= 0]
             if not train.size:
-                raise ValueError(f"split {number} trains on rows of weight 0 only; give them weight.")
+                raise ValueError(
+                    f"split {number} trains only on rows of weight 0; give some a positive weight."
+                )
         _check_classes(labels, train, number)
         if not test.size:
             empty.append(number)
@@ -172,13 +176,13 @@ def make_splits(
         left_out.append(test if np.array_equal(test, rest) else rest)
     if not tests:
         raise ValueError(
-            "the cross-validation gave no split with rows to test; use cv=5, say, or give the rows that "
-            "it tests a weight above 0."
+            "no split of cv has test rows of positive weight; use folds, such as cv=5, or give test "
+            "rows a positive weight."
         )
     if empty:
         warn_user(
-            f"split {', '.join(map(str, empty))} tests rows of weight 0 only and has no score; "
-            "the mean is that of the other splits."
+            f"split {', '.join(map(str, empty))} tests only rows of weight 0 and has no score; "
+            "the mean is taken over the other splits."
         )
     return Splits(size, tests, left_out)
 
@@ -195,11 +199,11 @@ def unpacked(packed: NDArray[Any]) -> list[tuple[Index, Index]]:
 
 
 def check_folds(cv: Any, n: int) -> None:
-    """Raise for a word or a number of folds that means nothing for `n` rows."""
+    """Raise for a word, or a number of folds, that is invalid for `n` rows."""
     if isinstance(cv, type) or (isinstance(cv, str) and cv != "loo"):
         raise ValueError(f'cv must be a number of folds, "loo" or a splitter; got {cv!r}.')
     if n < 2:
-        raise ValueError(f"folds need at least 2 rows, and there is {n} (n_samples={n}); add rows.")
+        raise ValueError(f"folds need at least 2 rows; got n_samples={n}. Add rows.")
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool) and not 2 <= int(cv) <= n:
         raise ValueError(
             f"cv={cv} must be at least 2 and at most the number of rows, n_samples={n}; "
@@ -219,7 +223,7 @@ def _as_rows(index: Any, n: int, number: int, what: str) -> Index:
         raise ValueError(f"split {number}: the {what} rows must be whole numbers; got {rows.dtype}.")
     least = rows.min()
     if least < -n or rows.max() >= n:
-        raise ValueError(f"split {number}: the {what} rows reach beyond the {n} rows of X.")
+        raise ValueError(f"split {number}: the {what} rows contain numbers outside the {n} rows of X.")
     return np.asarray(rows % n if least < 0 else rows, dtype=np.intp)
 
 
@@ -232,7 +236,7 @@ def _check_classes(labels: NDArray[Any] | None, train: Index, number: int) -> No
         if np.any(present != present[0]):
             return
     raise ValueError(
-        f"the training part of split {number} has one class only ({present[0].item()!r}); "
+        f"the training rows of split {number} contain only one class ({present[0].item()!r}); "
         "use a stratified splitter, fewer folds or more rows of the rare class."
     )
 
@@ -306,10 +310,10 @@ def mean_by_row(rows: Index, values: HostArray, n: int) -> HostArray:
 
 
 class GapKFold(BaseCrossValidator):
-    """Hold out contiguous blocks; the `gap` rows on either side of a block are not trained on.
+    """K contiguous blocks, with `gap` rows on either side of the test block left out of training.
 
-    For series whose neighbouring rows resemble each other: without a gap, the rows next to a
-    held-out block give its answer away.
+    For series in which neighbouring rows are similar: without a gap, the rows next to a held-out block
+    make it too easy to predict.
 
     Parameters
     ----------
@@ -334,7 +338,7 @@ class GapKFold(BaseCrossValidator):
         self.gap = gap
 
     def get_n_splits(self, X: MaybeArray = None, y: MaybeArray = None, groups: MaybeArray = None) -> int:
-        """Number of blocks."""
+        """Return the number of blocks."""
         return self.n_splits
 
     def split(
@@ -354,7 +358,7 @@ class GapKFold(BaseCrossValidator):
             train = rows[~near]
             if train.size == 0:
                 raise ValueError(
-                    f"a gap of {self.gap} rows leaves nothing to train on; "
-                    f"use a smaller gap or more than {self.n_splits} blocks."
+                    f"a gap of {self.gap} rows leaves no rows to train on; "
+                    f"use a smaller gap, or n_splits above {self.n_splits}."
                 )
             yield train, test

@@ -10,11 +10,11 @@ select with both, on the same splits and the same grid. Then compare
 * where the final model is trained with the approximation too, the *loss* that this adds on rows
   outside the subsample.
 
-What is looked at is the run that would take place: the approximation that it settled on, and how it
-would train the final model. A regret counts as nothing up to its tolerance: one standard error (over the
-splits) of the exact method's best score, or 5 % of the way from the median score of the grid to the
-best, whichever is larger. A loss on fresh rows counts as nothing up to one standard error of the paired
-difference, or 5 % of what the exact model gains over a constant prediction.
+The run that would take place is checked: the approximation that it chooses, and how it would train the
+final model. A regret is negligible up to its tolerance: one standard error (over the splits) of the
+exact method's best score, or 5 % of the way from the median score of the grid to the best, whichever is
+larger. A loss on fresh rows is negligible up to one standard error of the paired difference, or 5 % of
+what the exact model gains over a constant prediction.
 
     applies         neither exceeds its tolerance, and the choices are at most 2 steps apart
     does not apply  one exceeds 3 times its tolerance
@@ -67,26 +67,27 @@ def trust(
     sample_weight: MaybeArray = None,
     groups: MaybeArray = None,
 ) -> TrustCheck:
-    """Check on subsamples whether the estimator's approximation chooses as the exact method would.
+    """Check on subsamples whether the approximation chooses the same parameters as the exact method.
 
-    O(size³) per gamma and repeat for the exact side.
+    The exact method takes O(size³) per gamma and repeat.
 
     Parameters
     ----------
     estimator : estimator of onefold, or Pipeline that ends in one
-        With the approximation to be checked. Given hyper-parameters are checked over a grid of
-        factors 1/64, 1/16, …, 64 around them. Of a Pipeline the last step is checked, on rows that
-        copies of the steps before it have transformed; of an estimator of tables the one inside, on the
-        prepared rows.
+        Estimator with the approximation to be checked. Given hyper-parameters are checked over a grid of
+        factors 1/64, 1/16, …, 64 around them. For a Pipeline, the last step is checked, on rows
+        transformed by copies of the steps before it; for an estimator for tables, the estimator inside,
+        on the prepared rows.
     X, y, sample_weight, groups
-        The arguments of its `fit`; the estimator is not fitted by the check.
+        The arguments of its `fit`; the check does not fit the estimator.
     size : int, default=1000
-        Rows of a subsample; classes keep their shares, rows keep their order. At most two thirds of
-        the rows where the final model is trained with the approximation, to be judged on the rest.
+        Number of rows of a subsample; classes keep their shares, rows keep their order. If the final
+        model is trained with the approximation, at most two thirds of the rows, so that it can be
+        tested on the rest.
     repeats : int, default=1
         Number of subsamples.
     random_state : int, RandomState, Generator or None, default=None
-        Of the subsamples.
+        Seed of the subsamples.
 
     Returns
     -------
@@ -110,7 +111,7 @@ def trust(
 
 @dataclass(frozen=True)
 class TrustCheck:
-    """What :func:`trust` found on the typical subsample; `draws` has it for every one."""
+    """The result of :func:`trust` for the typical subsample; `draws` contains those of all of them."""
 
     rows: int  # size of the subsample
     exact: dict[str, Any]  # the two choices: gamma and alpha, and the kernel where there were several
@@ -150,7 +151,7 @@ class TrustCheck:
 
     def __str__(self) -> str:
         if not self.approximates:
-            return "nothing to check: the exact method runs on these rows."
+            return "nothing to check: the exact method is used for these rows."
         loss = "" if self.loss is None else f", loss of the fitted model {self.loss:.3g}"
         return (
             f"{self.verdict}: on {self.rows} rows the exact method chose {_named(self.exact)}, the "
@@ -170,7 +171,7 @@ def check_setup(
     """The check of a search that is about to take place; `chooser` makes copies of itself for it."""
     if not all(isinstance(number, Integral) for number in (size, repeats)) or size < 2 or repeats < 1:
         raise ValueError(
-            f"size must be a whole number of at least 2 and repeats of at least 1; got {size!r} and "
+            f"size must be a whole number of at least 2, and repeats of at least 1; got {size!r} and "
             f"{repeats!r}."
         )
     if isinstance(random_state, np.random.Generator):
@@ -290,8 +291,8 @@ def _same_splits(setup: Setup, rows: Any) -> Any:
         inside, every = splits.within(rows), np.arange(len(rows))
         if not len(inside):
             raise ValueError(
-                "the subsample of the trust check leaves nothing of the given splits; use a larger "
-                "size, or give cv as a number of folds or a splitter."
+                "none of the given splits has training and test rows in the subsample of the trust "
+                "check; use a larger size, or give cv as a number of folds or a splitter."
             )
         return [(np.delete(every, left), test) for left, test in zip(inside.left_out, inside.tests)]
     kept = setup.problem.kept  # the user's numbering counts rows of weight 0
@@ -308,7 +309,7 @@ def last_step(estimator: Any, X: Any, y: Any, *, what: str, **params: Any) -> tu
         prepares = not isinstance(whole, Pipeline) or len(whole.steps) > 1
         if prepares and isinstance(X, tuple) and all(isinstance(size, Real) for size in X):
             raise ValueError(
-                "the preparation before the estimator must be fitted to rows first; give X, not its "
+                "the preparation steps before the estimator must be fitted to rows; pass X, not its "
                 "shape."
             )
         if not isinstance(whole, Pipeline):
@@ -324,7 +325,7 @@ def last_step(estimator: Any, X: Any, y: Any, *, what: str, **params: Any) -> tu
     if not hasattr(whole, "as_chooser"):
         name = name.format(whole if isinstance(whole, str) else type(whole).__name__)
         raise ValueError(
-            f"{what} does not know {name}; give it one of the six estimators with an approximation, one "
-            "of whole tables, or a Pipeline that ends in one."
+            f"{what} does not support {name}; pass LSSVC, LSSVR, KernelRidge, LSSVCCV, LSSVRCV or "
+            "KernelRidgeCV, an estimator for tables, or a Pipeline that ends in one of these."
         )
     return whole, X, y, params

@@ -21,6 +21,7 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 from onefold.approximations import resolve_approximation
 from onefold.facts.criteria import asked_criterion
 from onefold.facts.scores import flat_scores, score_facts, simple_models
+from onefold.facts.words import counted
 from onefold.tables import (
     TableClassifier,
     TableError,
@@ -65,17 +66,17 @@ def tune_table(table: Any, target: str, **options: Any) -> TableModel:
     Parameters
     ----------
     table : path, or pandas, polars or pyarrow table
-        A table on disk that is larger than memory stays there. A pattern such as ``data/*.parquet``, or
-        a folder of Parquet files, is one table.
+        A table on disk may be larger than memory. A pattern such as ``data/*.parquet``, or a folder of
+        Parquet files, is read as one table.
     target : str
         The column to predict.
     **options
-        Those of :func:`tuning`, parameters of `TableClassifier` and `TableRegressor` among them.
+        Those of :func:`tuning`, including the parameters of `TableClassifier` and `TableRegressor`.
 
     Returns
     -------
     TableClassifier or TableRegressor
-        Takes tables like this one; its ``report_`` says what the search found.
+        Fitted; takes tables with the same columns. ``report_`` holds the results of the search.
 
     Examples
     --------
@@ -102,8 +103,13 @@ class Tuning:
     test: Iterable[Any] | None  # tables, or blocks of one
 
     def run(self, callback: Any = None) -> TableModel:
-        """Fit the model, and score it on rows that it has not seen, if there are any."""
-        model = self.model.set_params(callback=callback).fit_prepared(self.training)
+        """Fit the model, and score it on rows that it has not seen, if there are any.
+
+        A `callback` takes the place of that among the parameters.
+        """
+        if callback is not None:
+            self.model.set_params(callback=callback)
+        model = self.model.fit_prepared(self.training)
         if self.test is not None:
             model.report_["test"] = _measures_on(model, self.training, self.test, self.weight)
         model.set_params(callback=None, checkpoint=None, scratch=None)  # they have done their work
@@ -122,33 +128,31 @@ def tuning(
     test: Any = None,
     **parameters: Any,
 ) -> Iterator[Tuning]:
-    """A table and its model, checked and ready to :meth:`Tuning.run`.
+    """Check a table and its parameters, ready to :meth:`Tuning.run`.
 
     Parameters
     ----------
     table, target
         As in :func:`tune_table`.
     task : {"classification", "regression"}, optional
-        By default by the values of the target.
+        By default inferred from the values of the target.
     weight, groups : str, optional
-        The columns of row weights, and of groups that stay in one fold.
+        The columns of sample weights, and of groups that stay in one fold.
     holdout : float, optional
-        Share of the rows that the fit never sees, and that the model is scored on.
+        Fraction of the rows that are held out of the fit and that the model is scored on.
     test : path or table, optional
         Another table to score the model on.
     **parameters
-        Those of `TableClassifier` or `TableRegressor`; of one for the other task refused.
+        Those of `TableClassifier` or `TableRegressor`; a parameter of the other task is an error.
     """
     if task not in (None, "classification", "regression"):
         raise ValueError(f"task must be None or 'classification' or 'regression'; got {task!r}")
     if parameters.get("class_weight") not in (None, "balanced"):
         raise ValueError(f"class_weight must be None or 'balanced'; got {parameters['class_weight']!r}")
     if holdout is not None and not 0 < holdout < 1:
-        raise ValueError(f"holdout is a share of the rows between 0 and 1; got {holdout!r}")
+        raise ValueError(f"holdout must be a fraction of the rows between 0 and 1; got {holdout!r}")
     if holdout is not None and test is not None:
-        raise ValueError(
-            "holdout and a table to test on both keep rows away from tuning; give one of them"
-        )
+        raise ValueError("holdout and test cannot be combined; give one of them")
     for kind in (TableClassifier, TableRegressor):
         suits = {n: value for n, value in parameters.items() if _OF_TASK.get(n, kind.task) == kind.task}
         model: TableModel = kind(**suits)
@@ -162,7 +166,7 @@ def tuning(
         one.require(target, "target")
     data, known = in_memory(data), None
     if isinstance(data, TableSource):
-        known = with_target_on_disk(model, data, target)
+        known, *_ = with_target_on_disk(model, data, target)
         others = [target, *([groups] if groups is not None and holdout is not None else [])]
         beside, _ = learn_from_disk(data, others, mask=known)
     else:
@@ -183,11 +187,11 @@ def tuning(
     with training_of(model, data, target, weight, groups, keep) as training:
         if training.search.metric is None and not resolve_approximation(model.approximation).selects:
             raise TableError(
-                f"the approximation {model.approximation!r} fits one model and chooses none",
+                f"the approximation {model.approximation!r} cannot select hyper-parameters",
                 [Remedy("approximation", "nystroem"), Remedy("approximation", "auto")],
             )
         if test is not None:
-            _check_test(tests[0], target, model, training)
+            _check_test(tests[0], target, weight, model, training)
         if keep is not None and isinstance(data, TableSource):
             tests = masked(data.typed_batches(BLOCK), ~keep)
         rows = data if isinstance(data, TableRows) and not training.on_disk else None
@@ -204,13 +208,13 @@ def check_id(name: str | None, table: TableRows | TableSource) -> None:
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     odd = any(getattr(pa.types, f"is_{one}")(kind) for one in _NO_IDS)
     if odd or isinstance(kind, pa.BaseExtensionType):
-        raise ValueError(f"the ID column '{name}' holds {kind} values, not text, numbers or dates")
+        raise ValueError(f"the ID column '{name}' must hold text, numbers or dates; got {kind} values")
 
 
 def refuse_clash(name: str | None, outputs: Iterable[str]) -> None:
     """Refuse an ID column with the name of another column of the predictions."""
     if name in set(outputs):
-        raise ValueError(f"the ID column is named '{name}', as a column of predictions is; rename it")
+        raise ValueError(f"the ID column '{name}' clashes with an output column; rename it")
 
 
 def _outputs_of(target: Target) -> list[str]:
@@ -228,7 +232,7 @@ def _refuse_few_left(left: int, rows: int, holdout: float, cv: Any) -> None:
     if left < folds:
         what = f"{folds} folds need" if isinstance(cv, int) else "the search needs"
         raise TableError(
-            f" {holdout:g} leaves {left} of {rows} rows to tune on, and {what} {folds}",
+            f" {holdout:g} leaves {left} of {rows} rows to tune on, but {what} {folds}",
             ["hold out fewer rows", "add rows"],
             options=["holdout"],
         )
@@ -241,22 +245,33 @@ def _model_of(target: Target, parameters: dict[str, Any]) -> TableModel:
         if parameters[name] is not None:
             holds = "numbers" if target.task == "regression" else "classes"
             raise TableError(
-                f"the parameter {name} is for {_OF_TASK[name]}, and '{target.name}' holds {holds}",
+                f"the parameter {name} is for {_OF_TASK[name]}, but '{target.name}' holds {holds}",
                 ["leave it out", Remedy("task", _OF_TASK[name])],
             )
     given = {name: value for name, value in parameters.items() if name not in others}
     return (TableClassifier if target.task == "classification" else TableRegressor)(**given)
 
 
-def _check_test(table: Any, target: str, model: TableModel, training: Training) -> None:
+def _check_test(
+    table: Any, target: str, weight: str | None, model: TableModel, training: Training
+) -> None:
     """Refuse a table to test on that lacks columns or targets, before the search rather than after."""
     if isinstance(table, TableSource):
         table = opened(table, training.reading)
     if isinstance(table, TableRows) or not table.absent_is_zero:
         training.preparation.check_columns(table.names)
+    names = [target] if weight is None or weight not in table.names else [target, weight]
+    rows = table if isinstance(table, TableRows) else learn_from_disk(table, names)[0]
     if not model.drop_missing_target:
-        rows = table if isinstance(table, TableRows) else learn_from_disk(table, [target])[0]
         refuse_missing_targets(rows, target)
+    rows = rows.take(np.flatnonzero(~missing_targets(target, rows)))
+    if not len(rows) or not all(rows.weights(name).any() for name in names[1:]):
+        raise _no_rows_to_test_on(weight if len(rows) else None)
+
+
+def _no_rows_to_test_on(weight: str | None) -> TableError:
+    of = "" if weight is None else f" with a positive weight in '{weight}'"
+    return TableError(f"there are no test rows{of}")
 
 
 def _held_out(
@@ -268,9 +283,8 @@ def _held_out(
         names = groups_of(rows, groups)
         count = len(np.unique(names))
         if math.ceil(share * count) >= count:  # as many as the splitter holds out
-            has = "is 1" if count == 1 else f"are {count}"
             raise TableError(
-                f" {share:g} leaves no group of '{groups}' to tune on, and there {has}",
+                f" {share:g} leaves none of the {counted(count, 'group')} of '{groups}' to tune on",
                 ["hold out fewer rows", "add groups"],
                 options=["holdout"],
             )
@@ -351,10 +365,9 @@ def _measures_on(
     with ExitStack() as files:
         X = stacked(chain([training.X[seen]], unseen.matrices(blocks)), model.scratch, files)
         if (note := unseen.left_out()) is not None:
-            warnings.warn(f"the table to test on: {note}", stacklevel=2)
+            warnings.warn(f"test table: {note}", stacklevel=2)
         if not sum(map(np.sum, unseen.weights)):
-            of = "" if weight_column is None else f" with a weight in '{weight_column}'"
-            raise TableError(f"there are no rows{of} to test on")
+            raise _no_rows_to_test_on(weight_column)
         y = np.concatenate(unseen.targets)
         old = training.y[seen]
         values = np.concatenate(unseen.predictions)
@@ -387,5 +400,5 @@ def _measures_on(
             weight=weight,
             criterion=criterion,
         )
-    scores |= {"how": "predictions of rows that tuning never saw", "untested": 0}
+    scores |= {"how": "predictions of rows that were not used for tuning", "untested": 0}
     return flat_scores(scores) | {"scores": scores}

@@ -40,7 +40,7 @@ def started(approximation: Approximation, **settings: Any) -> Any:
     return approximation.start(problem, [RBF(0.5)], Workload(2, 3, 4, **settings))
 
 
-@pytest.mark.filterwarnings("ignore:the rows are no series")
+@pytest.mark.filterwarnings("ignore:the rows are not a series")
 def test_refits_of_an_approximation(monkeypatch):
     for approximation in (Exact(), Auto()):
         run = started(approximation, refit="same")
@@ -126,18 +126,18 @@ def host(free: int | None = None) -> Machine:
 @pytest.mark.parametrize(
     ("n", "place", "given", "machine", "chosen", "reason"),
     [
-        (10**6, "memory", True, host(), "Exact", "a kernel matrix is given"),
-        (100, "dask", False, host(), "Nystroem", "on Dask's workers"),
+        (10**6, "memory", True, host(), "Exact", "the kernel matrix is given"),
+        (100, "dask", False, host(), "Nystroem", "on Dask workers"),
         (100, "streamed", False, GPU, "Nystroem", "streamed to the device"),
         (2000, "memory", False, host(), "Exact", "at most 2000 rows"),
         (2000, "memory", False, host(10**8), "Nystroem", "would need"),
-        (3000, "memory", False, host(10**11), "Exact", "within 5 min and memory"),
+        (3000, "memory", False, host(10**11), "Exact", "at most 5 min and fits in memory"),
         (10**6, "memory", False, host(10**12), "Nystroem", "would need"),
         (50_000, "memory", False, host(), "Nystroem", "would take"),
         (30_000, "memory", False, host(10**12), "Nystroem", "would take"),
-        (30_000, "memory", False, GPU, "Exact", "within 5 min and memory on the GPU"),
+        (30_000, "memory", False, GPU, "Exact", "at most 5 min and fits in memory on the GPU"),
         (30_000, "memory", False, replace(GPU, free=2**33), "Nystroem", "8.0 GiB free on the GPU"),
-        (60_000, "memory", False, GPU, "Nystroem", "on the GPU; 4000 landmarks fit the budget"),
+        (60_000, "memory", False, GPU, "Nystroem", "on the GPU; 4000 landmarks fit in time and memory"),
     ],
 )
 def test_the_table_of_decisions(n, place, given, machine, chosen, reason):
@@ -251,4 +251,4 @@ def test_tiles_without_triton_leave_a_trace(monkeypatch):
     monkeypatch.setattr(Problem, "on_device", True)
     assert "without_triton" not in run.model(RBF()).report
     for kernel in (Laplacian(), RBF() + Laplacian() * RBF()):
-        assert "longer than by Triton" in run.model(kernel).report["without_triton"]
+        assert "without Triton, which is faster" in run.model(kernel).report["without_triton"]

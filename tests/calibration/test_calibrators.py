@@ -193,9 +193,12 @@ REFUSED = [
         (lambda n=n: fit_calibrator(n, DECISION, INDEX), "calibration")
         for n in ("platt", None, ["x"], 3)
     ),
-    (lambda: fit_calibrator("sigmoid", DECISION, INDEX, np.zeros(20)), "at least one row with weight"),
+    (
+        lambda: fit_calibrator("sigmoid", DECISION, INDEX, np.zeros(20)),
+        "one row of positive weight",
+    ),
     (lambda: fit_calibrator("sigmoid", DECISION * np.nan, INDEX), "finite decision values"),
-    (lambda: calibration_parts(splits_of(5, [[2]])), "there is one only"),
+    (lambda: calibration_parts(splits_of(5, [[2]])), "there is only one"),
     *((lambda s=s: Temperature(s), "slope must be") for s in (0.0, -1.0, np.inf, np.nan, "1", None, 1)),
     *(
         (lambda a=a: Sigmoid(*a), "slope and intercept")

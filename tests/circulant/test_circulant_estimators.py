@@ -143,7 +143,7 @@ def test_rows_that_are_singular_to_rounding_have_no_score() -> None:
     line = np.sort(np.random.default_rng(0).uniform(0, 10, 240))[:, None]
     structure = Circulant(levels=1, order="given", validate="matrix", negative="clip", spacing=0.2)
     model = LSSVRCV(approximation=structure, gammas=[0.1], alphas=[1e-15, 1.0], cv=3)
-    with pytest.warns(UserWarning, match=r"1 of 2 .* singular to rounding.*larger alpha"):
+    with pytest.warns(UserWarning, match=r"1 of 2 .* numerically singular.*larger alpha"):
         model.fit(line, np.sin(line[:, 0]))
     assert np.isnan(model.cv_results_["mean_test_score"]).tolist() == [True, False]
 

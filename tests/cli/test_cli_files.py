@@ -66,7 +66,7 @@ def test_existing_files_and_directories_in_the_way(table, capsys, refused):
     assert content("t-onefold/search.csv") != b"precious"
     capsys.readouterr()
     assert "is a file, not a directory" in refused(*TUNE, *SMALL, "--out", "t.csv")
-    assert "can't use t.csv/below" in refused(*TUNE, *SMALL, "--out", "t.csv/below")
+    assert "cannot use t.csv/below" in refused(*TUNE, *SMALL, "--out", "t.csv/below")
     for name in ("model.onefold", "search.csv"):
         Path(f"in-{name}", name).mkdir(parents=True)
         assert f"{name} is a directory" in refused(*TUNE, *SMALL, "--out", f"in-{name}", "--force")
@@ -84,7 +84,7 @@ def test_what_a_command_reads_is_never_replaced(tuned, capsys, refused):
     pairs = [("t.csv", name) for name in ("t.csv", absolute, "soft.csv", "hard.csv", "model.csv")]
     for given, out in (*pairs, ("soft.csv", "t.csv"), ("hard.csv", "t.csv")):
         line = refused("predict", "model.csv", given, "--out", out, "--force")
-        assert "which this command reads; use another --out" in line
+        assert "an input of this command; use another --out" in line
         assert content() == before == content(given)
     assert content("model.csv") == content(MODEL)
     Path("dir.csv").mkdir()
@@ -97,7 +97,7 @@ def test_what_a_command_reads_is_never_replaced(tuned, capsys, refused):
     before = content()
     for given in ("t.csv", "here/search.csv"):
         line = refused("tune", given, *TUNE[2:], *SMALL, "--out", "here", "--force")
-        assert "here/search.csv, which this command reads" in line
+        assert "here/search.csv, an input of this command" in line
         assert (content(), files("here")) == (before, ["search.csv"])
     assert main([*TUNE, *SMALL, "--out", "."]) == 0  # the folder of the table is like any other
     assert content() == before
@@ -151,7 +151,7 @@ def test_inspect_estimators_made_in_python(table, capsys, refused):
         (LSSVR(alpha=0.5).fit(X, table.amount), "alpha +2\\^-1 = 0.5 \\(given\\)"),
         (LSSVRCV(**grid).fit(X, table.amount), "criterion: RMSE"),
         (LSSVCCV(**grid).fit(X, kind), "criterion: accuracy +{:.2%}"),
-        (LSSVCCV(criterion=lambda *given: 0.25, **grid).fit(X, kind), "a function of your own +0.25"),
+        (LSSVCCV(criterion=lambda *given: 0.25, **grid).fit(X, kind), "a custom function +0.25"),
     ):
         model.save("bare.onefold")
         assert main(["inspect", "bare.onefold"]) == 0
@@ -178,8 +178,8 @@ def test_models_that_are_damaged_or_not_there(tuned, capsys, refused):
         for name, words in {
             "cut.onefold": "cut.onefold cannot be read as a onefold model",
             "t.csv": "t.csv",
-            "none.onefold": "there is no none.onefold; give a model file",
-            "empty": "the directory empty holds no model.onefold",
+            "none.onefold": "none.onefold does not exist; give a model file",
+            "empty": "directory empty has no model.onefold",
         }.items():
             assert words in refused(command, name, *rest)
 
@@ -197,7 +197,7 @@ def test_demo(tmp_path, monkeypatch, capsys, refused):
     assert "Wrote this model: onefold-demo/model.onefold, " in digits
     assert "onefold-demo" not in friedman
     assert files("onefold-demo") == FILES
-    right = [float(share) for share in re.findall(r"(\S+)% right, \d+ wrong, tuned in \S+ s\n", out)]
+    right = [float(share) for share in re.findall(r"(\S+)% correct, \d+ wrong, tuned in \S+ s\n", out)]
     errors = [float(rmse) for rmse in re.findall(r"  RMSE (\S+), tuned in", out)]
     assert (len(right), len(errors)) == (2, 2)
     assert min(right) > 50

@@ -55,9 +55,9 @@ def test_decision_values_and_probabilities(table, capsys, refused, classes):
     np.testing.assert_allclose(shares, model.predict_proba(table), rtol=1e-12)
     capsys.readouterr()
     line = refused("predict", MODEL, "t.csv", "--interval", "0.9")
-    assert "--interval is for regression with intervals, and this model predicts classes" in line
+    assert "--interval needs a regression model tuned with intervals, which this model is not" in line
     line = refused("predict", MODEL, "t.csv", "--interval", "1.5")
-    assert "'1.5' is no share between 0 and 1, such as 0.9" in line
+    assert "'1.5' is not a fraction between 0 and 1, such as 0.9" in line
 
 
 def test_bounds_and_what_is_for_classifiers(table, capsys, refused):
@@ -69,13 +69,14 @@ def test_bounds_and_what_is_for_classifiers(table, capsys, refused):
     )
     capsys.readouterr()
     for option in ("--proba", "--decision"):
-        assert f"{option} is for classification" in refused("predict", MODEL, "t.csv", option)
+        assert f"{option} needs a classification model" in refused("predict", MODEL, "t.csv", option)
     for option, name in (("--calibration", "classes"), ("--intervals", "numbers")):
         command = TUNE if name == "classes" else NUMBERS
         assert main([*command, *SMALL, option, "none", "--quiet", "--force"]) == 0
         capsys.readouterr()
         asked = ["--proba"] if name == "classes" else ["--interval", "0.9"]
-        assert f"this model predicts {name} without it" in refused("predict", MODEL, "t.csv", *asked)
+        needed = "tuned with a calibration" if name == "classes" else "tuned with intervals"
+        assert f"{needed}, which this model is not" in refused("predict", MODEL, "t.csv", *asked)
 
 
 @pytest.mark.parametrize("command", [TUNE, NUMBERS], ids=["classes", "numbers"])
@@ -94,7 +95,7 @@ def test_scores_of_all_blocks(table, capsys, refused, command):
             capsys.readouterr()
             assert main(["predict", MODEL, path, "--score", "--batch-rows", "7"]) == 0
             err = capsys.readouterr().err
-            others = " (12 others have no target)" if path == "some.csv" else ""
+            others = " (not counting 12 without a target)" if path == "some.csv" else ""
             equal = f"{known} of them are equal to a training row (same features and target)"
             fitted = f"; {equal}: if those are the same rows, the score is optimistic"
             assert err.endswith(f"on {len(y)} rows{others}{fitted if known else ''}\n")
@@ -109,7 +110,7 @@ def test_scores_of_all_blocks(table, capsys, refused, command):
     assert not score["rows_equal_estimated"]
     table.assign(**{target: None}).to_csv("none.csv", index=False)
     assert main(["predict", MODEL, "none.csv", "--score", "--out", "p.csv"]) == 2
-    assert f"no row has a value of '{target}' to compare with" in capsys.readouterr().err
+    assert f"--score needs targets, but every value of '{target}' is missing" in capsys.readouterr().err
 
 
 def test_ids(tuned, capsys, refused):
@@ -124,7 +125,7 @@ def test_ids(tuned, capsys, refused):
     assert main(["predict", MODEL, "new.csv"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("prediction\n")
-    assert "new.csv has no ID column 'who'; predictions come without it" in err
+    assert "new.csv has no ID column 'who'; predictions are written without it" in err
     days = pd.date_range("2024-01-01", periods=60).date
     for ids, first in (([None, True, False] * 20, ["", "true", "false"]), (days, ["2024-01-01"])):
         tuned.assign(who=ids).to_parquet("new.parquet")
@@ -147,7 +148,7 @@ def test_ids_named_as_columns_of_predictions_are_refused_at_once(tuned, refused,
         ["tune", "new.csv", *TUNE[2:-1], name],
         ["plan", "new.csv", *TUNE[2:-1], name],
     ):
-        words = f"the ID column is named '{name}', as a column of predictions is; rename it"
+        words = f"the ID column '{name}' clashes with an output column; rename it"
         assert words in refused(*command)
 
 
@@ -166,7 +167,7 @@ def test_ids_that_no_column_of_predictions_is_named_as_are_taken(table, capsys, 
 def test_ids_that_no_text_is_written_of_are_refused_by_name(tuned, refused, value):
     tuned.assign(who=[value] * 60).to_parquet("new.parquet")
     for command in (["predict", MODEL, "new.parquet"], ["tune", "new.parquet", *TUNE[2:]]):
-        assert "the ID column 'who' holds " in refused(*command)
+        assert "the ID column 'who' must hold text, numbers or dates; got " in refused(*command)
 
 
 def test_a_failure_in_a_late_block_leaves_no_file(tuned, capsys, refused):
@@ -184,9 +185,13 @@ def test_a_failure_in_a_late_block_leaves_no_file(tuned, capsys, refused):
 def test_refused(tuned, refused):
     Path("p.csv").write_text("old")
     assert "p.csv exists; use --force" in refused("predict", MODEL, "t.csv", "--out", "p.csv")
-    assert "written as .csv or .parquet" in refused("predict", MODEL, "t.csv", "--out", "p.txt")
-    assert "no directory no" in refused("predict", MODEL, "t.csv", "--out", "no/p.csv")
+    assert "--out must be a .csv or .parquet file" in refused(
+        "predict", MODEL, "t.csv", "--out", "p.txt"
+    )
+    assert "directory no does not exist" in refused("predict", MODEL, "t.csv", "--out", "no/p.csv")
     assert "did you mean 'site'?" in refused("predict", MODEL, "t.csv", "--id", "sight")
+    # A variable of the shell that is not set; it was taken for the ID column of tune.
+    assert "t.csv has no column ''" in refused("predict", MODEL, "t.csv", "--id", "")
     tuned.drop(columns="kind").to_csv("new.csv", index=False)
     assert "no column 'kind'" in refused("predict", MODEL, "new.csv", "--score")
     tuned.head(0).to_csv("new.csv", index=False)
@@ -196,5 +201,5 @@ def test_refused(tuned, refused):
     assert "no column 'length', which the model needs; did you mean 'lenght'?" in line
     tuned.rename(columns=str.upper).to_csv("new.csv", index=False)
     assert refused("predict", MODEL, "new.csv").endswith(
-        "names differ in upper and lower case only; rename them"
+        "the names differ only in upper and lower case; rename them"
     )

@@ -54,10 +54,10 @@ def test_exit_codes_of_a_real_process(table):
         ("predict t-onefold t.csv >&-", 0, ""),
         ("predict t-onefold t.csv >&- 2>&-", 0, ""),
         ("predict t-onefold none.csv >&-", 2, "there is no file none.csv"),
-        ("predict t-onefold t.csv >/dev/full", 2, "can't use standard output: no space left"),
-        ("predict t-onefold t.csv --out p.csv", 2, "can't use p.csv: file too large"),
-        ("predict t-onefold t.csv --out p.parquet", 2, "can't use p.parquet: file too large"),
-        ("tune t.csv --target kind --out new", 2, "can't use new/model.onefold: file too large"),
+        ("predict t-onefold t.csv >/dev/full", 2, "cannot write to standard output: no space left"),
+        ("predict t-onefold t.csv --out p.csv", 2, "cannot use p.csv: file too large"),
+        ("predict t-onefold t.csv --out p.parquet", 2, "cannot use p.parquet: file too large"),
+        ("tune t.csv --target kind --out new", 2, "cannot use new/model.onefold: file too large"),
     ],
 )
 def test_streams_that_are_closed_and_disks_that_are_full(tuned, command, code, words):
@@ -115,16 +115,20 @@ def test_options_are_parameters(capsys):
     [
         (["tune", "t.csv", "--targt", "y"], "y (did you mean --target? see onefold tune --help)"),
         (["inspect", "m", "--id", "y"], "unrecognized arguments: --id y (see onefold inspect --help)"),
-        (["tune", "-", "--target", "y"], "standard input is not read; write the table to a file first"),
-        ([*TUNE, "--cv", "few"], "'few' is no number of folds, nor 'loo'"),
-        ([*TUNE, "--gammas", "1,-2"], "'1,-2' is no grid of positive numbers"),
-        ([*TUNE, "--jobs", "0"], "n_jobs=0 has no meaning"),
+        (
+            ["tune", "-", "--target", "y"],
+            "standard input is not supported; write the table to a file first",
+        ),
+        ([*TUNE, "--cv", "few"], "'few' is not a number of folds or 'loo'"),
+        ([*TUNE, "--gammas", "1,-2"], "'1,-2' is not a grid of positive numbers"),
+        ([*TUNE, "--jobs", "0"], "n_jobs must not be 0"),
+        ([*TUNE, "--jobs", "4097"], "n_jobs must be at most 4096"),  # it was refused after the search
         ([*TUNE, "--seed", "-1"], "eed must be between 0 and 2**32 - 1"),
-        ([*TUNE, "--min-frequency", "many"], "'many' is no number of rows"),
+        ([*TUNE, "--min-frequency", "many"], "'many' is not a number of rows"),
         ([*TUNE, "--class-weight", "none"], "invalid choice: 'none'"),
-        ([*TUNE, "--out", ""], "--out: the name is empty"),
-        ([*TUNE, "--holdout", "1.5"], "no share between 0 and 1"),
-        ([*TUNE, "--time-budget", "soon"], "no duration"),
+        ([*TUNE, "--out", ""], "--out: the path is empty"),
+        ([*TUNE, "--holdout", "1.5"], "not a fraction between 0 and 1"),
+        ([*TUNE, "--time-budget", "soon"], "not a duration"),
         (["frobnicate"], "invalid choice: 'frobnicate'"),
         ([], "required: COMMAND"),
     ],
@@ -173,7 +177,7 @@ def test_remedies_are_options_of_the_running_command(refused, monkeypatch, remed
     [
         (FileNotFoundError(2, "No such file or directory", "x.csv"), 2, "there is no file x.csv"),
         (OSError(28, ""), 2, "no space left on device; make room there\n"),
-        (OSError(13, "", "p.csv"), 2, "can't use p.csv: permission denied; write to a folder where "),
+        (OSError(13, "", "p.csv"), 2, "cannot use p.csv: permission denied; write to a folder where "),
         (OSError("odd; mend it"), 2, "odd; mend it\n"),
         (MemoryError("Unable to allocate 9 TiB"), 1, "not enough memory (Unable to allocate 9 TiB)"),
     ],
@@ -255,5 +259,5 @@ def test_a_warning_that_python_makes_an_error_is_one_line(monkeypatch, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert main(["demo"]) == 2
-    words = "missing values (a warning, which -W or PYTHONWARNINGS turns into an error)"
+    words = "missing values (a warning that -W or PYTHONWARNINGS turns into an error)"
     assert capsys.readouterr().err == f"onefold: error: {words}\n"

@@ -67,7 +67,7 @@ def test_one_number_for_one_thing(tmp_path, capsys, make, criterion):
     label, best = score_label(criterion), score_text(criterion, found["best_score"])
     said, kept = lines_of(text), lines_of(inspected(model, capsys, tmp_path))
     if "criterion" in said:  # a mean over folds, which R² and RMSE of all rows are not
-        assert said["criterion"] == f"{label} {best}, the mean of that of the folds"
+        assert said["criterion"] == f"{label} {best}, mean over the folds"
     else:
         assert re.split("  | ± ", said[label])[0] == best
     for name in said.keys() & kept.keys() - {"gamma", "alpha"}:
@@ -105,13 +105,15 @@ def test_rare_classes(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("approximation", "words"),
     [
-        ("auto", r"method +exact \(at most \d+ rows: exact\)"),
+        ("auto", r"method +exact \(there are at most \d+ rows\)"),
         ("nystroem", r"method +nystroem, \d+ landmarks \(as asked for\)"),
         ("grid", r"method +grid, \d+ × \d+ points \(as asked for\)"),
         ("toeplitz", r"selected with +toeplitz, diagonals averaged, \S+% away(.|\n)*fitted with +exact"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:the rows are no series", "ignore:3 of 9 combinations")  # of Toeplitz
+@pytest.mark.filterwarnings(
+    "ignore:the rows are not a series", "ignore:3 of 9 combinations"
+)  # of Toeplitz
 def test_what_ran_and_why(tmp_path, capsys, approximation, words):
     model, _, text = tune(table(y=wave), approximation=approximation)
     assert re.search(words, text)
@@ -137,13 +139,14 @@ def test_a_column_that_tells_too_much_is_named(kind):
 
 
 REFUSED = [
-    ("y", "mse", "is for regression, and this is classification"),
-    ("y", "f1", "does not go with the classes 'no', 'yes' of 'y'; use f1_macro"),
-    ("y", "rand_score", "is for clustering, and this is classification"),
-    ("y", "acuracy", "there is no criterion 'acuracy'; did you mean 'accuracy'"),
-    ("y", "neg_brier_score", "use neg_log_loss, or error or balanced_accuracy"),
+    ("y", "mse", "is for regression, but the task is classification"),
+    ("y", "f1", "cannot be used with the classes 'no', 'yes' of 'y'; use f1_macro"),
+    ("y", "f1_samples", "cannot be used with the classes 'no', 'yes' of 'y'; use f1_macro"),
+    ("y", "rand_score", "is for clustering, but the task is classification"),
+    ("y", "acuracy", "unknown criterion 'acuracy'; did you mean 'accuracy'"),
+    ("y", "neg_brier_score", "use neg_log_loss, error or balanced_accuracy"),
     ("three", "roc_auc", "the classes '0', '1', '2' of 'three'"),
-    ("a", "neg_log_loss", "is for classification, and this is regression; use mse or r2"),
+    ("a", "neg_log_loss", "is for classification, but the task is regression; use mse or r2"),
 ]
 
 
@@ -193,7 +196,7 @@ def test_choice_blend_importances_and_rivals_are_said_and_kept(frame, tmp_path, 
     first = max(shares, key=shares.get)
     assert re.search(rf"Most important columns\n  {first} +{percent(shares[first])}\n", text)
     shown = inspected(model, capsys, tmp_path)
-    assert re.search(rf"important +{first} {percent(shares[first])}, ", shown)
+    assert re.search(rf"importances +{first} {percent(shares[first])}, ", shown)
     assert chosen in shown
     # The best of other kernels and metrics, each once.
     rivals = re.findall(r"^  (\w.*?)  +RMSE (\S+)$", text.split("Next best")[1], re.M)
@@ -230,7 +233,7 @@ def test_candidates_that_others_were_left_out_for_are_called_finalists(rows, nou
     model, found, _ = tune(table(rows, y=wave), **FEW, kernel="rbf", metric="diagonal")
     text = result_text(model, ["t/search.csv"])
     assert text.startswith(f"Best of {counted(found['candidates'], noun)} for 'y' by 5-fold")
-    assert f"  t/search.csv  every {noun} with its scores" in text
+    assert f"  t/search.csv  the scores of every {noun}" in text
 
 
 @pytest.mark.parametrize(

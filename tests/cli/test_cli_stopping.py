@@ -36,10 +36,10 @@ SLOW = [
     "--search",
     "grid",
 ]
-KEPT = "onefold: stopping: the best so far will be kept (Ctrl-C again to stop at once) …\n"
-FINISHING = "onefold: fitting the final model with the best so far …\n"
+KEPT = "onefold: stopping; the best model so far will be kept (press Ctrl-C again to stop at once) …\n"
+FINISHING = "onefold: fitting the final model with the best parameters so far …\n"
 JOURNAL = Path("t-onefold.journal")
-GOES_ON = f"onefold: {JOURNAL} is kept: the same command goes on\n"
+GOES_ON = f"onefold: kept {JOURNAL}; repeat the command to resume\n"
 STOPPED = f"onefold: stopping …\n{GOES_ON}onefold: interrupted; no file is left half-written\n"
 
 
@@ -103,8 +103,20 @@ def test_the_first_ctrl_c_keeps_the_best_so_far(tmp_path):
     assert files(tmp_path) == ["t-onefold", "t-onefold.journal", "t.parquet"]
 
 
-def test_a_second_interruption_does_not_disturb_the_first(tmp_path):
-    """The word comes while the main thread is busy, and tidying up runs to its end."""
+@pytest.mark.parametrize(
+    ("numbers", "code", "words"),
+    [
+        ([signal.SIGINT, signal.SIGINT], 130, "onefold: stopping …\nonefold: still stopping"),
+        ([signal.SIGTERM, signal.SIGTERM], 143, ""),
+        ([signal.SIGTERM, signal.SIGINT], 143, "onefold: still stopping"),
+        ([signal.SIGINT, signal.SIGTERM], 130, "onefold: stopping …\nonefold: interrupted"),
+    ],
+)
+def test_a_second_interruption_does_not_disturb_the_first(tmp_path, numbers, code, words):
+    """The word comes while the main thread is busy, and tidying up runs to its end.
+
+    A second SIGTERM ended it midway: an empty folder was left behind.
+    """
     script = """
 import sys, time
 from pathlib import Path
@@ -127,14 +139,32 @@ sys.exit(entry.main(["demo"]))
 """
     process = begun(tmp_path, sys.executable, "-c", script)
     assert process.stdout is not None
-    for word in ("begun\n", "tidying\n"):
+    for word, number in zip(("begun\n", "tidying\n"), numbers):
         assert process.stdout.readline() == word
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert err.startswith("onefold: stopping …\nonefold: still stopping")
+    assert process.returncode == code
+    assert err.startswith(words)
     assert "Traceback" not in err
     assert (tmp_path / "tidied").exists()
+
+
+@pytest.mark.parametrize(
+    ("stop", "code", "line"),
+    [
+        (entry.Interrupted(), 130, "onefold: interrupted; no file is left half-written\n"),
+        (SystemExit(143), 143, ""),
+    ],
+)
+def test_a_signal_while_a_class_is_made_is_no_internal_error(monkeypatch, capsys, stop, code, line):
+    """Python 3.11 wraps it in a RuntimeError: Ctrl-C during an import ended with 1 and a traceback."""
+
+    def importing(name: str) -> None:
+        raise RuntimeError("Error calling __set_name__") from stop
+
+    monkeypatch.setattr(entry, "import_module", importing)
+    assert main(["demo"]) == code
+    assert capsys.readouterr().err == line
 
 
 @pytest.fixture
@@ -169,10 +199,10 @@ def test_a_time_budget_ends_the_search_and_the_result_says_so(table, capsys):
     assert (found["search"]["stopped"], found["candidates"]) == ("time_budget", 3)  # of one kernel
     assert [one["gamma"] for one in found["search"]["untried"]] == pytest.approx([0.5, 2.0])
     assert found["notes"][0] == (
-        "the search ended with its time budget, and 2 candidates were not tried (gamma 0.5; gamma 2)"
+        "the search stopped at its time budget, and 2 candidates were not tried (gamma 0.5; gamma 2)"
     )
     assert main(["inspect", "t-onefold"]) == 0
-    assert "ended with its time budget" in capsys.readouterr().out
+    assert "stopped at its time budget" in capsys.readouterr().out
     assert main([*TUNE, *SMALL, "--time-budget", "1h", "--json", "--force"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["search"]["stopped"], found["search"]["untried"]) == (None, [])
@@ -228,7 +258,10 @@ def test_a_stopped_search_goes_on_or_says_why_not(table, refused, capsys, monkey
     first = kept.index(b"\n") + 1
     table.assign(width=table.width + 1e-9 * np.arange(len(table))).to_csv("t.csv", index=False)
     line = refused(*again())
-    assert "t-onefold.journal is the journal of another search, which differs in rows; delete it" in line
+    assert (
+        "t-onefold.journal is the journal of another search, which differs in rows; delete the file"
+        in line
+    )
     table.to_csv("t.csv", index=False)
     assert "which differs in random_state, splits" in refused(*again("--seed", "1"))
     assert "which differs in criterion" in refused(*again("--criterion", "press"))
@@ -237,7 +270,7 @@ def test_a_stopped_search_goes_on_or_says_why_not(table, refused, capsys, monkey
     JOURNAL.write_bytes(kept[: first + 20] + b"?" + kept[first + 21 :])
     assert "line 2 of t-onefold.journal is damaged; delete it" in refused(*again())
     JOURNAL.write_bytes(b"something else\n")
-    assert "t-onefold.journal is no journal of a search" in refused(*again())
+    assert "t-onefold.journal is not the journal of a search" in refused(*again())
     assert JOURNAL.read_bytes() == b"something else\n"
     JOURNAL.write_bytes(kept)
     evaluated = []

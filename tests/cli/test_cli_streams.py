@@ -23,8 +23,8 @@ import onefold
 from onefold.cli import main, streams
 from onefold.cli.entry import _without_advice
 
-NO_SPACE = "onefold: error: can't use standard output: no space left on device; make room there\n"
-NOT_OPEN = "onefold: error: can't use standard output: bad file descriptor; open it for writing\n"
+NO_SPACE = "onefold: error: cannot write to standard output: no space left on device; make room there\n"
+NOT_OPEN = "onefold: error: cannot write to standard output: bad file descriptor; open it for writing\n"
 PREDICT = "predict t-onefold t.csv"
 TUNE_AGAIN = shlex.join([*TUNE, *SMALL, "--out", "new"])
 REPORT = "report t-onefold t.csv --out page.html"
@@ -169,8 +169,8 @@ def test_predictions_are_written_as_they_are_or_refused(tuned, tmp_path, monkeyp
         patch.setattr(sys, "stdout", stream)
         assert main(["predict", "t-onefold", "new.csv"]) == 2
     assert capsys.readouterr().err == (
-        "onefold: error: standard output has the encoding ascii, which lacks \\xf6; use --out FILE, "
-        "which is written in UTF-8, or set PYTHONIOENCODING=utf-8\n"
+        "onefold: error: standard output has encoding ascii, which cannot represent \\xf6; use --out "
+        "FILE (written in UTF-8), or set PYTHONIOENCODING=utf-8\n"
     )
     with open("out", "w", encoding="ascii") as stream, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", stream)
@@ -227,10 +227,10 @@ def test_pipes_and_devices_are_refused_at_once(tuned, refused):
         assert words in refused("tune", table, "--target", "kind")
         assert words in refused("predict", "t-onefold", table)
         assert words in refused(*TUNE, "--force", "--test", table)
-    assert "not a file to replace" in refused(
+    assert "not a file; use another --out" in refused(
         "predict", "t-onefold", "t.csv", "--out", "p.csv", "--force"
     )
-    assert "not a file to replace" in refused(
+    assert "not a file; use another --out" in refused(
         "report", "t-onefold", "t.csv", "--out", "/dev/null", "--force"
     )
     assert "it is a folder or a device, not a file" in refused("inspect", "p.csv")
@@ -268,7 +268,7 @@ def test_models_that_the_system_does_not_let_read(tmp_path, monkeypatch):
     os.symlink("loop.onefold", "loop.onefold")
     Path("file").touch()
     for name in ("loop.onefold", "/proc/self/mem", "file/below"):
-        with pytest.raises(onefold.saving.ModelFileError, match="give the model file itself"):
+        with pytest.raises(onefold.saving.ModelFileError, match="give the path of the model file"):
             onefold.load(name)
     with pytest.raises(FileNotFoundError):
         onefold.load("none.onefold")
@@ -289,10 +289,51 @@ def test_disks_that_refuse_are_named_as_they_were_asked_for(tuned, refused, monk
         patch.setattr(Path, "open", read_only_here)
         patch.setattr(Path, "unlink", read_only)
         line = refused("predict", "t-onefold", "t.csv", "--out", "p.csv")
-        assert line == f"onefold: error: can't use p.csv: read-only file system; {place}"
+        assert line == f"onefold: error: cannot use p.csv: read-only file system; {place}"
     monkeypatch.setattr(Path, "mkdir", read_only)
     line = refused(*TUNE, *SMALL, "--out", "t-onefold", "--force")
-    assert line == f"onefold: error: can't use t-onefold: read-only file system; {place}"
+    assert line == f"onefold: error: cannot use t-onefold: read-only file system; {place}"
+
+
+def test_places_that_are_gone_are_not_called_missing_files(tuned, refused, monkeypatch):
+    """In a folder that was deleted, `--out p.csv` was answered with "there is no file p.csv"."""
+    opened = Path.open
+
+    def gone(path, *args, **kwargs):
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    def gone_here(path, *args, **kwargs):
+        return (gone if path.suffix == ".tmp" else opened)(path, *args, **kwargs)
+
+    words = "no such file or directory; give the name of a file in a folder that exists"
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", gone_here)
+        line = refused("predict", "t-onefold", "t.csv", "--out", "p.csv")
+        assert line == f"onefold: error: can't use p.csv: {words}"
+        line = refused("predict", "t-onefold", "none.csv", "--out", "p.csv")
+        assert line == "onefold: error: there is no file none.csv"
+    monkeypatch.setattr(Path, "mkdir", gone)
+    line = refused(*TUNE, *SMALL, "--out", "new")
+    assert line == f"onefold: error: can't use new: {words}"
+
+
+def test_models_that_may_not_be_read_are_not_written_elsewhere(tuned, refused, monkeypatch):
+    """The remedy was "write to a folder where you have permission"."""
+    model = Path("t-onefold", "model.onefold")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda path, mode: Path(path) != model)
+        line = refused("inspect", "t-onefold")
+        assert line == f"onefold: error: {model} can't be read (permission denied); give another model"
+    exists = Path.exists
+
+    def closed(path):
+        if path == model:
+            raise PermissionError(13, "Permission denied", str(path))
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", closed)
+    line = refused("predict", "t-onefold", "t.csv")
+    assert line == "onefold: error: t-onefold can't be read (permission denied); give another model"
 
 
 def test_matplotlib_gives_no_advice_about_its_cache(folder):
@@ -326,7 +367,10 @@ def test_internal_errors_have_exit_code_1_and_a_traceback(folder, monkeypatch, c
     assert done.stdout == "1\n1\n"
     lines = done.stderr.splitlines()
     assert lines[0] == "Traceback (most recent call last):"
-    assert lines[-1] == "onefold: error: internal error (KeyError); report it with the lines above"
+    assert (
+        lines[-1]
+        == "onefold: error: internal error (KeyError); please report it with the traceback above"
+    )
 
 
 def test_tracebacks_of_refusals_are_shown_where_asked_for(table, capsys, monkeypatch):

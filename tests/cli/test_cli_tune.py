@@ -37,7 +37,7 @@ def test_text_result_and_files(table, capsys):
         "onefold: t.csv: 60 rows, 4 columns (4 features)",
         "classification of 'kind', because 'kind' holds text (--task overrides)",
         "dropped constant columns: 'same'",
-        "will run: exact method (at most 2000 rows: exact)",
+        "will run: exact method (there are at most 2000 rows)",
     ):
         assert words in err
     assert files("t-onefold") == FILES
@@ -93,7 +93,7 @@ def test_a_table_larger_than_memory(table, capsys, monkeypatch):
     memory = tuned(capsys, *command)
     monkeypatch.setattr(training, "available_memory", lambda: 1000)
     assert main([*command, "--force", "--resume", "--time-budget", "1e-6"]) == 0
-    assert "rows stay on disk" in capsys.readouterr().err
+    assert "rows are kept on disk" in capsys.readouterr().err
     disk = tuned(capsys, *command, "--resume")
     assert (disk["best_params"], disk["search"]["stopped"]) == (memory["best_params"], None)
     assert disk["best_score"] == pytest.approx(memory["best_score"], rel=1e-3)
@@ -104,22 +104,22 @@ def test_a_table_larger_than_memory(table, capsys, monkeypatch):
 def test_plan_takes_what_tune_takes(table, capsys, refused):
     base = ["plan", *TUNE[1:]]
     assert main([*base, *SMALL, "--cv", "loo"]) == 0
-    assert "60 rows, 4 features: Exact()" in capsys.readouterr().out
+    assert "60 rows, 4 features\nmethod  exact\n" in capsys.readouterr().out
     assert main([*base, "--json", "--categorical", "colour"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["rows"], found["features"], found["search"]["kernels"]) == (60, 4, ["auto"])
     assert "no column 'cod'" in refused(*base, "--categorical", "cod")
     for command in ("plan", "tune"):  # neither prices nor begins a search that is impossible
         line = refused(command, *TUNE[1:], "--simple", "--approximation", "cg")
-        assert "fits one model and chooses none; use --approximation nystroem, or --app" in line
+        assert "cannot select hyper-parameters; use --approximation nystroem, or --app" in line
 
 
 REFUSED_TABLES = {
     "x,y\n": "no rows",
-    "x,y\n1,2\n3,4.5\n": "and the table has 2 (n_samples=2); add rows, or use --cv 2",
+    "x,y\n1,2\n3,4.5\n": "but the table has 2 (n_samples=2); add rows, or use --cv 2",
     "x,y\n1,2\n": "the table has 1 row (n_samples=1); add rows",
     "x,y\n" + "".join(f"{i},{i}.5\n" for i in range(30)) + "1,n.k.\n": (
-        "first being 'n.k.' in data row 31; fix it, or use --na-values n.k. --drop-missing-target if it"
+        "such as 'n.k.' in data row 31; correct it, or use --na-values n.k. --drop-missing-target if it"
     ),
     "x,y\n" + "1,a\n2,a\n" * 9: "only one class ('a')",
     "x,y\n" + "1/2/2020,1.5\n2/1/2020,3\n" * 9: "use --day-first, --month-first, --drop x, or",
@@ -142,7 +142,10 @@ def test_refused_tables(tmp_path, monkeypatch, refused, text):
     ("argv", "message"),
     [
         (["tune", "none.csv", "--target", "y"], "there is no file none.csv"),
-        (["tune", "t.csv"], "name the column to predict, as in --target COL; the columns are 'length'"),
+        (
+            ["tune", "t.csv"],
+            "--target COL, the column to predict, is required; the columns are 'length'",
+        ),
         (
             ["tune", "t.csv", "--target", "knid"],
             "--target: t.csv has no column 'knid'; did you mean 'kind'?",
@@ -155,7 +158,7 @@ def test_refused_tables(tmp_path, monkeypatch, refused, text):
         ),
         ([*TUNE, "--categorical", "kind"], "error: --categorical names the target column 'kind'"),
         ([*TUNE, "--cv", "loo", "--ordered"], "need a number of folds; use --cv 5"),
-        ([*TUNE, "--simple", "--blend"], "a blend can't be had, as a simple search takes one kernel"),
+        ([*TUNE, "--simple", "--blend"], "a blend is not available: a simple search uses one kernel"),
         ([*TUNE, "--gap", "3"], "a gap needs ordered rows; use --ordered"),
         ([*TUNE, "--test", "t.csv", "--holdout", "0.2"], "give one of them"),
         ([*TUNE, "--task", "regression"], "correct it, or use --task classification"),
@@ -224,12 +227,12 @@ def test_the_table_may_stand_after_any_option(table, capsys, words):
     [
         (
             "tune --target kind --drop amount mass",
-            "--drop takes all names after it: name the table first",
+            "--drop takes every name after it, so put the table first",
         ),
-        ("tune --target kind --drop t.csv", "--drop takes all names after it: name the table first"),
+        ("tune --target kind --drop t.csv", "--drop takes every name after it, so put the table first"),
         ("tune --target kind", "required: TABLE (see onefold tune --help)"),
-        ("tune --target kind --drop amount t.csv --cv few", "'few' is no number of folds"),
-        ("tune t.csv --drop amount t.csv --cv few", "'few' is no number of folds"),
+        ("tune --target kind --drop amount t.csv --cv few", "'few' is not a number of folds"),
+        ("tune t.csv --drop amount t.csv --cv few", "'few' is not a number of folds"),
     ],
 )
 def test_a_table_that_is_not_named_is_asked_for(table, refused, words, message):
@@ -257,7 +260,7 @@ def test_what_will_run_names_conjugate_gradients_where_they_may(table, monkeypat
     """The notes promised landmarks, and the result said "cg", which was explained nowhere."""
     monkeypatch.setattr("onefold.cli.tune.METRIC_ROWS", 50)
     few = ["--gammas", "0.3,1", "--alphas", "0.01,0.1", "--kernel", "rbf"]
-    words = "or conjugate gradients (cg) where they are quicker"
+    words = "or cg (conjugate gradients) where faster"
     assert main([*TUNE, *few]) == 0
     assert words in capsys.readouterr().err
     for settled in (["--metric", "none"], ["--approximation", "exact"]):
@@ -274,6 +277,10 @@ def test_what_will_run_names_conjugate_gradients_where_they_may(table, monkeypat
 def test_a_holdout_of_nearly_all_rows_is_named(table, refused):
     """It said that "the table has 1 row"."""
     line = refused(*TUNE, *SMALL, "--holdout", "0.999")
-    assert "--holdout 0.999 leaves 1 of 60 rows to tune on, and 5 folds need 5; hold out fewer" in line
+    assert "--holdout 0.999 leaves 1 of 60 rows to tune on, but 5 folds need 5; hold out fewer" in line
     line = refused(*TUNE, *SMALL, "--holdout", "0.999", "--cv", "loo")
-    assert "--holdout 0.999 leaves 1 of 60 rows to tune on, and the search needs 2; hold out" in line
+    assert "--holdout 0.999 leaves 1 of 60 rows to tune on, but the search needs 2; hold out" in line
+    # The splitter's own words were of n_samples, test_size and train_size.
+    by_site = [*TUNE[:5], "amount", "mass", *TUNE[-2:], "--groups", "site"]
+    line = refused(*by_site, *SMALL, "--holdout", "0.95")
+    assert "--holdout 0.95 leaves none of the 10 groups of 'site' to tune on; hold out fewer" in line

@@ -51,7 +51,7 @@ def test_large_features_in_single_precision_are_no_infinities() -> None:
 
 
 def test_a_kernel_that_overflows_is_refused_or_left_out() -> None:
-    with pytest.raises(ValueError, match="NaN or infinite values, or nearly so; scale the features"):
+    with pytest.raises(ValueError, match="NaN, infinite or very large values; scale the features"):
         LSSVR("polynomial", degree=9).fit(1e60 * X, Y)
     with pytest.warns(UserWarning, match="have no score"):
         found = LSSVRCV("polynomial", gammas=[1e-120, 1e60], alphas=[1.0], degree=3).fit(1e60 * X, Y)

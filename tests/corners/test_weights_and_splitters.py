@@ -97,12 +97,12 @@ def test_every_ridge_of_a_search(decades) -> None:
 def test_a_fold_of_weight_zero_has_no_score_and_says_so() -> None:
     weight = np.ones(N)
     weight[FOLDS[1][1]] = 0.0
-    with pytest.warns(UserWarning, match="split 1 tests rows of weight 0 only"):
+    with pytest.warns(UserWarning, match="split 1 tests only rows of weight 0"):
         found = LSSVRCV(gammas=[0.5], alphas=[0.1], cv=FOLDS).fit(X, Y, weight)
     assert sum(key.startswith("split") for key in found.cv_results_) == 2
     weight = np.zeros(N)
     weight[FOLDS[1][1]] = 1.0
-    with pytest.raises(ValueError, match="split 1 trains on rows of weight 0 only"):
+    with pytest.raises(ValueError, match="split 1 trains only on rows of weight 0"):
         LSSVRCV(gammas=[0.5], alphas=[0.1], cv=FOLDS).fit(X, Y, weight)
 
 

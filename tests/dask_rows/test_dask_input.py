@@ -107,7 +107,7 @@ def test_lazy_predictions_of_arrays(table):
 def test_other_approximations_are_refused_before_any_work(table, approximation):
     X = chunked(table.X[:, :1]).map_blocks(pytest.fail, dtype=float, meta=np.empty((0, 1)))
     for kind in (LSSVR, LSSVRCV):
-        with pytest.raises(ValueError, match=r'needs all rows in one place.*approximation="nystroem"'):
+        with pytest.raises(ValueError, match=r'needs all rows in memory.*approximation="nystroem"'):
             kind(approximation=approximation).fit(X, table.y)
 
 
@@ -170,8 +170,8 @@ UNKNOWN = (np.nan, np.nan)
 REFUSED = [  # rows of a table, words
     (lambda t: da.from_array(spoiled(t, np.nan), chunks=(300, 2)), r"column 1 of partition 2; impute"),
     (lambda t: partitions(spoiled(t, np.inf)), r"column 'b' of partition 1; impute"),
-    (lambda t: partitions(t.X, word="x"), r"column 'word' of partition 0 holds text.*OneHotEncoder"),
-    (lambda t: chunked(np.full((700, 3), "x")), "partition 0 of X holds <U1"),
+    (lambda t: partitions(t.X, word="x"), r"column 'word' of partition 0 contains text.*OneHotEncoder"),
+    (lambda t: chunked(np.full((700, 3), "x")), "partition 0 of X contains <U1"),
     (
         lambda t: from_parts([t.X[:350], scipy.sparse.csr_matrix(t.X[350:])]),
         "partition 1 of X is a csr_matrix",
@@ -214,7 +214,7 @@ def test_machines_that_need_all_rows_are_refused(table, machine, words):
         machine.fit(chunked(table.X), table.labels if isinstance(machine, SparseLSSVC) else table.y)
 
 
-OTHER_VALUES = "has other values, or another order of rows, than when it was"
+OTHER_VALUES = "has changed since it was first read, in its values or in the order"
 CHANGES = {
     "a row less": (lambda rows: rows[:-1], "had 350 rows when it was first read and has 349 now"),
     "another order": (lambda rows: rows[::-1], OTHER_VALUES),

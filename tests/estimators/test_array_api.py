@@ -126,7 +126,7 @@ BARELY = np.diag(np.append(np.ones(59), -0.5e-6))  # passes for rounding, not fo
     [
         (LSSVR(), np.full((60, 2), np.nan), "NaN or infinity"),
         (LSSVR(), np.zeros(60), "two dimensions"),
-        (LSSVR(), np.zeros((0, 2)), "none empty"),
+        (LSSVR(), np.zeros((0, 2)), "non-empty array"),
         (LSSVRCV("precomputed", alphas=[0.1]), INDEFINITE, "not positive semi-definite"),
         (LSSVRCV("precomputed", alphas=np.geomspace(0.01, 5, 12)), INDEFINITE, "not positive semi-def"),
         (KernelRidge("precomputed", alpha=1e-8), BARELY, "not positive semi-definite"),

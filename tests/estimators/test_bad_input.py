@@ -39,8 +39,8 @@ def spoiled(value):
 BAD: list[tuple[list[type], dict[str, Any], str]] = [  # kinds; X, y, weight or parameters; words
     (ALL, {"X": spoiled(np.nan)}, "NaN"),
     (ALL, {"X": spoiled(np.inf)}, "infinity"),
-    (ALL, {"X": np.full((20, 2), "text")}, "X holds text .*OneHotEncoder"),
-    (ALL, {"X": np.array([["a", 1.0]] * 20, dtype=object)}, "X holds text .*OneHotEncoder"),
+    (ALL, {"X": np.full((20, 2), "text")}, "X contains text .*OneHotEncoder"),
+    (ALL, {"X": np.array([["a", 1.0]] * 20, dtype=object)}, "X contains text .*OneHotEncoder"),
     (ALL, {"X": X[:, 0]}, "2D array"),
     (ALL, {"X": X[None]}, "dim 3"),
     (ALL, {"X": np.empty((0, 3))}, "0 sample"),
@@ -50,13 +50,13 @@ BAD: list[tuple[list[type], dict[str, Any], str]] = [  # kinds; X, y, weight or 
     (REGRESSORS, {"y": np.array(["a"] * 20)}, "could not convert|dtype"),
     (REGRESSORS, {"y": np.zeros((20, 2, 2))}, "dim|shape"),
     (REGRESSORS, {"y": None}, "y cannot be None|requires y"),
-    (CLASSIFIERS, {"y": np.ones(20)}, "one class only"),
-    (SEARCHES[::3], {"y": LABELS, "cv": [(EVEN, EVEN + 1)]}, "one class only"),
+    (CLASSIFIERS, {"y": np.ones(20)}, "only one class"),
+    (SEARCHES[::3], {"y": LABELS, "cv": [(EVEN, EVEN + 1)]}, "only one class"),
     (CLASSIFIERS, {"y": NUMBERS}, "continuous"),
     (CLASSIFIERS, {"y": np.zeros((20, 2))}, "1d array|one-dimensional|shape"),
     (CLASSIFIERS, {"y": ONE_NAN}, "NaN"),
     *(
-        (CLASSIFIERS, {"class_weight": {0: 1.0, 1: w}}, "class_weight must hold finite numbers, none")
+        (CLASSIFIERS, {"class_weight": {0: 1.0, 1: w}}, "class_weight must contain finite, non-negative")
         for w in (-1.0, np.nan, np.inf)
     ),
     (ALL, {"sample_weight": np.full(20, -1.0)}, "negative"),
@@ -64,7 +64,7 @@ BAD: list[tuple[list[type], dict[str, Any], str]] = [  # kinds; X, y, weight or 
     (ALL, {"sample_weight": np.ones(19)}, "shape"),
     (ALL, {"sample_weight": np.full(20, np.nan)}, "NaN"),
     *((FIXED, {"alpha": alpha}, "alpha must be greater than 0") for alpha in (0.0, -1.0, np.nan)),
-    (FIXED, {"alpha": "small"}, "alpha must be positive"),
+    (FIXED, {"alpha": "small"}, "alpha must contain positive"),
     ([KernelRidge], {"alpha": [0.1, 1.0, 2.0]}, "one per target"),
     (FIXED, {"gamma": 0.0}, "gamma must be greater than 0"),
     (FIXED, {"gamma": "auto"}, "gamma must be a number"),
@@ -72,7 +72,7 @@ BAD: list[tuple[list[type], dict[str, Any], str]] = [  # kinds; X, y, weight or 
     (FIXED, {"kernel": "gauss"}, "unknown kernel"),
     (FIXED, {"kernel": "precomputed"}, "must be square"),
     (FIXED, {"approximation": "magic"}, "unknown approximation 'magic'"),
-    (FIXED, {"n_jobs": 0}, "n_jobs=0"),
+    (FIXED, {"n_jobs": 0}, "n_jobs must not be 0"),
     (FIXED, {"random_state": "now"}, "cannot be used to seed"),
     (SEARCHES[:3], {"alphas": []}, "alphas must be a non-empty list"),
     (SEARCHES[:3], {"alphas": [0.1, 0.0]}, "alphas must be greater than 0"),
@@ -125,10 +125,10 @@ def test_what_only_a_matrix_or_a_prediction_shows() -> None:
         (lambda: model.predict(spoiled(np.nan)), "NaN"),
         (lambda: model.predict(np.empty((0, 3))), "0 sample"),
         (lambda: LSSVR(lambda a, b: -a @ b.T).fit(X, NUMBERS), "not positive semi-definite"),
-        (lambda: LSSVR(lambda a, b: (a @ b.T) * np.inf).fit(X, NUMBERS), "NaN or infinite"),
+        (lambda: LSSVR(lambda a, b: (a @ b.T) * np.inf).fit(X, NUMBERS), "NaN, infinite or very large"),
         (lambda: LSSVR(lambda a, b: a @ (b + b[:1]).T).fit(X, NUMBERS), "not symmetric"),
         (lambda: LSSVR("precomputed").fit(np.eye(20) + np.eye(20, k=1), NUMBERS), "not symmetric"),
-        (lambda: LSSVRCV().fit(X[:1], [2.0]), "need at least 2 rows, and there is 1 .n_samples=1.; add"),
+        (lambda: LSSVRCV().fit(X[:1], [2.0]), "need at least 2 rows; got n_samples=1"),
         (lambda: KernelRidgeCV().fit(X[:1], [2.0]), "n_samples=1"),
     ]
     K = X @ X.T - 5 * np.eye(20)

@@ -188,10 +188,10 @@ def test_span_of_landmarks_is_that_of_their_leave_one_out_predictions() -> None:
 
 LINE = np.linspace(0, 1, 40)[:, None]
 REFUSED = [
-    ("gcv", Nystroem(5), "whole smoother, which Nystroem"),
-    ("evidence", Grid(), "whole smoother, which Grid"),
-    ("cost", Auto(seconds=1e-9), "whole smoother, which Nystroem"),
-    ("radius_margin", Nystroem(5), "(kernel matrix|whole smoother)"),
+    ("gcv", Nystroem(5), "residual operator of all rows, which Nystroem"),
+    ("evidence", Grid(), "residual operator of all rows, which Grid"),
+    ("cost", Auto(seconds=1e-9), "residual operator of all rows, which Nystroem"),
+    ("radius_margin", Nystroem(5), "(kernel matrix|residual operator)"),
     ("radius_margin", Toeplitz(), "kernel matrix, which"),
     (["mse", "radius_margin"], Circulant(), "kernel matrix, which"),
 ]
@@ -217,14 +217,14 @@ def test_a_scorer_that_asks_for_other_rows_is_told_why() -> None:
     def nosy(estimator, rows, y):
         return estimator.predict(rows[:1])[0]
 
-    with pytest.raises(ValueError, match="only the held-out rows"):
+    with pytest.raises(ValueError, match="only held-out rows"):
         LSSVRCV(criterion=nosy, gammas=[0.7], alphas=[1.0]).fit(X, Y[:, 0])
 
 
 @pytest.mark.parametrize("cv", [LeaveOneOut(), KFold(8)])
 def test_a_scorer_that_gives_nan_is_the_reason_for_it(cv):
     with (
-        pytest.raises(ValueError, match=r"the criterion gives NaN .* as R² does for a single one"),
+        pytest.raises(ValueError, match=r"the criterion is NaN .* as R² is for a single row"),
         pytest.warns(UndefinedMetricWarning),
     ):
         LSSVRCV(gammas=[0.1], criterion="r2", cv=cv).fit(np.eye(8), np.arange(8.0))

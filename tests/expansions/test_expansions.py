@@ -115,7 +115,7 @@ OTHER = (columns(RBF(1.0), 1, 1), columns(RBF(1.0), 1, 1, X[:, :2]))
 @pytest.mark.parametrize(
     ("members", "weights", "match"),
     [
-        ((), [], "one at least"),
+        ((), [], "at least one"),
         ((blend(),), [1.0], "must be expansions"),
         ((KERNELS[0],), [1.0], "must be expansions"),
         *(((PAIR,), [weight], "positive and finite") for weight in (0.0, np.nan, np.inf)),

@@ -137,7 +137,7 @@ def test_labels(labels, kind):
     if kind is None:
         model = LSSVC(calibration=None).fit(X, np.arange(60) % 2)
         model.classes_ = labels  # scikit-learn takes some of them for targets of a regression
-        with pytest.raises(ValueError, match=r"whole numbers of 64 bits or text.*encode y before"):
+        with pytest.raises(ValueError, match=r"64-bit whole numbers or text.*encode y before"):
             model.to_onnx()
         return
     model = LSSVC(alpha=0.1, calibration=None).fit(X, labels[np.arange(60) % len(labels)])
@@ -269,15 +269,23 @@ PLAIN = LSSVR().fit(X, Y[:, 0])
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        (LSSVR("precomputed").fit(np.eye(60), Y), {}, "a Precomputed kernel cannot be written.*to rows"),
-        (LSSVR(lambda A, B: A @ B.T).fit(X, Y), {}, "a CallableKernel kernel cannot be written to ONNX"),
-        (LSSVR(OwnSum(RBF(), RBF())).fit(X, Y), {}, "OwnSum kernel cannot be written to ONNX"),
-        (LSSVR(RBF() + RBF() * Own()).fit(X, Y), {}, "Own kernel .*of onefold.kernels itself"),
-        (as_machine(OtherCalibration(), 1), {}, "'beta' cannot be written.*fit with calibration="),
+        (
+            LSSVR("precomputed").fit(np.eye(60), Y),
+            {},
+            "a Precomputed kernel cannot be exported.*to rows",
+        ),
+        (
+            LSSVR(lambda A, B: A @ B.T).fit(X, Y),
+            {},
+            "a CallableKernel kernel cannot be exported to ONNX",
+        ),
+        (LSSVR(OwnSum(RBF(), RBF())).fit(X, Y), {}, "OwnSum kernel cannot be exported to ONNX"),
+        (LSSVR(RBF() + RBF() * Own()).fit(X, Y), {}, "Own kernel .*built-in kernel of onefold.kernels"),
+        (as_machine(OtherCalibration(), 1), {}, "'beta' cannot be exported.*fit with calibration="),
         (LSSVC(), {}, "not fitted"),
         (PLAIN, {"dtype": "float16"}, 'dtype must be "float32" or "float64"; got \'float16\''),
-        (PLAIN, {"decision": True}, "LSSVR predicts its decision values already"),
-        (PLAIN, {"target_opset": 12}, "needs opset 13 at least; got target_opset=12"),
+        (PLAIN, {"decision": True}, "decision is for classifiers, but this is a LSSVR"),
+        (PLAIN, {"target_opset": 12}, "target_opset must be at least 13; got 12"),
     ],
 )
 def test_what_cannot_be_exported(model, options, message):

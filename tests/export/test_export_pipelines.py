@@ -66,7 +66,9 @@ def test_inside_other_estimators_of_scikit_learn(labels):
 def test_inputs_that_do_not_suit():
     model = LSSVR().fit(X, y)
     for kind, has in ((StringTensorType([None, 4]), "text"), (FloatTensorType([None, 3]), "3")):
-        with pytest.raises(ValueError, match=f"takes 4 features, all numbers, .* graph has {has}; give"):
+        with pytest.raises(
+            ValueError, match=f"takes 4 numeric features, but .* graph has {has}; change"
+        ):
             skl2onnx.to_onnx(model, initial_types=[("X", kind)])
 
 

@@ -167,10 +167,10 @@ def test_rows_outside_the_grid_take_the_kernel_itself() -> None:
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (lambda X, y: LSSVR(approximation="grid").fit(np.ones((30, 5)), y), "up to 4 fea.*Nystroem"),
+        (lambda X, y: LSSVR(approximation="grid").fit(np.ones((30, 5)), y), "at most 4 fea.*nystroem"),
         (lambda X, y: LSSVR("linear", approximation="grid").fit(X, y), "kernel of x"),
         (lambda X, y: LSSVR(approximation="grid").fit(scipy.sparse.csr_matrix(X), y), "dense rows"),
-        (lambda X, y: LSSVRCV(approximation="grid", cv="loo").fit(X, y), "use cv=5 or 10"),
+        (lambda X, y: LSSVRCV(approximation="grid", cv="loo").fit(X, y), "such as cv=5 or 10"),
         (lambda X, y: LSSVRCV(approximation="grid", criterion="gcv").fit(X, y), "use"),
         (lambda X, y: LSSVR(approximation=Grid(points=(6, 6, 6))).fit(X, y), "3 numbers but X has 2"),
         (lambda X, y: Grid(points=3), "at least 5"),

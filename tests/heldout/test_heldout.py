@@ -121,21 +121,21 @@ ONE_CLASS = np.array(["a"] * 39 + ["b"])
         ("5-fold", '"loo" or a splitter'),
         (1, "at least 2"),
         (41, "at most the number of rows"),
-        ([(np.array([0, 0, 1]), np.array([2]))], "trains on a row twice"),
+        ([(np.array([0, 0, 1]), np.array([2]))], "trains on the same row twice"),
         ([(np.array([0, 1]), np.array([1]))], "tests rows that it trains on"),
-        ([(np.array([0, 99]), np.array([1]))], "beyond the 40 rows"),
+        ([(np.array([0, 99]), np.array([1]))], "outside the 40 rows"),
         ([(np.array([], dtype=int), np.array([1]))], "no rows to train on"),
         ([(np.array([1]), np.array([], dtype=int))], "no rows to test"),
         ([], "no split"),
         (GapKFold(1), "at least 2"),
         (GapKFold(41), "at most the number of rows"),
         (GapKFold(2, gap=-1), "negative"),
-        (GapKFold(2, gap=40), "nothing to train on"),
-        *((cv, r"one class only \(.*'a'") for cv in ("loo", KFold(4), LeaveOneOut())),
+        (GapKFold(2, gap=40), "no rows to train on"),
+        *((cv, r"only one class \(.*'a'") for cv in ("loo", KFold(4), LeaveOneOut())),
     ],
 )
 def test_wrong_splits_are_named_in_one_sentence(cv, words) -> None:
-    y = ONE_CLASS if words.startswith("one class") else None
+    y = ONE_CLASS if words.startswith("only one class") else None
     with pytest.raises(ValueError, match=words):
         make_splits(cv, X, y, n=N, labels=y)
 

@@ -161,7 +161,7 @@ def test_what_has_no_models_of_folds_takes_f_itself_and_says_so(approximation, r
     target = np.sin(rows[:, 0]) + 0.1 * RNG.standard_normal(len(rows))
     model = fitted(LSSVRCV, target, rows=rows, approximation=approximation, refit="same", gammas=[1.0])
     assert model.fold_models_ is None
-    assert "final model itself" in model.approximation_["intervals"]["predictions"]
+    assert "the final model, with" in model.approximation_["intervals"]["predictions"]
     scores = np.abs(target - model.heldout_prediction_)
     np.testing.assert_allclose(model.conformity_scores_, scores, rtol=0, atol=1e-12)
     new = np.array([[0.33], [1.1]])

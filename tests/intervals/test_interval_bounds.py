@@ -101,10 +101,10 @@ def test_quantiles_rise_and_intervals_widen(method):
 def test_too_few_rows_give_infinite_bounds_and_one_warning():
     assert np.isfinite(LSSVR(intervals="cv+").fit(X[:9], Y[:9]).predict_interval(NEW, 0.89)).all()
     model = LSSVR(intervals="cv+").fit(X[:8], Y[:8])
-    with pytest.warns(UserWarning, match="8 held-out residuals are too few.* use 9 rows") as caught:
+    with pytest.warns(UserWarning, match="8 held-out residuals are too few; use at least 9") as caught:
         assert np.all(model.predict_interval(NEW) == [-np.inf, np.inf])
     assert len(caught) == 1
-    with pytest.warns(UserWarning, match="use 99 rows"):
+    with pytest.warns(UserWarning, match="use at least 99 rows"):
         found = model.predict_quantiles(NEW, [0.01, 0.5])
     assert np.all(np.isfinite(found) == [False, True])
 
@@ -233,10 +233,10 @@ GOOD = {"method": "cv+", "residuals": np.zeros((4, 1)), "fold": np.array([0, 0, 
         ({"method": "split"}, "method"),
         ({"residuals": np.zeros(4)}, "residuals must be"),
         ({"residuals": np.full((4, 1), np.nan)}, "finite"),
-        ({"fold": np.array([0, 0, 1, 2])}, "below their number"),
+        ({"fold": np.array([0, 0, 1, 2])}, "below the number of folds"),
         ({"fold": np.array([0.0, 0, 1, 1])}, "whole number"),
-        ({"spread": np.ones((4, 1))}, "have a spread"),
-        ({"method": "normalised"}, "have a spread"),
+        ({"spread": np.ones((4, 1))}, "a spread if normalised"),
+        ({"method": "normalised"}, "a spread if normalised"),
         ({"method": "normalised", "spread": np.zeros((4, 1))}, "greater than 0"),
         ({"method": "normalised", "spread": np.ones((3, 1))}, "for every residual"),
     ],

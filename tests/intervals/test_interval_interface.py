@@ -51,13 +51,13 @@ def test_errors_name_the_remedy():
     awkward = (landmarks, {"metric": "full"}, {"blend": True})
     single = [LSSVRCV(intervals="jackknife+", **settings) for settings in awkward]
     for act in (single[0].objective, *(machine.fit for machine in single)):
-        with pytest.raises(ValueError, match=r'jackknife\+ needs the exact.*intervals="cv\+"'):
+        with pytest.raises(ValueError, match=r'jackknife\+" needs the exact.*intervals="cv\+"'):
             act(X, y)
     for machine, words in (
         (LSSVRCV(intervals="split"), r'intervals must be None or one of "cv\+"'),
         (LSSVR(intervals=True), "intervals must be None"),
-        (LSSVR(approximation="cg", intervals="cv+"), 'models without each fold.*"exact".*LSSVRCV'),
-        (LSSVR(approximation="toeplitz", intervals="cv+"), "models without each fold"),
+        (LSSVR(approximation="cg", intervals="cv+"), 'without each fold.*"exact".*LSSVRCV'),
+        (LSSVR(approximation="toeplitz", intervals="cv+"), "models trained without each fold"),
     ):
         with pytest.raises(ValueError, match=words):
             machine.fit(X[:, :1], y)
@@ -114,7 +114,7 @@ def test_rows_of_dask():
     quantiles = here.predict_quantiles(new, [0.2, 0.7]).compute()
     np.testing.assert_array_equal(quantiles, here.predict_quantiles(NEW, [0.2, 0.7]))
     for act, words in (
-        (lambda: LSSVRCV(intervals="normalised", **settings).fit(rows, target), "rows in one place"),
+        (lambda: LSSVRCV(intervals="normalised", **settings).fit(rows, target), "all rows in memory"),
         (lambda: LSSVR(approximation=Nystroem(15), intervals="cv+").fit(rows, y), "rows of Dask"),
         (lambda: LSSVRCV(**settings).fit(X, Y).predict_interval(new), r"X\.compute"),
     ):
@@ -156,9 +156,11 @@ def test_a_fold_that_cannot_be_solved_warns(monkeypatch):
         raise UnsolvableError("no solution; use a larger alpha.")
 
     monkeypatch.setattr("onefold.approximations.exact.ExactModel.fold_models", refuse)
-    with pytest.warns(UserWarning, match="no model without each fold for intervals: no solution"):
+    with pytest.warns(
+        UserWarning, match="without each fold, for intervals, cannot be fitted: no solution"
+    ):
         model = LSSVRCV(approximation="exact", **GRID).fit(X, y)
-    assert "final model itself" in model.approximation_["intervals"]["predictions"]
+    assert "the final model, with" in model.approximation_["intervals"]["predictions"]
 
 
 @pytest.mark.parametrize("intervals", ["cv+", "normalised"])
@@ -175,7 +177,7 @@ def test_intervals_without_models_for_each_fold_are_not_called_cv_plus(
     target = np.sin(t[:, 0] / 3)
     settings = {"gammas": [0.1], "alphas": [1.0], "refit": "same", "intervals": intervals}
     model = LSSVRCV(approximation=approximation, **settings)
-    with pytest.warns(UserWarning, match=f'method="cv", not "{re.escape(intervals)}"') as caught:
+    with pytest.warns(UserWarning, match=f'method="cv" instead of "{re.escape(intervals)}"') as caught:
         model.fit(t, target)
     assert len(caught) == 1
     assert model.intervals_.method == model.approximation_["intervals"]["method"] == "cv"

@@ -121,7 +121,7 @@ def test_some_of_the_rows_stand_for_all_where_no_more_can_be_fitted(monkeypatch)
     assert_allclose(model.heldout_prediction_[tested], without.predict(MANY[tested]), atol=1e-7)
     low, high = model.predict_interval(MANY[500:], coverage=0.9).T
     assert 0.8 <= np.mean((low <= CURVE[500:]) & (CURVE[500:] <= high)) <= 0.98
-    assert "300 of 500 rows, exactly" in model.approximation_["selected_with"]["chosen"]
+    assert "exact on 300 of 500 rows" in model.approximation_["selected_with"]["chosen"]
 
 
 def test_conjugate_gradients_score_and_fit_as_the_dense_matrix_does(monkeypatch) -> None:

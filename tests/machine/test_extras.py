@@ -42,7 +42,7 @@ def test_messages_name_packages_that_can_be_installed(module, call, command, mon
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=re.escape(command)):
         call(path)
-    assert f"pictures need matplotlib: {pip_install('plot')}" == _MISSING
+    assert f"plots need matplotlib: {pip_install('plot')}" == _MISSING
 
 
 def test_no_message_advises_to_install_an_extra():

@@ -77,7 +77,9 @@ def test_damage_before_the_last_record_is_refused_and_nothing_changed(tmp_path: 
     place = whole.index(b"0.1")
     damaged = whole[:place] + b"0.2" + whole[place + 3 :]
     path.write_bytes(damaged)
-    with pytest.raises(ValueError, match=r"^line 3 of .*journal is damaged; delete it to search anew"):
+    with pytest.raises(
+        ValueError, match=r"^line 3 of .*journal is damaged; delete the file to search again"
+    ):
         Journal(path)
     assert path.read_bytes() == damaged
 
@@ -86,13 +88,13 @@ def test_damage_before_the_last_record_is_refused_and_nothing_changed(tmp_path: 
 def test_a_file_that_is_no_journal_is_left_alone(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"table.csv is no journal of a search; use another name"):
+    with pytest.raises(ValueError, match=r"table.csv is not the journal of a search; use another name"):
         Journal(path)
     assert path.read_bytes() == content
 
 
 def test_places_where_no_file_can_be(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"there is no folder .*; make it first"):
+    with pytest.raises(FileNotFoundError, match=r"the folder .* does not exist; create it first"):
         Journal(tmp_path / "missing" / "journal")
     with pytest.raises(IsADirectoryError):
         Journal(tmp_path)

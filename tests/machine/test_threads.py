@@ -417,7 +417,7 @@ def test_a_consumer_that_leaves_early_ends_the_rest():
     assert sorted(steps.started) == sorted(steps.ended) == [1, 2]
 
 
-@pytest.mark.filterwarnings("ignore:the rows are no series")
+@pytest.mark.filterwarnings("ignore:the rows are not a series")
 @pytest.mark.parametrize(
     ("approximation", "gamma", "n_alphas"),
     [

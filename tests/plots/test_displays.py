@@ -127,21 +127,21 @@ UNTAUGHT = Predicted(metric_history_=[{"round": 0, "rows": 9}])
     ("display", "machine", "arguments", "options", "words"),
     [
         (GridDisplay, LSSVR().fit(X, Y), [], {}, "fit LSSVCCV, LSSVRCV or KernelRidgeCV"),
-        (GridDisplay, "one cell", [], {}, "would be one dot"),
+        (GridDisplay, "one cell", [], {}, "too few to plot"),
         (ImportanceDisplay, "plain", [], {}, 'metric="auto"'),
         (RoundsDisplay, "plain", [], {}, 'metric="auto"'),
-        (RoundsDisplay, UNTAUGHT, [], {}, "learned in no round"),
+        (RoundsDisplay, UNTAUGHT, [], {}, "not learned a metric"),
         (PredictionDisplay, "classes", [LABELS], {}, r"ReliabilityDisplay\.from_estimator"),
         (PredictionDisplay, "press", [Y], {}, r"no heldout_prediction_.*folds"),
         (PredictionDisplay, "plain", [Y[:-1]], {}, "pass the y that the estimator was fitted on"),
         (PredictionDisplay, "plain", [Y], {"coverage": 90}, "coverage"),
-        (PredictionDisplay, NOTHING, [np.zeros(3)], {}, "the splits tested none"),
+        (PredictionDisplay, NOTHING, [np.zeros(3)], {}, "the splits test none"),
         (ReliabilityDisplay, LSSVC().fit(X, LABELS), [LABELS], {}, "calibration="),
         (ReliabilityDisplay, "plain", [Y], {}, r"PredictionDisplay\.from_estimator"),
-        (ReliabilityDisplay, "classes", [LABELS], {"label": "c"}, "no class 'c'"),
+        (ReliabilityDisplay, "classes", [LABELS], {"label": "c"}, "unknown class 'c'"),
         (ReliabilityDisplay, "classes", [np.full(150, "x")], {}, "has the label"),
         (ReliabilityDisplay, "classes", [LABELS[1:]], {}, "pass the y"),
-        (ReliabilityDisplay, classifier(np.full((2, 2), np.nan), [0, 1]), [[0, 1]], {}, "tested none"),
+        (ReliabilityDisplay, classifier(np.full((2, 2), np.nan), [0, 1]), [[0, 1]], {}, "test none"),
     ],
 )
 def test_what_cannot_be_drawn(display, machine, arguments, options, words):
@@ -406,6 +406,6 @@ def test_classes_by_name_and_the_likeliest_of_many():
 def test_a_target_that_there_is_not_is_refused(target):
     """It was an IndexError of NumPy's."""
     machine, y = fit("targets"), MACHINES["targets"][1]
-    words = f"there is no target {target}: the estimator predicts 3, .* use target=0 to 2"
+    words = f"target must be an index from 0 to 2, as the estimator predicts 3; got {target}"
     with pytest.raises(ValueError, match=words):
         PredictionDisplay.from_estimator(machine, y, target=target)

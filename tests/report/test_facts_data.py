@@ -93,7 +93,7 @@ def test_a_planted_leak_is_found():
     X[:, 2] = np.exp(y)  # the answer again
     told = facts(X, y)
     assert told["leaks"] == ["feature 2"]
-    assert "'feature 2' predicts the target almost perfectly alone" in told["warnings"][0]
+    assert "'feature 2' alone predicts the target almost perfectly" in told["warnings"][0]
     labels = np.where(y > 0, "yes", "no")
     for unit in (1.0, 1e100):
         assert facts(X * unit, labels, np.unique(labels))["leaks"] == ["feature 2"]
@@ -175,13 +175,13 @@ def test_warnings_of_columns_and_targets():
     assert found["missing"] == {"gaps": int(frame.gaps.isna().sum())}
     assert found["outliers"]["rows"] == 1  # in the units that the model is fitted in
     starts = ("'row' and 'who' have a different value", "'same' is the same", "1 target (0.50%) lies",
-              f"values are missing in 'gaps', {frame.gaps.isna().mean():.2%} at most")  # fmt: skip
+              f"values are missing in 'gaps' (at most {frame.gaps.isna().mean():.2%}")  # fmt: skip
     assert [one.startswith(start) for one, start in zip(found["warnings"], starts)] == [True] * 4
     # Rows in the order of the target: a text of every row still tells nothing of others.
     assert explained_alone(columns_of(frame), np.sort(y), classifier=False)["who"] <= 0
     labels = np.where(np.arange(n) < 3, "rare", "common")
     words = " ".join(facts(frame, labels, np.unique(labels))["warnings"])
-    assert "few rows of the class 'rare'" in words
+    assert "the class 'rare' has few rows" in words
 
 
 def test_columns_of_anything():
@@ -278,3 +278,18 @@ def test_rows_that_equal_a_training_row_are_counted_or_estimated(make, rows, cla
     fresh = no_values_twice(5, 100)[0]
     assert equal_to_training(model, row_hashes(fresh, np.float32), y_new[:100]).rows == 0
     assert equal_to_training(model, row_hashes(X, np.float32), y).rows == pytest.approx(rows, rel=0.02)
+
+
+def test_rows_of_weight_0_are_not_training_rows():
+    """The share of the rows that are known counted them, too: the estimate was half as large again."""
+    X, y = no_values_twice(0, 3000)
+    weight = np.where(np.arange(3000) % 3 == 0, 0.0, 1.0)
+    model = LSSVR(alpha=1.0, approximation="nystroem").fit(X, y, sample_weight=weight)
+    found = equal_to_training(model, row_hashes(X[:900], np.float32), y[:900])
+    assert (found.known, found.fitted, found.estimated) == (1000, 2000, True)
+    assert found.rows == pytest.approx(600, rel=0.02)
+    part = LSSVR(alpha=1.0).fit(X[:1500], y[:1500], sample_weight=weight[:1500])
+    found = equal_to_training(part, row_hashes(X[:900], np.float32), y[:900])
+    assert (found.rows, found.known, found.fitted, found.estimated) == (600, 1000, 1000, False)
+    del model.fingerprint_["kept"]  # as in files of earlier versions
+    assert equal_to_training(model, row_hashes(X[:900], np.float32), y[:900]).fitted == 3000

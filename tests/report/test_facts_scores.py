@@ -78,6 +78,24 @@ def test_measures_are_scikit_learns_and_their_errors_those_of_the_bootstrap(name
     assert rows.weight @ one.influence == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("classes", [(0, 1), (1, 2), (-1, 1), (False, True)])
+def test_f1_is_of_the_class_that_the_scorer_takes_for_positive(classes):
+    """Of the classes 1 and 2 it was that of 2, and the search went by that of 1."""
+    rng = np.random.default_rng(3)
+    labels = np.array(classes)
+    place = (rng.random(200) < 0.3).astype(int)
+    values = (2 * place - 1 + rng.normal(size=200))[:, None]
+    found = ScoredRows(labels[place], [np.arange(200)], labels).measure(values, None, "f1")
+    literal = f1_score(labels[place], labels[(values[:, 0] > 0).astype(int)])
+    assert found["f1"].value == pytest.approx(literal)
+
+
+def test_there_is_no_f1_where_no_class_is_the_positive_one():
+    """That of the second class was shown, which no scorer takes for positive."""
+    rows = ScoredRows(np.array(["a", "b"]), [np.arange(2)], np.array(["a", "b"]))
+    assert "f1" not in rows.measure(np.array([[-1.0], [1.0]]), None, "f1")
+
+
 def test_several_targets_have_the_mean_of_their_r2():
     rng = np.random.default_rng(0)
     y, predicted = rng.normal(size=(80, 2)), rng.normal(size=(80, 2))
@@ -155,7 +173,7 @@ def test_rows_that_several_splits_test_count_once_and_the_report_says_so():
     X, y, _ = numbers()
     model = LSSVRCV(gammas=[0.1], alphas=[0.1], cv=ShuffleSplit(9, random_state=0)).fit(X, y)
     scores = write_report(model, None, X, y).as_dict()["scores"]
-    assert "rows that several splits test count once, with the mean of their pred" in scores["how"]
+    assert "rows that several splits test count once, with their mean pred" in scores["how"]
     tested = np.isfinite(model.heldout_prediction_)
     assert scores["rows"] == tested.sum()
     weight = np.where(tested, (model.splits_ == 2).sum(axis=1), 0)
@@ -214,10 +232,20 @@ def test_a_constant_ranks_nobody_whatever_its_folds_say():
     ("own", "other", "words", "notes"),
     [
         (0.1, 0.5, "tree, has R² 0.663: this model is better by 0.325", []),
-        (0.5, 0.1, "that is better by", ["a simple model is better: tree, by 0.2"]),
+        (0.5, 0.1, "it is better than this model by", ["a simple model is better: tree, by 0.2"]),
         (0.3, 0.3, "within two standard errors", []),
-        (5.0, 0.1, "that is better by", ["no better than the mean by two", "a simple model is better"]),
-        (5.0, 9.0, "mean, has R² 0.000: that is better by", ["no better than the mean by two"]),
+        (
+            5.0,
+            0.1,
+            "it is better than this model by",
+            ["not better than the mean by two", "a simple model is better"],
+        ),
+        (
+            5.0,
+            9.0,
+            "mean, has R² 0.000: it is better than this model by",
+            ["not better than the mean by two"],
+        ),
     ],
 )
 def test_one_threshold_decides_what_is_better(own, other, words, notes):
@@ -232,7 +260,7 @@ def test_one_threshold_decides_what_is_better(own, other, words, notes):
     assert all(note.startswith(start) for note, start in zip(found, notes))
 
 
-@pytest.mark.parametrize(("rows", "told"), [(29, ["scores of 29 rows are uncertain"]), (30, [])])
+@pytest.mark.parametrize(("rows", "told"), [(29, ["scores from 29 rows are uncertain"]), (30, [])])
 @pytest.mark.parametrize("new", [False, True])
 def test_scores_of_few_rows_are_called_uncertain(rows, told, new):
     y = np.random.default_rng(0).normal(size=rows)
@@ -259,7 +287,7 @@ def test_simple_models_of_many_rows_are_fitted_to_some_and_predict_all(monkeypat
     values = np.where(np.arange(150)[:, None] < 30, np.nan, estimator.predict(X)[:, None])
     scores = score_facts(y, values, [np.arange(30, 150)], simple)
     names = "baseline (mean), linear ridge, tree of depth 4"
-    assert scores["notes"] == [f"{names}: fitted to 25 rows of each training part"]
+    assert scores["notes"] == [f"{names}: fitted to 25 rows of each training set"]
     own, ridge = (r2_score(y[30:], one[30:]) for one in (values, simple[1].values))
     assert scores["baselines"][1]["gain"]["value"] == pytest.approx(own - ridge)
     assert scores["rows"] == 120
@@ -342,9 +370,9 @@ def test_criteria_that_simple_models_are_not_scored_by_are_named(criterion):
     given = make_scorer(r2_score) if criterion == "own" else criterion
     model = LSSVRCV(criterion=given, gammas=[0.1], alphas=[1.0]).fit(X, y)
     report = write_report(model, X=X, y=y).as_dict()
-    name = "a function of your own" if criterion == "own" else criterion
+    name = "a custom function" if criterion == "own" else criterion
     assert (report["scores"]["main"], report["scores"]["instead_of"]) == ("r2", name)
-    assert f"compared by R², as simple models are not scored by {name}" in report["summary"][0]
+    assert f"compared by R², because simple models are not scored by {name}" in report["summary"][0]
 
 
 def test_the_default_criterion_is_no_wish():

@@ -48,7 +48,7 @@ def test_the_command_on_rows_of_the_fit_and_on_others(frame, capsys):
     tune(capsys)
     assert main(["report", "t-onefold", "t.csv"]) == 0
     out, err = capsys.readouterr()
-    assert "The rows are the 90 rows it was fitted on" in out
+    assert "Rows: the 90 rows that the model was fitted on" in out
     assert "p" in out.split("largest errors: rows ")[1]
     assert err == "onefold: wrote t-onefold/report.html\n"  # which tune has written before
     command = ["report", "t-onefold", "t.csv", "--out", "other.html"]
@@ -67,8 +67,8 @@ def test_what_the_command_refuses(frame, capsys):
     for table, options, words in (
         ("back.csv", [], "in another order"),
         ("bare.csv", [], "no column 'amount'"),
-        ("t.csv", ["--out", "no/r.html"], "there is no directory"),
-        ("t.csv", ["--out", "t.csv", "--force"], "which this command reads"),
+        ("t.csv", ["--out", "no/r.html"], "directory no does not exist"),
+        ("t.csv", ["--out", "t.csv", "--force"], "an input of this command"),
     ):
         assert main(["report", "t-onefold", table, *options]) == 2
         err = capsys.readouterr().err

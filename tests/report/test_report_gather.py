@@ -115,9 +115,9 @@ FIXED = {"gammas": [0.2], "alphas": [0.1]}
         (LSSVRCV(approximation="nystroem", **FEW), lambda: drawn(60), "trust", "fit with check=True"),
         (LSSVRCV(approximation="nystroem", check=True, **FEW), lambda: drawn(60), "trust", "grid step"),
         # What must not flatter: noise, few rows, copies.
-        (LSSVRCV(**FEW), lambda: drawn(100), "summary", "Warning: no better than the baseline (mean)"),
+        (LSSVRCV(**FEW), lambda: drawn(100), "summary", "Warning: not better than the baseline (mean)"),
         (LSSVCCV(**FEW), lambda: drawn(120, classes=2), "summary", "within two standard errors"),
-        (LSSVRCV(cv=3, **FEW), lambda: drawn(12), "cautions", "scores of 12 rows are uncertain"),
+        (LSSVRCV(cv=3, **FEW), lambda: drawn(12), "cautions", "scores from 12 rows are uncertain"),
         (LSSVRCV(cv=2, **FEW), lambda: drawn(2), "summary", "too few for an interval"),
         (LSSVRCV(**FEW), lambda: [np.concatenate([a, a]) for a in drawn(60)], "summary",
          "all of them with the same target"),
@@ -163,27 +163,27 @@ def test_without_rows_the_sections_say_so():
     ("make", "given", "words"),
     [
         (numbers, lambda X, y: {"X": X[:100], "y": y[:100]}, "does not have the rows"),
-        (numbers, lambda X, y: {"X": X, "y": y[:-1]}, "X has 150 rows and y has 149"),
-        (numbers, lambda X, y: {"X": X}, "give y as well as X"),
+        (numbers, lambda X, y: {"X": X, "y": y[:-1]}, "X has 150 rows but y has 149"),
+        (numbers, lambda X, y: {"X": X}, "pass y as well as X"),
         (numbers, lambda X, y: {"X": X, "y": y, "sample_weight": y[:20]}, r"expected \(150,\)"),
         (numbers, lambda X, y: {"X": X, "y": y, "sample_weight": 0 * y}, "at least one non-zero"),
         (numbers, lambda X, y: {"X": X, "y": y, "sample_weight": y - 9}, "not be negative"),
-        (numbers, lambda X, y: {"X": X, "y": np.roll(y, 1)}, "y is not the y that the model"),
-        (labels, lambda X, y: {"X": X, "y": np.roll(y, 1)}, "y is not the y that the model"),
-        (labels, lambda X, y: {"X": X, "y": np.c_[y, y]}, "y has 2 columns, and the model predicts 1"),
-        (numbers, lambda X, y: {"X": X[:0], "y": y[:0]}, "at least 2 of them; X has 0"),
+        (numbers, lambda X, y: {"X": X, "y": np.roll(y, 1)}, "y is not the target that the model"),
+        (labels, lambda X, y: {"X": X, "y": np.roll(y, 1)}, "y is not the target that the model"),
+        (labels, lambda X, y: {"X": X, "y": np.c_[y, y]}, "y has 2 columns, but the model predicts 1"),
+        (numbers, lambda X, y: {"X": X[:0], "y": y[:0]}, "at least 2 rows; X has 0"),
         (numbers, lambda X, y: {"X": X[::-1], "y": y[::-1]}, "in another order"),
         (numbers, lambda X, y: {"X": X[::-1], "y": y, "new_rows": None}, "in another order"),
         (numbers, lambda X, y: {"X": X + 1, "y": y}, "does not have the rows"),
         (numbers, lambda X, y: {"X": np.r_[X, X], "y": np.r_[y, y]}, "does not have the rows"),
-        (labels, lambda X, y: {"X": X, "y": np.char.add(y, "!")}, "!', which the model does not know"),
+        (labels, lambda X, y: {"X": X, "y": np.char.add(y, "!")}, "!', which was not in training"),
     ],
 )
 def test_what_is_refused(make, given, words):
     X, y, estimator = make()
     with pytest.raises(ValueError, match=words):
         write_report(estimator, **given(X, y))
-    with pytest.raises(ValueError, match="not of Ridge"):
+    with pytest.raises(ValueError, match="got Ridge"):
         write_report(Ridge().fit(X, np.arange(len(y))))
     with pytest.raises(NotFittedError):
         LSSVRCV().report()
@@ -195,15 +195,15 @@ def test_a_kernel_matrix_with_rows_of_weight_0_is_known_again(kind):
     K, weight = X @ X.T, np.where(np.arange(150) % 7 > 0, 1.0, 0.0)
     model = kind("precomputed").fit(K, y, sample_weight=weight)
     found = checked(write_report(model, None, K, y, sample_weight=weight, new_rows=None))
-    assert found["question"]["assumed"] == "the 150 rows it was fitted on"
-    with pytest.raises(ValueError, match="y is not the y"):
+    assert found["question"]["assumed"] == "the 150 rows that the model was fitted on"
+    with pytest.raises(ValueError, match="y is not the target"):
         write_report(model, None, K, np.roll(y, 1), sample_weight=weight)
 
 
 def test_whether_rows_are_new_is_found_out():
     X, y, estimator = numbers()
     same = checked(write_report(estimator, None, X, y, new_rows=None))
-    assert same["question"]["assumed"] == "the 150 rows it was fitted on"
+    assert same["question"]["assumed"] == "the 150 rows that the model was fitted on"
     assert not same["scores"]["new_rows"]
     fresh = np.random.default_rng(10).normal(size=X.shape)
     other = checked(write_report(estimator, None, fresh, y, new_rows=None))
@@ -277,7 +277,7 @@ def test_a_table_is_spoken_of_by_its_columns():
         found = checked(model.report(**given))
         assert found["question"]["target"] == "kind"
     assert found["repeat"][0].startswith("model = TableClassifier(")
-    with pytest.raises(ValueError, match="give y as well as X"):
+    with pytest.raises(ValueError, match="pass y as well as X"):
         write_report(model, X=X)
 
 
@@ -297,7 +297,7 @@ def test_weights_and_rows_of_weight_zero():
     X, y, _ = numbers()
     weight = np.random.default_rng(11).random(len(y))
     weight[:30] = 0.0
-    with pytest.warns(UserWarning, match="split 0 tests rows of weight 0 only"):
+    with pytest.warns(UserWarning, match="split 0 tests only rows of weight 0"):
         estimator = LSSVRCV(**FEW).fit(X, y, sample_weight=weight)
     found = checked(estimator.report(X=X, y=y, sample_weight=weight))
     assert found["scores"]["rows"] == 120
@@ -332,8 +332,8 @@ def test_rows_that_tuning_set_aside_are_told():
     X, y, _ = numbers()
     frame = pd.DataFrame(X, columns=list("abcd")).assign(t=y)
     report = write_report(tune_table(frame, "t", simple=True, holdout=0.2, **FEW))
-    assert "On 30 rows that tuning never saw the R² is" in checked(report)["summary"][0]
-    assert "30 rows that tuning never saw" in report.html().lower()
+    assert "On 30 test rows not used for tuning the R² is" in checked(report)["summary"][0]
+    assert "test rows, not used for tuning" in report.html().lower()
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_a_table_has_its_report_for_every_size_and_splitter(size, cv, tmp_path):
     few = {"kernel": "rbf", "gammas": [0.3], "alphas": [0.1], "approximation": Nystroem(50)}
     model = TableRegressor(cv=cv, metric=None, blend=False, **few).fit(frame, "y", groups=groups)
     found = checked(model.report(tmp_path / "r.html", frame, "y"))
-    assert found["question"]["assumed"] == f"the {size:,} rows it was fitted on"
+    assert found["question"]["assumed"] == f"the {size:,} rows that the model was fitted on"
     assert found["scores"]["splits"].startswith("simple models on the same")
     model.save(tmp_path / "m")
     again = write_report(onefold.load(tmp_path / "m"), None, frame, new_rows=None).as_dict()
@@ -389,7 +389,7 @@ def test_rows_whose_centres_lie_in_another_order(monkeypatch):
     assert not np.array_equal(centres, model.matrix(frame))
     assert "R²" in model.report(X=frame).text()
     facts = write_report(model, None, frame, new_rows=None).as_dict()
-    assert facts["question"]["assumed"] == "the 150 rows it was fitted on"
+    assert facts["question"]["assumed"] == "the 150 rows that the model was fitted on"
     assert facts["scores"]["rows"] == np.isfinite(model.estimator_.heldout_prediction_).sum()
     with pytest.raises(ValueError, match="in another order"):
         model.report(X=frame.iloc[::-1])

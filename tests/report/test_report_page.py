@@ -147,7 +147,7 @@ def test_a_drawing_that_fails_is_named(pictures, monkeypatch):
 
     monkeypatch.setattr(GridDisplay, "_draw", broken)
     text = check_page(estimator.report(X=X, y=y).html()).text()
-    assert "matplotlib can't draw 'Grid' (no such letter …)" in text
+    assert "matplotlib cannot draw 'Grid' (no such letter …)" in text
     found, _ = pictures_of(estimator, y)
     assert [one["title"] for one in found] == ["Predictions"]
     assert found[0]["source"].startswith("data:image/png;base64,")
@@ -224,7 +224,7 @@ def test_finalists_are_no_grid_and_pictures_say_which_rows_they_are_of():
     assert set(pictures) == {"Metric", "Predictions"}
     tested = int(np.isfinite(model.heldout_prediction_).sum())
     first = model.metric_history_[0]["rows"]
-    assert f"on the {first:,} rows that it was first learned from" in pictures["Metric"]
+    assert f"on the {first:,} rows that the metric was first learned from" in pictures["Metric"]
     assert f"chosen later on {tested:,} held-out rows" in pictures["Metric"]
 
 
@@ -238,7 +238,7 @@ def test_captions_say_why_the_ring_is_not_around_the_best_score():
     assert f"{why}, so others may have a better accuracy" in better.caption()
     assert f"of the chosen kernel on {len(y)} held-out rows" in better.caption()
     best = replace(grid, score=float(grid.scores.max()))
-    assert best.caption().endswith("The ring is around the choice.")
+    assert best.caption().endswith("The ring marks the chosen candidate.")
     assert ("Dark borders" in grid.caption()) == (grid.flat is not None)
     assert "Dark borders" not in replace(grid, flat=None).caption()
     curve = replace(grid, alphas=np.ones_like(grid.alphas))
@@ -246,4 +246,4 @@ def test_captions_say_why_the_ring_is_not_around_the_best_score():
     rounds = RoundsDisplay.from_estimator(model)
     worst = min(rounds.scores, key=rounds.scores.get)
     assert f"{why}, so others may have a better accuracy" in replace(rounds, chosen=worst).caption()
-    assert why in dict(write_report(model, X=X, y=y).as_dict()["ran"]["lines"])["choice"]
+    assert why in dict(write_report(model, X=X, y=y).as_dict()["ran"]["lines"])["selection rule"]

@@ -122,7 +122,7 @@ def test_files_of_newer_versions_are_refused(tmp_path):
         assert "written by a newer onefold, 9.8, in format version 7" in message
         assert f"this onefold {onefold.__version__} reads format versions up to 1" in message
         assert "pip install --upgrade onefold" in message
-    with pytest.raises(ModelFileError, match="gives no format version"):
+    with pytest.raises(ModelFileError, match="has no format version"):
         saving.load(forge(tmp_path / "m", metadata_of({}, format_version=0)))
     with pytest.raises(ModelFileError, match=r"'Later', which .* not know; upgrade"):
         saving.load(forge(tmp_path / "m", metadata_of({"$object": "Later", "fields": {}})))
@@ -134,7 +134,7 @@ def test_files_of_newer_versions_are_refused(tmp_path):
 def test_places_that_no_file_can_go_to(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path, tmp_path / "nowhere" / "m", tmp_path / "pipe"):
-        with pytest.raises(OSError, match=f"cannot save to {place}: .* name of a file"):
+        with pytest.raises(OSError, match=f"cannot save to {place}: .* file name"):
             saving.save(MODEL, place)
     for read in (tmp_path / "pipe", tmp_path):
         with pytest.raises(ModelFileError, match="folder or a device"):
@@ -168,7 +168,7 @@ def test_a_failure_leaves_the_old_file_alone(tmp_path, old_file, monkeypatch, st
 def test_metadata_beyond_the_limit_is_neither_written_nor_read(tmp_path, monkeypatch):
     saving.save(MODEL, tmp_path / "m")
     monkeypatch.setattr(container, "MAX_HEADER", 1024)
-    with pytest.raises(ValueError, match="room for 1024"):
+    with pytest.raises(ValueError, match="hold at most 1024"):
         saving.save(MODEL, tmp_path / "other")
     assert_refused(tmp_path / "m")
     large = Expansion(Linear(), np.ones((5000, 1)), np.ones((5000, 1)), np.zeros(1))
@@ -326,9 +326,9 @@ def test_a_file_larger_than_memory_is_refused(tmp_path, monkeypatch):
 
     monkeypatch.setattr(container, "available_memory", lambda: 2**20)
     claim(tmp_path / "m", 2**21)
-    with pytest.raises(ModelFileError, match=r"GiB of memory are free; load it where there is more"):
+    with pytest.raises(ModelFileError, match=r"GiB are free; load it on a computer with more"):
         onefold.load(tmp_path / "m")
     monkeypatch.setattr(container, "available_memory", lambda: None)
     monkeypatch.setattr(container.np, "empty", none_left)
-    with pytest.raises(ModelFileError, match="needs more memory than there is"):
+    with pytest.raises(ModelFileError, match="needs more memory than is available"):
         onefold.load(tmp_path / "m")

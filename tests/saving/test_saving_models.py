@@ -92,7 +92,7 @@ def test_trial(name, tmp_path):
         if values:
             arrays[values] = 1.01 * arrays[values]
 
-    with pytest.raises(ModelFileError, match="does not predict what it did when it was saved"):
+    with pytest.raises(ModelFileError, match="its predictions differ from those made when it was saved"):
         load_changed(tmp_path, case(name).model, change)
 
 
@@ -128,7 +128,7 @@ def test_the_trial_covers_probabilities_bounds_and_the_preparation(tmp_path, mon
 
     changes = {"sigmoid": steeper, "lssvr-scale-jackknife": wider, "table-log": linear}
     for name, change in changes.items():
-        with pytest.raises(ModelFileError, match="does not predict"):
+        with pytest.raises(ModelFileError, match="its predictions differ"):
             load_changed(tmp_path, case(name).model, change)
     original = Original(case("table"), tmp_path)
     metadata = json.loads(original.text)
@@ -232,7 +232,7 @@ def marked(**attributes):
             lambda: model_selection.GridSearchCV(LSSVR(), {"alpha": [0.1, 1.0]}).fit(X, Y),
             "best_estimator_",
         ),
-        (lambda: marked(helper_=object()), r"LSSVR\.helper_: a object has no place"),
+        (lambda: marked(helper_=object()), r"LSSVR\.helper_: a object cannot be stored"),
         (lambda: marked(X_fit_=X), r"LSSVR\.X_fit_: fitted attributes.*lower-case"),
     ],
 )

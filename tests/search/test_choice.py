@@ -107,12 +107,12 @@ def test_a_hopeless_cell_has_no_say_and_one_without_score_is_out():
     ("settings", "words"),
     [
         ({"select": "best"}, 'select must be "min" or "1se"'),
-        ({"select": "1se", "cv": "loo"}, "not two of them; use folds"),
+        ({"select": "1se", "cv": "loo"}, "at least two splits; use folds"),
         ({"select": "1se", "criterion": "press"}, "criterion of held-out rows"),
         ({"select": "1se", "criterion": ["gcv", "mse"]}, "criterion of held-out rows"),
-        ({"select": "1se", "cv": ShuffleSplit(1, random_state=0)}, "not two of them"),
-        ({"select": "1se", "metric": "diagonal"}, "leave metric and blend out"),
-        ({"select": "1se", "blend": True, "kernel": "auto"}, "leave metric and blend out"),
+        ({"select": "1se", "cv": ShuffleSplit(1, random_state=0)}, "at least two splits"),
+        ({"select": "1se", "metric": "diagonal"}, "or metric=None and blend=False"),
+        ({"select": "1se", "blend": True, "kernel": "auto"}, "or metric=None and blend=False"),
     ],
 )
 def test_what_cannot_be_is_refused(settings, words) -> None:

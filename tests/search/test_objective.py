@@ -127,14 +127,14 @@ def test_kernels_without_a_width_weights_of_0_and_no_score() -> None:
     assert np.array_equal(np.isfinite(model.fit().heldout_prediction_), weights > 0)
     objective = LSSVRCV("precomputed").objective(np.diag(np.r_[-5.0, np.ones(79)]), y)
     assert np.isnan(objective(alpha=0.1))
-    with pytest.raises(ValueError, match="undefined score"):
+    with pytest.raises(ValueError, match="score of every candidate is undefined"):
         _ = objective.best_params_
 
 
 AUTO, ONE = LSSVRCV("auto"), {"alpha": 1.0, "gamma": 1.0}
 REFUSED = [
-    (lambda f: f.cv_results_, "nothing has been asked"),
-    (lambda f: f.fit(), "nothing has been asked"),
+    (lambda f: f.cv_results_, "has not been evaluated yet"),
+    (lambda f: f.fit(), "has not been evaluated yet"),
     (lambda f: f({"gamma": 1.0}), "alpha is missing"),
     (lambda f: f({"alpha": 1.0}), "parameters are alpha, gamma"),
     (lambda f: f(ONE | {"degree": 2}), "degree"),

@@ -149,16 +149,16 @@ def test_a_recorded_criterion_without_a_score_decides_nothing() -> None:
         ([], {}, "empty list"),
         (["mse", "press", "mse"], {}, "'mse' twice"),
         ([largest, largest], {}, "'largest' twice"),
-        (["mse", score], {}, "'score' twice, or after the first"),
+        (["mse", score], {}, "'score' twice, or uses the name"),
         (["mse", "nonsense"], {}, "unknown criterion 'nonsense'"),
         ([["mse"], "press"], {}, "unknown criterion"),
-        (["mse", "press"], {"metric": "diagonal"}, "goes by one criterion"),
+        (["mse", "press"], {"metric": "diagonal"}, "takes one criterion"),
         (["gcv", "mse"], {"blend": True, "kernel": "auto"}, "blend needs held-out"),
-        (["mse", "gcv"], {"approximation": Nystroem(5)}, "needs the whole smoother"),
+        (["mse", "gcv"], {"approximation": Nystroem(5)}, "needs the residual operator"),
         (["mse", "radius_margin"], {"approximation": Toeplitz()}, "needs the kernel matrix"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:the rows are no series")  # what they are does not matter here
+@pytest.mark.filterwarnings("ignore:the rows are not a series")  # what they are does not matter here
 def test_what_cannot_be_is_refused(criterion, settings, words):
     with pytest.raises(ValueError, match=words):
         LSSVRCV(criterion=criterion, **settings).fit(X, Y)

@@ -202,7 +202,9 @@ def test_another_search_is_refused_before_any_work(first, second, difference, tm
     one, again = (fitted(LSSVRCV(**SMALL), checkpoint=path, **first) for _ in range(2))
     assert again.best_score_ == one.best_score_
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=rf"another search, which differs in {difference}; delete it"):
+    with pytest.raises(
+        ValueError, match=rf"another search, which differs in {difference}; delete the file"
+    ):
         fitted(LSSVRCV(**SMALL), checkpoint=path, callback=pytest.fail, **second)
     assert path.read_bytes() == before
 
@@ -257,7 +259,9 @@ NAMELESS = [
 @pytest.mark.parametrize(("setting", "value"), NAMELESS)
 def test_functions_without_a_name_are_refused_before_any_work(setting, value, tmp_path):
     given = {setting: value, "gammas": None, "checkpoint": tmp_path / "search"}
-    with pytest.raises(ValueError, match=r"functions by the name.* define it with def at the top"):
+    with pytest.raises(
+        ValueError, match=r"functions by their import name.* define it with def at the top"
+    ):
         fitted(LSSVRCV(**SMALL), callback=pytest.fail, **given)
 
 
@@ -276,8 +280,8 @@ def test_a_description_is_the_same_in_another_process():
 @pytest.mark.parametrize(
     ("y", "lines", "words"),
     [
-        (Y[::-1], slice(1, None), r"search (is of another|begins a) search.*; delete"),
-        (Y[::-1], slice(2, 3), r"search is of another search; delete"),
+        (Y[::-1], slice(1, None), r"search (belongs to another|starts a second) search.*; delete"),
+        (Y[::-1], slice(2, 3), r"search belongs to another search; delete"),
         (Y, slice(1, None), r"two processes wrote .* delete"),
     ],
 )
@@ -334,7 +338,7 @@ ROUNDS = {"kernel": "auto", "metric": "auto", "blend": True, "cv": 3, "n_jobs": 
     [
         (after(3), 3, "interrupted", "the search was interrupted"),
         (after(2, StopSearch), 2, "stopped by the callback", "the search was stopped by the callback"),
-        (None, 1, "time_budget", "the search ended with its time_budget of 1e-09 s"),
+        (None, 1, "time_budget", "the search reached its time_budget of 1e-09 s"),
     ],
 )
 def test_the_best_of_what_was_tried_is_used(stop, tried, reason, words):
@@ -380,7 +384,7 @@ def test_rounds_of_a_metric_are_stopped_anywhere(rows):
 
 def test_a_callback_stops_whoever_asks_an_objective():
     objective = LSSVRCV(callback=after(1, StopSearch)).objective(X, Y)
-    with pytest.raises(StopSearch, match="takes the best so far"):
+    with pytest.raises(StopSearch, match="uses the best so far"):
         objective(gamma=0.1, alpha=0.1)
     assert objective.fit().search_["stopped"] == "stopped by the callback"
 

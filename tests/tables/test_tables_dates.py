@@ -106,13 +106,16 @@ def test_the_same_dates_in_many_ways_of_writing_them(texts):
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (["3/4/2024", "5/6/2024"], "such as '3/4/2024' in data row 1, could have day or month first"),
-        (["31/1/2024", "1/31/2024"], "not understood, the first being"),
-        (["2024-01-01", "2024-01-02", "soon"], "not understood, the first being 'soon' in data row 3"),
+        (
+            ["3/4/2024", "5/6/2024"],
+            "such as '3/4/2024' in data row 1, are ambiguous: day or month first",
+        ),
+        (["31/1/2024", "1/31/2024"], "cannot be parsed, such as"),
+        (["2024-01-01", "2024-01-02", "soon"], "cannot be parsed, such as 'soon' in data row 3"),
         ([*map(str, days("2024-01-01", 3000, 0.01)), "soon"], "'soon' in data row 3001"),
-        (["2024-02-30", "2024-01-02"], "not understood, the first being '2024-02-30' in data row 1"),
-        (["1.2.24", "2.2.24"], "not understood"),
-        (["10:30", "10:60"], "not understood, the first being '10:60'|'10:30'"),
+        (["2024-02-30", "2024-01-02"], "cannot be parsed, such as '2024-02-30' in data row 1"),
+        (["1.2.24", "2.2.24"], "cannot be parsed"),
+        (["10:30", "10:60"], "cannot be parsed, such as '10:60'|'10:30'"),
     ],
 )
 def test_what_is_not_clear_is_refused_with_the_remedy(texts, message):
@@ -131,7 +134,7 @@ def test_one_value_settles_the_order_and_equal_ones_need_none():
 @pytest.mark.parametrize("dayfirst", [True, False])
 def test_the_order_can_be_declared(dayfirst):
     reading, texts = Reading(dayfirst=dayfirst), ["3/4/2024", "5/6/2024", "7/8/2024", "2024-01-01"]
-    with pytest.raises(TableError, match="not understood, the first being"):
+    with pytest.raises(TableError, match="cannot be parsed, such as"):
         learned([*texts, "1/31/2024" if dayfirst else "31/1/2024"], reading=reading)
     unsettled = learned(["2024-01-01", "2024-02-01"])
     found = unsettled.features(moments("3/4/2024", reading=reading)).values
@@ -143,9 +146,9 @@ def test_later_rows_must_be_dates_too():
     part = learned(["13/4/2024", "14/4/2024"])
     with pytest.raises(TableError, match="'5/13/2024' in data row 12; write it like 31/12/2024 or 2024"):
         part.features(moments("1/5/2024", "5/13/2024", start=10))
-    with pytest.raises(TableError, match="should hold dates or times and has type int64"):
+    with pytest.raises(TableError, match="should hold dates or times but has type int64"):
         part.features(moments(1, 2))
-    with pytest.raises(TableError, match="should hold dates and holds times of day"):
+    with pytest.raises(TableError, match="should hold dates but holds times of day"):
         part.features(moments(datetime.time(1, 2)))
 
 
@@ -184,9 +187,9 @@ def test_instants_in_other_zones_and_without_one(form):
         other = pd.DataFrame({"t": form(ZONED.tz_convert(zone)), "x": x})
         np.testing.assert_allclose(model.predict(other), expected, rtol=1e-12)
     local = pd.DataFrame({"t": form(ZONED.tz_localize(None)), "x": x})
-    with pytest.raises(TableError, match=r"had .* in training and has .* here; convert it"):
+    with pytest.raises(TableError, match=r"had .* in training but has .* here; convert it"):
         model.predict(local)
-    with pytest.raises(TableError, match=r"had .* in training and has .* here; convert it"):
+    with pytest.raises(TableError, match=r"had .* in training but has .* here; convert it"):
         TableRegressor(**QUICK).fit(local, np.sin(x)).predict(pd.DataFrame({"t": form(ZONED), "x": x}))
 
 
@@ -224,7 +227,7 @@ def test_words_for_true_and_false():
     preparation = learn_preparation(moments("yes", "no", "yes"))
     with (
         pytest.warns(UserWarning, match="1 in 'when'"),  # unknown words lie in the middle
-        pytest.warns(UserWarning, match="missing values where training rows had none"),
+        pytest.warns(UserWarning, match="missing values in columns that had none in training"),
     ):
         X = preparation.transform(moments("ja", "0", "perhaps", None))
     np.testing.assert_allclose(X[:, 0], np.sqrt(0.5) * np.array([1, -1, 0, 1]))
@@ -251,7 +254,7 @@ def test_rows_in_the_order_of_dates_are_told_where_folds_are_random(order, optio
         model = TableRegressor(**QUICK, **options).fit(table, "y")
         assert model.report_["scores"]["in_order_of"] == ("when" if told else None)
         for notes in (model.report_["notes"], model.report(X=table).as_dict()["cautions"]):
-            assert any(one.startswith("the rows are in the order of 'when'") for one in notes) is told
+            assert any(one.startswith("the rows are sorted by 'when'") for one in notes) is told
 
 
 @pytest.mark.parametrize("lacking", ["Python", "Arrow"])
@@ -270,7 +273,7 @@ def test_a_system_without_time_zones_is_told_what_to_install(tmp_path, monkeypat
         monkeypatch.setattr(columns, "available_timezones", set)
     else:
         monkeypatch.setattr(columns.pc, "local_timestamp", locate)
-    words = "times of the zone 'Europe/Berlin' need a time-zone database, .* pip install tzdata"
+    words = "times in time zone 'Europe/Berlin' need a time-zone database, .* pip install tzdata"
     with pytest.raises(ImportError, match=words):
         onefold.load(tmp_path / "m.onefold")
     if lacking == "Arrow":

@@ -145,7 +145,9 @@ def test_importances_are_of_table_columns():
     assert not hasattr(TableRegressor(**SMALL).fit(FRAME, Y), "importances_")
 
 
-@pytest.mark.filterwarnings("ignore:missing values where training rows had none")  # in small folds
+@pytest.mark.filterwarnings(
+    "ignore:missing values in columns that had none in training"
+)  # in small folds
 def test_in_scikit_learns_tools():
     model = TableRegressor(**SMALL)
     assert cross_val_score(model, FRAME, Y, cv=3).mean() > 0.5
@@ -195,7 +197,7 @@ NUMBERS = pd.DataFrame({"a": np.arange(20.0), "b": np.arange(20) % 3})
         (NUMBERS.set_axis(["a", "a"], axis=1), ["a", "b"] * 10, "more than one column named 'a'"),
         (pd.DataFrame({"a": [1, "x"] * 10}), ["a", "b"] * 10, "mixed types"),
         (pd.DataFrame({"a": [b"1", b"x"] * 10}), ["a", "b"] * 10, r"binary.*drop=\['a'\]"),
-        (pd.DataFrame({"a": [object()] * 20}), ["a", "b"] * 10, "neither number nor text"),
+        (pd.DataFrame({"a": [object()] * 20}), ["a", "b"] * 10, "neither a number nor text"),
         ("table.csv", ["a"], "there is no file table.csv"),
         ({"a": [1, 2]}, ["a", "b"], "not a dict; read, collect or convert it first"),
         (pl.LazyFrame({"a": [1, 2]}), ["a", "b"], "not a LazyFrame; read, collect or convert it first"),
@@ -216,14 +218,14 @@ def test_what_cannot_be_learned_from_is_said(X, y, message):
         ({"cv": "five"}, "number of folds, at least 2, or 'loo'; got 'five'"),
         ({"cv": 1}, "at least 2"),
         ({"gap": 3}, "a gap needs ordered rows; use ordered=True"),
-        ({"min_frequency": 0}, "min_frequency must be a number of rows, at least 1, or a share"),
+        ({"min_frequency": 0}, "min_frequency must be a number of rows, at least 1, or a fraction"),
         ({"min_frequency": 1.5}, "between 0 and 1; got 1.5"),
         ({"blend": "yes"}, "blend must be True or False or 'auto'; got 'yes'"),
         ({"simple": 1}, "simple must be True or False; got 1"),
         ({"reading": ","}, "reading must be an onefold.tables.Reading; got ','"),
-        ({"kernel": "precomputed"}, "no kernel 'precomputed' to choose"),
+        ({"kernel": "precomputed"}, "unknown kernel 'precomputed'"),
         ({"kernel": 3}, "kernel must be a name or a list of names; got 3"),
-        ({"kernel": []}, "no kernel ''"),
+        ({"kernel": []}, "unknown kernel ''"),
         ({"kernel": ["auto", "rbf"]}, "use auto alone"),
         ({"search": "everywhere"}, "search must be one of"),
         ({"calibration": "platt"}, 'calibration must be "log_odds", "temperature", .*; got .platt'),
@@ -237,7 +239,7 @@ def test_settings_that_mean_nothing_are_refused_first(options, words):
 
 def test_criteria_are_known_before_the_table_is_looked_for():
     for criterion in (["mse", "best"], "accuracy"):
-        with pytest.raises(ValueError, match=r"there is no criterion 'best'|is for classification"):
+        with pytest.raises(ValueError, match=r"unknown criterion 'best'|is for classification"):
             TableRegressor(criterion=criterion).fit("not looked for.csv", "y")
 
 
@@ -247,8 +249,8 @@ def test_criteria_are_known_before_the_table_is_looked_for():
         ("t.csv", "y", {"drop": ["c"]}, r"drop: t\.csv has no column 'c'"),
         (NUMBERS, "b", {"drop": ["c"]}, "no drop column 'c'; the columns are"),
         (NUMBERS.head(3), "a", {"task": "regression"}, "5 folds need at least 5 rows"),
-        ("t.csv", "y", {"calibration": "isotonic"}, "calibration is for classification, and 'y' holds"),
-        ("t.csv", "colour", {"intervals": "cv+"}, "intervals is for regression, and 'colour' holds cla"),
+        ("t.csv", "y", {"calibration": "isotonic"}, "calibration is for classification, but 'y' holds"),
+        ("t.csv", "colour", {"intervals": "cv+"}, "intervals is for regression, but 'colour' holds cla"),
         ("t.csv", "y", {"intervals": "jackknife+"}, "use simple=True, or intervals="),
         ("t.csv", "y", {"drop": ["y"]}, "drop names the target column 'y'"),
         (NUMBERS.head(1), "a", {}, "the table has 1 row"),
@@ -256,7 +258,7 @@ def test_criteria_are_known_before_the_table_is_looked_for():
             NUMBERS.assign(a=np.nan),
             "a",
             {"drop_missing_target": True},
-            "no row has a value of 'a'; fill",
+            "every value of 'a' is missing; fill",
         ),
         ("t.csv", 3, {}, "no column '3'"),
         ("t.csv", "y", {"groups": 3}, "no column '3'"),
@@ -310,6 +312,7 @@ def test_an_array_for_a_model_of_named_columns_is_warned_of(classes):
     y = np.where(table.a > 0, "u", "v") if classes else table.a.to_numpy()
     model = (TableClassifier if classes else TableRegressor)(**TINY).fit(table, y)
     calls = [lambda X: model.predict(X), lambda X: model.score(X, y), lambda X: model.matrix(X)]
+    calls += [lambda X: onefold.plan(model, X, y), lambda X: model.as_step(X, y)]  # they were refused
     if classes:
         calls += [lambda X: model.predict_proba(X), lambda X: model.predict_log_proba(X)]
         calls += [lambda X: model.decision_function(X)]
@@ -415,7 +418,7 @@ def test_a_table_larger_than_memory_leaves_no_file_behind(plain, monkeypatch, tm
     assert model.preparation_.columns == ("a", "b", "colour")
     assert sorted(tmp_path.iterdir()) == before
     on_disk = TableRegressor(gammas=[0.1, 1.0], alphas=[0.01, 0.1]).fit("t.csv", "y")
-    assert "stay on disk" in on_disk.report_["search"]["note"]
+    assert "are kept on disk" in on_disk.report_["search"]["note"]
     assert on_disk.predict(plain).tolist() == model.predict(plain).tolist()
     np.testing.assert_allclose(on_disk.predict(plain), in_memory.predict(plain), atol=1e-3)
 

@@ -108,7 +108,9 @@ def test_the_delimiter_is_found(tmp_path, text, delimiter):
 
 def test_text_in_utf_16(tmp_path):
     path = write(tmp_path, "t.csv", "a,b\n1,2\n".encode("utf-16"))
-    with pytest.raises(TableError, match="starts with the mark of utf-16; leave encoding out"):
+    with pytest.raises(
+        TableError, match="starts with the byte order mark of utf-16; leave encoding out"
+    ):
         open_table(path, Reading(encoding="latin-1"))
     write(tmp_path, "t.csv", "a,b\n1,2\n".encode("utf-16-le"))
     with pytest.raises(TableError, match="encoding='utf-16-le'"):
@@ -285,12 +287,12 @@ BROKEN = [
     ("t.csv", "a,b", "has a header line but no rows"),
     ("t.csv", "a,b,a\n1,2,3\n", "more than one column named 'a'"),
     ("t.csv", "5.1,3.5,1.4\n4.9,3.0,1.4\n", "first line of t.csv holds numbers"),
-    ("t.csv", "sep=;\na;b\n1;2\n", "'sep=', a hint to spreadsheets; remove it"),
+    ("t.csv", "sep=;\na;b\n1;2\n", "'sep=', a hint for spreadsheets; remove it"),
     ("t.csv", 'a,b\n"1,2\n3,4\n', "quote"),
     ("t.csv", "a,b\n1,2\n3\n", "line 3 of t.csv has 1 columns where the header has 2"),
     ("t.csv", b"a\x81,b\n1,2\n", "neither UTF-8 nor Windows-1252"),
     ("t.csv", b"a,b\n1,\x81\n", "neither UTF-8 nor Windows-1252 text; save it as UTF-8"),
-    ("t.csv", gzip.compress(b"a,b\n1,2\n", mtime=0), r"compressed with gzip .*name it \.gz"),
+    ("t.csv", gzip.compress(b"a,b\n1,2\n", mtime=0), r"compressed with gzip .*rename it to end in \.gz"),
     ("t.csv", b"\x00\x01\x02\x03", "not UTF-8 text"),
     ("t.parquet", b"PAR1 nonsense", "not a readable Parquet file"),
     ("t.svm", "", "is empty"),
@@ -300,11 +302,11 @@ BROKEN = [
     ("t.xlsx", [["a", None, "c"], [1, 2, 3]], "no name in column 2 of its header .are cells merged"),
     ("t.xlsx", [["a", "b"]], "a header row but no rows"),
     ("t.xlsx", [], "is empty"),
-    ("t.xls", b"\xd0\xcf\x11\xe0nonsense", "not a readable spreadsheet; it is damaged"),
-    ("t.doc", b"PK", r"can't tell the format of t.doc: .* \.csv, .*\.txt"),
+    ("t.xls", b"\xd0\xcf\x11\xe0nonsense", "not a readable spreadsheet: it is damaged"),
+    ("t.doc", b"PK", r"cannot tell the format of t.doc: .* \.csv, .*\.txt"),
     ("none.csv", None, "there is no file"),
     ("n" * 300 + ".csv", None, "there is no file"),
-    ("t.csv", OSError(13, "Permission denied"), r"t\.csv can't be read \(permission denied\); give an"),
+    ("t.csv", OSError(13, "Permission denied"), r"t\.csv cannot be read \(permission denied\); give an"),
 ]  # fmt: skip
 
 

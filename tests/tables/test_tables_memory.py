@@ -93,11 +93,13 @@ def test_the_width_of_the_encoded_rows_decides_whether_they_stay_on_disk(
     monkeypatch.setattr(training, "available_memory", lambda: 2 * expected.nbytes - 1)
     with training_of(TableRegressor(), table, "y") as found:
         assert found.on_disk
-        assert "stay on disk" in str(found.search.note)
+        assert "are kept on disk" in str(found.search.note)
         np.testing.assert_array_equal(found.X, expected.astype(np.float32))
     with tuning.tuning(table, "y") as job:
         assert job.rows is None  # no report encodes them again in memory
-    with pytest.raises(ValueError, match="a blend can't be had, as the rows of this table stay on disk"):
+    with pytest.raises(
+        ValueError, match="a blend is not available: the rows of this table are kept on disk"
+    ):
         TableRegressor(blend=True).fit(table, "y")
     monkeypatch.setattr(training, "available_memory", lambda: 2 * expected.nbytes)
     with training_of(TableRegressor(), table, "y") as found:
@@ -217,7 +219,7 @@ def test_the_folder_for_encoded_rows_can_be_named(wide, tmp_path, monkeypatch):
     scratch.rmdir()
     again = onefold.load("m.onefold")
     assert (again.scratch, again.dropped_params_) == (None, {"scratch": "str"})
-    with pytest.raises(ValueError, match=r"scratch must be a folder that exists; got '.*scratch'"):
+    with pytest.raises(ValueError, match=r"scratch must be an existing folder; got '.*scratch'"):
         TableClassifier(scratch=str(scratch)).fit("not looked for.csv", "y")
 
 
@@ -227,17 +229,65 @@ def test_a_folder_without_room_is_refused_before_the_rows_are_written(wide, tmp_
     monkeypatch.setattr(training, "written", None)
     room = {"room": 1 << 20}
     monkeypatch.setattr(shutil, "disk_usage", lambda place: usage(0, 0, room["room"]))
-    words = r"the 1\.2 MB of encoded rows do not fit in memory, and .* has room for 1\.0 MB; make room "
+    words = r"the 1\.2 MB of encoded rows do not fit in memory, and .* has only 1\.0 MB of free space; "
     with pytest.raises(
-        TableError, match=words + "there, use scratch='FOLDER' to name a folder on a disk"
+        TableError,
+        match=words + "free some space there, use scratch='FOLDER' to choose a folder on a disk",
     ):
         TableRegressor(**SMALL, scratch=tmp_path).fit("t.parquet", "y")
     room["room"] = 1 << 40
     monkeypatch.setattr(memory, "lies_in_memory", lambda place: True)
     monkeypatch.setattr(memory, "available_memory", lambda: 1 << 21)
-    words = r", which is kept in memory \(tmpfs\), has room for 1\.0 MB; make room there, use scratch="
+    words = (
+        r", which is kept in memory \(tmpfs\), has only 1\.0 MB of free space; free some space there, "
+    )
     with pytest.raises(TableError, match=words):
         TableRegressor(**SMALL).fit("t.parquet", "y")
+
+
+def test_encoded_rows_are_written_as_they_come(wide, tmp_path, monkeypatch):
+    """A mapped file of the whole size was filled: where room ran out the process ended by a signal.
+
+    Rows that are written as they come get the error of the disk instead.
+    """
+    sizes = []
+    transform = kinds.Preparation.transform
+
+    def recorded(preparation, rows, surprises=None):
+        sizes.extend(path.stat().st_size for path in tmp_path.glob("onefold-*/*"))
+        return transform(preparation, rows, surprises)
+
+    monkeypatch.setattr(kinds.Preparation, "transform", recorded)
+    model = TableRegressor(**SMALL, scratch=tmp_path)
+    with training_of(model, "t.parquet", "y") as found:
+        assert max(sizes) < found.X.nbytes
+
+
+@pytest.mark.parametrize("rows", [7_500, 8_500])
+def test_a_table_that_changes_while_it_is_read_is_an_error(wide, monkeypatch, rows):
+    """Rows that were gone in the second pass were rows of zeros."""
+    written = training.written
+
+    def changed(preparation, blocks, n, path):
+        every = list(blocks)
+        return written(preparation, [*every, every[0]][: rows // 500], n, path)
+
+    monkeypatch.setattr(training, "written", changed)
+    with pytest.raises(TableError, match=f"the table had 8000 rows and has {rows} now; leave it as it"):
+        TableRegressor(**SMALL).fit("t.parquet", "y")
+
+
+def test_a_relative_folder_is_that_of_the_beginning(wide, tmp_path, monkeypatch):
+    """The file was left behind where the working directory changed during the fit."""
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+
+    def moved(*_):
+        monkeypatch.chdir(tmp_path / "elsewhere")
+
+    TableRegressor(**SMALL, scratch="scratch", callback=moved).fit("t.parquet", "y")
+    assert Path.cwd() == tmp_path / "elsewhere"
+    assert list((tmp_path / "scratch").iterdir()) == []
 
 
 # Blocks without any target
@@ -255,18 +305,15 @@ def test_blocks_of_a_test_table_without_targets(tmp_path, as_path):
     if as_path:
         table_to_test = tmp_path / "new.parquet"
         new.to_parquet(table_to_test)
-    with pytest.warns(UserWarning, match="to test on: left out") as told:
+    with pytest.warns(UserWarning, match="test table: dropped") as told:
         model = tune_table(train, "y", test=table_to_test, drop_missing_target=True, **SMALL)
     right = model.predict(new.head(500)) == new.y.head(500).astype(int)
     assert model.report_["test"]["accuracy"] == pytest.approx(right.mean())
     assert right.mean() > 0.9
-    left_out = [str(one.message) for one in told if "left out" in str(one.message)]
-    assert left_out == ["the table to test on: left out 69500 of 70000 rows, which have no value of 'y'"]
+    left_out = [str(one.message) for one in told if "dropped" in str(one.message)]
+    assert left_out == ["test table: dropped 69500 of 70000 rows, in which 'y' is missing"]
     new["y"] = pd.NA
-    with (
-        pytest.warns(UserWarning, match="left out 70000 of 70000 rows"),
-        pytest.raises(TableError, match="there are no rows to test on"),
-    ):
+    with pytest.raises(TableError, match="there are no test rows"):
         tune_table(train, "y", test=new.astype({"y": "Int64"}), drop_missing_target=True, **SMALL)
 
 
@@ -280,3 +327,50 @@ def test_targets_missing_from_a_test_table_are_counted_over_all_blocks(tmp_path,
     monkeypatch.setattr(training, "BLOCK", 20)
     with pytest.raises(TableError, match=r"missing values in 'y' \(2 of 60 rows\)"):
         tune_table(frame, "y", test=Path(tmp_path / "new.csv"), **SMALL)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_arrays_of_targets_and_weights_for_a_table_on_disk(tmp_path, monkeypatch, suffix):
+    """A table on disk had 0 rows without a column of targets, and arrays kept rows without one."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=120), "c": np.tile(["a", "b", "c"], 40)})
+    y = frame.x.to_numpy() + 0.1 * rng.normal(size=120)
+    weight = rng.random(120) + 0.5
+    groups = np.arange(120) % 15
+    y[[0, 119, *range(40, 80)]] = np.nan
+    known = ~np.isnan(y)
+    path = tmp_path / f"t.{suffix}"
+    getattr(frame.assign(y=y), f"to_{suffix}")(path, index=False)
+    model = TableRegressor(**SMALL, drop=["y"], drop_missing_target=True)
+    monkeypatch.setattr(training, "BLOCK", 20)
+    for free in (2**60, 1000):
+        monkeypatch.setattr(training, "available_memory", lambda free=free: free)
+        with training_of(model, path, y, weight, groups) as found:
+            assert found.on_disk == (free == 1000)
+            assert found.X.shape == (78, 4)
+            np.testing.assert_array_equal(found.y, y[known])
+            np.testing.assert_array_equal(found.sample_weight, weight[known])
+            np.testing.assert_array_equal(found.groups, groups[known])
+            assert "left out 42 of 120 rows, which have no value of y" in found.notes
+        with training_of(TableRegressor(**SMALL, drop_missing_target=True), path, "y", weight) as found:
+            np.testing.assert_array_equal(found.sample_weight, weight[known])
+        with pytest.raises(TableError, match=r"missing values in y \(42 of 121 rows\)"):
+            model.fit(path, np.append(y, 1.0))
+        with pytest.raises(TableError, match="groups has 119 values, and the table has 120 rows; give"):
+            model.fit(path, y, groups=groups[:-1])
+    fitted = TableRegressor(**SMALL, drop_missing_target=True).fit(frame, y)
+    _, matrix, targets, options = fitted.as_step(path, y, weight)
+    assert matrix.shape == (78, 4)
+    np.testing.assert_array_equal(targets, y[known])
+    np.testing.assert_array_equal(options["sample_weight"], weight[known])
+    assert TableRegressor(**SMALL, drop=["y"]).as_step(path)[1].shape == (120, 4)
+
+
+@pytest.mark.parametrize("length", [59, 61])
+def test_weights_of_another_length_are_refused_next_to_missing_targets(length):
+    """Longer arrays were cut to the rows of the table, in silence; shorter ones were an IndexError."""
+    frame = pd.DataFrame({"x": np.arange(60.0), "y": np.sin(np.arange(60.0))})
+    frame.loc[3, "y"] = np.nan
+    model = TableRegressor(**SMALL, drop_missing_target=True)
+    with pytest.raises(TableError, match=f"sample_weight or groups has {length} values, and the table"):
+        model.fit(frame, "y", sample_weight=np.ones(length))

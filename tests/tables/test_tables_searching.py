@@ -45,10 +45,10 @@ def test_what_is_searched(options, kernel, metric, blend):
     [
         ({"cv": "loo"}, "auto", "no metric and no blend: leave-one-out holds out single rows"),
         ({"cv": "loo", "kernel": ["rbf", "linear"]}, ["rbf", "linear"], "no metric and no blend"),
-        ({"criterion": "gcv"}, "auto", "the criterion 'gcv' holds out no rows"),
+        ({"criterion": "gcv"}, "auto", "the criterion 'gcv' does not hold out rows"),
         ({"approximation": "toeplitz"}, "rbf", "plain search of the rbf kernel: the approximation "),
         ({"approximation": "grid", "kernel": ["rbf", "matern"]}, ["rbf", "matern"], "no metric and no"),
-        ({"on_disk": True}, "rbf", "stay on disk"),
+        ({"on_disk": True}, "rbf", "are kept on disk"),
     ],
 )
 def test_the_default_gives_way_with_a_note(options, kernel, words):
@@ -62,17 +62,17 @@ def test_the_default_gives_way_with_a_note(options, kernel, words):
     [
         (
             {"simple": True, "kernel": ["rbf", "linear"]},
-            "several kernels can't be had, as a simple search takes one",
+            "a list of kernels is not available: a simple search uses one",
         ),
-        ({"simple": True, "metric": "full"}, "a full metric can't be had"),
-        ({"cv": "loo", "blend": True}, "a blend can't be had, as leave-one-out .*; leave one"),
-        ({"criterion": "press", "metric": "full"}, "a full metric can't be had, as the criterion"),
-        ({"approximation": "circulant", "blend": True}, "a blend can't be had, as the approximation"),
-        ({"on_disk": True, "blend": True}, "a blend can't be had, as the rows"),
-        ({"kernel": "linear", "metric": "full"}, "'linear' learns a full metric"),
+        ({"simple": True, "metric": "full"}, "a full metric is not available"),
+        ({"cv": "loo", "blend": True}, "a blend is not available: leave-one-out .*; drop one"),
+        ({"criterion": "press", "metric": "full"}, "a full metric is not available: the criterion"),
+        ({"approximation": "circulant", "blend": True}, "a blend is not available: the approximation"),
+        ({"on_disk": True, "blend": True}, "a blend is not available: the rows"),
+        ({"kernel": "linear", "metric": "full"}, "a full metric cannot be learned with 'linear'"),
         ({"kernel": "laplacian", "metric": "full"}, "laplacian a diagonal one"),
         ({"intervals": "jackknife+"}, r"metric or a blend; use simple=True, or intervals='cv\+'"),
-        ({"intervals": "jackknife+", "blend": False}, "without a learned metric or a blend"),
+        ({"intervals": "jackknife+", "blend": False}, "not available with a learned metric or a blend"),
         ({"kernel": "linear", "gammas": [1.0]}, "has no width"),
     ],
 )
@@ -86,7 +86,7 @@ def test_other_ways_through_a_grid_need_kernels_as_they_are(monkeypatch):
     monkeypatch.setitem(STRATEGIES, "elsewhere", FullGrid)
     with pytest.raises(ValueError, match=r"'elsewhere' .* use simple=True, metric='none', or leave"):
         searched(search="elsewhere")
-    with pytest.raises(ValueError, match="leave one of the two out"):
+    with pytest.raises(ValueError, match="drop one of the two"):
         searched(search="elsewhere", metric="none", blend=True)
     found = searched(search="elsewhere", metric="none")
     assert found == Search(
@@ -140,5 +140,5 @@ def test_missing_importances_have_a_reason(monkeypatch):
     reason = "permuting each of 2 columns would take longer than a few fits"
     assert model.estimator_.feature_importances_ is None
     assert model.estimator_.search_["no_importances"] == reason
-    assert f"no importances of columns: {reason}" in model.report_["notes"]
+    assert f"no column importances: {reason}" in model.report_["notes"]
     assert write_report(model, None, frame, "y").as_dict()["importances"]["absent"] == reason

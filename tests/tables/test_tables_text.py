@@ -222,13 +222,13 @@ def test_what_means_missing(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"encoding": "klingon"}, "no text encoding 'klingon'"),
-        ({"delimiter": "::"}, "not one ASCII character"),
-        ({"decimal": "x"}, "decimal is '.' or ','"),
-        ({"decimal": ",", "delimiter": ","}, "can't be the delimiter and the decimal mark"),
-        ({"thousands": "_"}, "thousands is ',', '.', ' ' or"),
-        ({"thousands": "."}, "can't be the decimal mark and separate thousands"),
-        ({"dayfirst": "yes"}, "dayfirst is None, True or False"),
+        ({"encoding": "klingon"}, "unknown text encoding 'klingon'"),
+        ({"delimiter": "::"}, "must be a single ASCII character"),
+        ({"decimal": "x"}, "decimal must be '.' or ','"),
+        ({"decimal": ",", "delimiter": ","}, "cannot be both the delimiter and the decimal mark"),
+        ({"thousands": "_"}, "thousands must be ',', '.', ' ' or"),
+        ({"thousands": "."}, "cannot be both the decimal mark and the thousands separator"),
+        ({"dayfirst": "yes"}, "dayfirst must be None, True or False"),
     ],
 )
 def test_refused_options(options, message):
@@ -244,9 +244,9 @@ X = [f"{0.37 * i - 4:.2f}" for i in range(N)]
 REFUSED = {
     "a question mark": ([*X[:-1], "?"], r"'\?' in data row 30; .*na_values=\['\?'\]"),
     "a word among numbers": ([*X[:4], "high", *X[5:]], r"'high' in data row 5; .*categorical=\['x'\]"),
-    "a currency": ([f"${i},000" for i in range(1, N + 1)], "something around them, such as '.1,000'"),
-    "a unit": ([f"{x} kg" for x in X], "numbers with something around them, such as '-0.30 kg'"),
-    "limits": ([f"<{x}" if i % 3 else x for i, x in enumerate(X)], "fix it|around them"),
+    "a currency": ([f"${i},000" for i in range(1, N + 1)], "units or symbols, such as '.1,000'"),
+    "a unit": ([f"{x} kg" for x in X], "numbers with units or symbols, such as '-0.30 kg'"),
+    "limits": ([f"<{x}" if i % 3 else x for i, x in enumerate(X)], "correct it|units or symbols"),
     "a decimal comma": ([x.replace(".", ",") for x in X], r"decimal=','\), or categorical=\['x'\]"),
     "days or months": (
         [f"{i % 9 + 1}/{i % 12 + 1}/2024" for i in range(N)],
@@ -254,7 +254,10 @@ REFUSED = {
     ),
     "infinity": ([*X[:-1], "inf"], "infinite values in 'x'"),
     "digits that float64 loses": ([str(2**53 + i) for i in range(N)], r"9007199254740993 in data row 2"),
-    "more digits than int64": ([str(2**70 + i) for i in range(N)], "too large .* id_column='x'"),
+    "more digits than int64": (
+        [str(2**70 + i) for i in range(N)],
+        "not exact in float64 .* id_column='x'",
+    ),
 }
 
 
@@ -307,7 +310,7 @@ def test_row_numbers_without_a_name_are_left_out(tmp_path, values):
         rows = table(tmp_path, {name: values, "x": X}).read()
         preparation = learn_preparation(rows)
         assert preparation.row_numbers == (called,)
-        assert "without a name" in column_notes(rows, ("x",), (), [called])[0]
+        assert "unnamed columns" in column_notes(rows, ("x",), (), [called])[0]
         assert preparation.columns == learn_preparation(rows, exclude=[called]).columns == ("x",)
 
 
@@ -318,8 +321,8 @@ def test_a_full_disk_is_said_in_one_sentence(tmp_path, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np.lib.format, "open_memmap", full)
-    with pytest.raises(TableError, match=r"can't be written .*\(no space left on device\); make room"):
+    monkeypatch.setattr(np.lib.format, "write_array_header_1_0", full)
+    with pytest.raises(TableError, match=r"cannot be written .*\(no space left on device\); free some"):
         write_matrix(learn_preparation(rows), [rows], N, tmp_path / "rows.npy")
     assert os.listdir(tmp_path) == ["t.csv"]
 

@@ -84,9 +84,7 @@ def test_weights_reach_the_fit(table):
     table.loc[4, "mass"] = 0.0
     tune_table(table, "kind", weight="mass", **one)
     table.loc[4, "mass"] = -1.0
-    with pytest.raises(
-        TableError, match="'mass' has -1 in data row 5; weights are numbers that are not"
-    ):
+    with pytest.raises(TableError, match="'mass' has -1 in data row 5; weights must be finite and not"):
         tune_table(table, "kind", weight="mass", **one)
 
 
@@ -117,7 +115,7 @@ def test_labels_that_the_model_does_not_know_count_as_wrong(labels):
     place = np.random.default_rng(0).integers(0, 2, 40)
     train = pd.DataFrame({"x": place + 0.01 * np.arange(40), "y": np.array(labels)[place]})
     new = pd.DataFrame({"x": [0.1, 1.1, 0.1, 1.1], "y": [*labels[:2], labels[2], labels[2]]})
-    with pytest.warns(UserWarning, match="labels in 'y' that the model does not know"):
+    with pytest.warns(UserWarning, match="labels in 'y' that were not seen in training"):
         test = tune_table(train, "y", **SMALL, test=new).report_["test"]
     assert (test["rows"], test["accuracy"]) == (4, 0.5)
 
@@ -133,10 +131,35 @@ def test_the_table_to_test_on_is_checked_before_the_search(table, monkeypatch):
         tune_table(table, "amount", **SMALL, test=new)
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("kind", None, "there are no rows to test on"),
+        ("mass", 0.0, "there are no rows with a weight in 'mass' to test on"),
+        ("mass", -1.0, "the weight column 'mass' has -1 in data row 1"),
+    ],
+)
+def test_rows_that_nothing_can_be_tested_on_are_refused_before_the_search(
+    table, monkeypatch, column, value, words
+):
+    """They were refused after it, and the model was lost."""
+    monkeypatch.setattr(onefold.tables.TableModel, "fit_prepared", None)
+    options = SMALL | {"drop": ["amount", "site"], "weight": "mass", "drop_missing_target": True}
+    with pytest.raises(TableError, match=words):
+        tune_table(table, "kind", **options, test=table.assign(**{column: value}))
+
+
+def test_a_callback_reaches_the_search(table):
+    """The parameter was taken and set to None."""
+    events = []
+    tune_table(table, "kind", **SMALL, drop=["amount", "site", "mass"], callback=events.append)
+    assert events
+
+
 def test_rows_to_test_on_without_a_target_are_left_out(table):
     new = table.tail(20).reset_index(drop=True)
     new.loc[3, "amount"] = np.nan
-    with pytest.warns(UserWarning, match="to test on: left out 1 of 20 rows"):
+    with pytest.warns(UserWarning, match="test table: dropped 1 of 20 rows"):
         model = tune_table(table.head(40), **AMOUNT, **SMALL, test=new, drop_missing_target=True)
     assert model.report_["test"]["rows"] == 19
     as_polars = pl.from_pandas(table).with_columns(pl.lit("word").alias("text"))  # a string view
@@ -145,7 +168,7 @@ def test_rows_to_test_on_without_a_target_are_left_out(table):
     with pytest.raises(TableError, match="infinite values in the target 'amount'"):
         model.score(new, "amount")
     new["mass"], new["amount"] = 0.0, 1.0
-    with pytest.raises(TableError, match="no rows with a weight in 'mass' to test on"):
+    with pytest.raises(TableError, match="no test rows with a positive weight in 'mass'"):
         tune_table(table.head(40), **AMOUNT, **SMALL, test=new.dropna(), weight="mass")
 
 

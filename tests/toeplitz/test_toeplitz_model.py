@@ -72,7 +72,7 @@ def test_searches_are_exact(estimator: Any, shuffled: bool, search: Any) -> None
     assert found.approximation_["fitted_with"]["name"] == "toeplitz"
 
 
-@pytest.mark.filterwarnings("ignore:the rows are no series")  # on purpose: diagonals are averaged
+@pytest.mark.filterwarnings("ignore:the rows are not a series")  # on purpose: diagonals are averaged
 def test_evidence_where_there_is_none_does_not_end_the_search() -> None:
     X = np.random.default_rng(0).random((60, 2))  # no series: the averaged matrix is indefinite
     given = {"criterion": "evidence", "gammas": [0.1, 10.0], "alphas": [1e-4, 0.01, 100.0]}
@@ -154,7 +154,7 @@ def test_every_kernel_and_every_layout(kernel: Any) -> None:
         assert_allclose(diagonal_means(kernel, scipy.sparse.csr_matrix(X))[0], literal, atol=1e-10)
 
 
-@pytest.mark.filterwarnings("ignore:the rows are no series")  # on purpose: diagonals are averaged
+@pytest.mark.filterwarnings("ignore:the rows are not a series")  # on purpose: diagonals are averaged
 def test_fits_are_the_papers() -> None:
     X, labels = make_moons(60, noise=0.2, random_state=0)
     y = 2.0 * labels - 1
@@ -167,7 +167,7 @@ def test_fits_are_the_papers() -> None:
 
 
 @pytest.mark.parametrize("cv", ["loo", 4])
-@pytest.mark.filterwarnings("ignore:the rows are no series")  # on purpose: diagonals are averaged
+@pytest.mark.filterwarnings("ignore:the rows are not a series")  # on purpose: diagonals are averaged
 def test_selections_refit_literally(cv: Any) -> None:
     X = np.random.default_rng(2).normal(size=(40, 3))
     y = X[:, 0] + X[:, 1] ** 2
@@ -206,7 +206,7 @@ def test_rows_that_are_no_series_are_pointed_out_once(kind):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             estimator.fit(X, target)
-        about = [w.filename for w in caught if "the rows are no series" in str(w.message)]
+        about = [w.filename for w in caught if "the rows are not a series" in str(w.message)]
         assert about == ([] if is_series else [__file__])
         assert caught == [] or not is_series
 

@@ -101,7 +101,7 @@ def test_the_rows_of_a_pipeline_are_those_of_its_last_step() -> None:
     pipeline = make_pipeline(StandardScaler(), PCA(2), LSSVCCV(**GRID))
     found = plan(pipeline, X, LABELS)
     assert same(found, plan(LSSVCCV(**GRID), (90, 2), LABELS))
-    with pytest.raises(ValueError, match="give X, not its shape"):
+    with pytest.raises(ValueError, match="pass X, not its shape"):
         plan(pipeline, (90, 4))
     assert plan(Pipeline([("last", LSSVC())]), (90, 4)).features == 4
     chosen = make_pipeline(SelectKBest(f_regression, k=1), LSSVRCV(**GRID))
@@ -110,10 +110,10 @@ def test_the_rows_of_a_pipeline_are_those_of_its_last_step() -> None:
 
 NESTED = make_pipeline(StandardScaler(), make_pipeline(SparseLSSVR()))
 UNKNOWN = [
-    (make_pipeline(StandardScaler(), Ridge()), "does not know a Pipeline that ends in Ridge; give it"),
-    (make_pipeline(StandardScaler(), "passthrough"), "that ends in passthrough; give it one of"),
+    (make_pipeline(StandardScaler(), Ridge()), "does not support a Pipeline that ends in Ridge; pass"),
+    (make_pipeline(StandardScaler(), "passthrough"), "that ends in passthrough; pass LSSVC"),
     (NESTED, "that ends in a Pipeline that ends in SparseLSSVR"),
-    (Ridge(), "does not know Ridge; give it one"),
+    (Ridge(), "does not support Ridge; pass LSSVC"),
 ]
 
 
@@ -157,5 +157,5 @@ def test_target_weights_and_groups_may_be_columns_and_a_plan_needs_no_target() -
     assert plan(model, whole.drop(columns=["w", "g"]), "y").features == 5
     assert plan(TableRegressor(), FRAME).features == 5
     for asked in (TableRegressor(), make_pipeline(TableRegressor())):
-        with pytest.raises(ValueError, match="must be fitted to rows first; give X"):
+        with pytest.raises(ValueError, match="must be fitted to rows; pass X"):
             plan(asked, (100, 3))

@@ -60,7 +60,7 @@ def test_where_the_exact_method_runs_there_is_nothing_to_check(kind: Any, settin
     found = onefold.trust(kind(**settings), X, Y if kind is LSSVRCV else Y > 0, size=90, random_state=0)
     assert (found.verdict, found.steps, found.regret, found.rows) == ("applies", 0, 0.0, 90)
     assert found.exact == found.approximate
-    assert str(found) == "nothing to check: the exact method runs on these rows."
+    assert str(found) == "nothing to check: the exact method is used for these rows."
     assert json.loads(json.dumps(found.as_dict()))["exact"] == found.exact
 
 
@@ -165,11 +165,11 @@ def test_check_keeps_the_verdict_and_warns_when_it_is_bad(cv: Any) -> None:
     settings = GRID | {"check": True, "cv": cv}
     good = LSSVRCV(**settings).fit(X, y)
     assert good.approximation_["trust"]["verdict"] == "applies"
-    with pytest.warns(UserWarning, match="cannot be trusted"):
+    with pytest.warns(UserWarning, match="the trust check says that the approximation does not apply"):
         bad = LSSVRCV(approximation=Distorted(4.0**5), **settings).fit(X, y)
     assert bad.approximation_["trust"]["verdict"] == "does not apply"
     assert "trust" not in LSSVRCV(gammas=[1.0], alphas=[1.0]).fit(X, y).approximation_
-    with pytest.warns(UserWarning, match="cannot be trusted .* the exact method chose kernel"):
+    with pytest.warns(UserWarning, match="the trust check says .* the exact method chose kernel"):
         few = LSSVRCV("auto", approximation=Nystroem(3), refit="same", check=True, cv=cv).fit(X, y)
     assert few.approximation_["trust"]["verdict"] == "does not apply"
 
@@ -190,10 +190,10 @@ def test_clear_refusals() -> None:
         pass
 
     for estimator, size, words in [
-        (LSSVRCV(cv=[(np.arange(49), [49])]), 2, "leaves nothing of the given splits"),
+        (LSSVRCV(cv=[(np.arange(49), [49])]), 2, "none of the given splits"),
         (LSSVRCV(), 1, "at least 2"),
         (LSSVRCV(), "all", "size must be a whole number"),
-        (Own(), 40, "does not know Own"),
+        (Own(), 40, "does not support Own"),
     ]:
         with pytest.raises(ValueError, match=words):
             onefold.trust(estimator, X, y, random_state=0, size=size)

@@ -9,7 +9,7 @@ be right within a factor of two or three. Peaks of memory come from
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import Field, dataclass, fields, is_dataclass, replace
 from numbers import Real
 from typing import Any, Literal, NoReturn
 
@@ -21,25 +21,29 @@ from onefold.approximations.problem import Machine, Problem, Workload
 from onefold.kernels import Kernel, Precomputed
 from onefold.machine.speed import Speed, duration_words
 
-_ALWAYS_EXACT = 2000  # rows for which nothing else is worth a thought
+_ALWAYS_EXACT = 2000  # rows up to which the exact method is always quick
 _SIZES = (4000, 2000, 1000, 500)
 _REFIT_SHARE = 0.2  # of the seconds, that the final model may take
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A choice and its price.
+    """What a fit would run, and what it would cost.
 
     Attributes
     ----------
     approximation : Approximation
+        The approximation that would run.
     rows, features : int
+        The size of the data.
     seconds : float or None
-        Estimated; None where the approximation has no estimate.
+        Estimated time; None if the approximation has no estimate.
     bytes : int or None
-        Estimated peak beyond the data.
+        Estimated peak memory, without the data.
     free_bytes : int or None
+        Memory that is free now.
     reason : str
+        Why this approximation would run.
 
     Examples
     --------
@@ -63,7 +67,7 @@ class Plan:
 
     @property
     def fits(self) -> bool:
-        """Whether the memory that is free would do."""
+        """Whether the free memory is enough."""
         return self.bytes is None or self.free_bytes is None or self.bytes <= self.free_bytes
 
     def __str__(self) -> str:
@@ -71,8 +75,17 @@ class Plan:
         memory = "unknown" if self.bytes is None else f"{self.bytes / 2**30:.2f} GiB"
         if self.free_bytes is not None:
             memory += f" ({self.free_bytes / 2**30:.1f} GiB free)"
+        known: Sequence[Field[Any]] = ()
+        if is_dataclass(self.approximation):  # one from outside need not be
+            known = fields(self.approximation)
+        settings = [
+            f", {setting.name}={value!r:.60}"
+            for setting in known
+            if repr(value := getattr(self.approximation, setting.name)) != repr(setting.default)
+        ]
         return (
-            f"{self.rows} rows, {self.features} features: {self.approximation}\n"
+            f"{self.rows} rows, {self.features} features\n"
+            f"method  {self.approximation.name}{''.join(settings)}\n"
             f"why     {self.reason}\ntime    {time}\n"
             f"memory  {memory}{'' if self.fits else ', not enough'}"
         )
@@ -91,7 +104,7 @@ def choose(
     given: bool = False,
     timed: bool = False,
 ) -> Plan:
-    """What runs, why, and its price, by rows, features and targets and the machine; "auto" chooses:
+    """What runs, why, and what it costs for these rows, features and targets; "auto" chooses:
 
     ===================================================  ===============================================
     the first that holds                                 what runs
@@ -123,10 +136,11 @@ def choose(
         return Plan(what, n, d, time, what.memory(*shape, load, machine.free), machine.free, reason)
 
     def objection(found: Plan, seconds: float) -> str | None:
-        """Why not, if so."""
+        """Why it cannot run; None if it can."""
         if found.bytes is not None and machine.usable is not None and found.bytes > machine.usable:
             needed, free = found.bytes / 2**30, (found.free_bytes or 0) / 2**30
-            return f"would need {needed:.1f} GiB of {free:.1f} GiB free{there}"
+            share = "9/10" if machine.gpu else "half"
+            return f"would need {needed:.1f} GiB, more than {share} of the {free:.1f} GiB free{there}"
         if found.seconds is not None and found.seconds > seconds:
             return f"would take about {duration_words(found.seconds)}{there}"
         return None
@@ -135,15 +149,15 @@ def choose(
         return priced(asked, "as asked for")
     landmarks = Nystroem(random_state=asked.random_state)
     if given:
-        return priced(Exact(), "a kernel matrix is given: exact")
+        return priced(Exact(), "the kernel matrix is given")
     if place != "memory":
-        where = "stay on Dask's workers" if place == "dask" else "are streamed to the device"
-        return priced(landmarks, f"rows {where}: landmarks")
+        where = "stay on Dask workers" if place == "dask" else "are streamed to the device"
+        return priced(landmarks, f"the rows {where}")
     if n <= _ALWAYS_EXACT:
-        found = priced(Exact(), f"at most {_ALWAYS_EXACT} rows: exact")
+        found = priced(Exact(), f"there are at most {_ALWAYS_EXACT} rows")
         if found.fits:
             return found
-    reason = f"exact within {duration_words(asked.seconds)} and memory{there}"
+    reason = f"the exact method takes at most {duration_words(asked.seconds)} and fits in memory{there}"
     found = priced(Exact(), reason, asked.seconds)
     why_not = objection(found, asked.seconds)
     if why_not is None:
@@ -154,9 +168,8 @@ def choose(
         short = objection(found, asked.seconds)
         if short is None or m == sizes[-1]:
             break
-    reason = f"the exact machine {why_not}; {m} landmarks"
-    reason += " fit the budget" if short is None else f" still {short}"
-    return replace(found, reason=reason)
+    words = f"{m} landmarks fit in time and memory" if short is None else f"even {m} landmarks {short}"
+    return replace(found, reason=f"the exact method {why_not}; {words}")
 
 
 def make_plan(
@@ -167,29 +180,29 @@ def make_plan(
 
 
 class _Undecided:
-    """A flag that means nothing before there is a choice."""
+    """A flag that is undefined until an approximation has been chosen."""
 
     def __get__(self, instance: object, owner: type) -> NoReturn:
-        raise AttributeError('"auto" knows what its models can do when it has chosen; ask its run.')
+        raise AttributeError('this is unknown until "auto" has chosen an approximation; ask its run.')
 
 
 @register
 @dataclass(frozen=True)
 class Auto(Approximation):
-    """The exact machine where time and memory allow, a basis model beyond, refitted exactly if quick.
+    """Exact where time and memory allow, landmarks otherwise.
 
     Parameters
     ----------
     seconds : float, default=300
-        Time that the whole search may take by estimate. A search with landmarks refits its final model
-        with the true kernel where that takes less than a fifth of it.
+        Estimated time that the whole search may take. After a search with landmarks, the final model is
+        fitted with the true kernel if that takes less than a fifth of it.
     random_state : int, default=0
-        Of the landmarks.
+        Seed of the landmarks.
 
     Notes
     -----
-    Whatever it chooses makes held-out predictions, takes weights and learns metrics, and reads rows by
-    blocks where they have to be. What else its models can do is known once it has chosen.
+    Both choices make held-out predictions, support weights and learned metrics, and can read rows block
+    by block. Other capabilities are known only once it has chosen.
 
     Examples
     --------

@@ -47,7 +47,7 @@ _DIRECT = 10.0  # seconds: no iteration is worth while to be faster than that
 
 
 class Model(ABC):
-    """A problem solved with one kernel, for every μ asked of it.
+    """A problem solved with one kernel, for any μ.
 
     Examples
     --------
@@ -72,7 +72,8 @@ class Model(ABC):
     def leave_one_out(self, alphas: ArrayLike) -> Array:
         """Each row predicted from all others: (μ, n, targets)."""
         raise ValueError(
-            self.no_leave_one_out or f"{type(self).__name__} has no leave-one-out; use folds."
+            self.no_leave_one_out
+            or f"{type(self).__name__} does not support leave-one-out; use folds, such as cv=5."
         )
 
     def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
@@ -125,7 +126,7 @@ class Model(ABC):
 
 
 class SmoothingModel(Model):
-    """A model with a handle on R(μ): the criteria of the whole smoother are open to it."""
+    """A model that gives access to R(μ), as criteria of the whole smoother need."""
 
     smoother: Smoother
 
@@ -152,20 +153,20 @@ class Approximation(ABC):
     # are cheap enough; None where there are none.
     fold_models: ClassVar[Literal["closed", "refitted"] | None] = None
     most_folded: ClassVar[float] = math.inf  # rows up to which there are such models
-    remedy: ClassVar[str] = "use fewer rows, or a machine with more memory"  # where memory is short
+    remedy: ClassVar[str] = "use fewer rows, or a computer with more memory"  # where memory is short
     streams: bool = False  # its models read rows by blocks alone: a device need not hold them all
 
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
         """Decide, check and prepare once what every kernel shares; raise before any long work."""
         if problem.streamed and not self.streams:
             raise ValueError(
-                f"{self!r} needs all rows on the device, and {problem.X.nbytes / 2**30:.1f} GiB of them "
+                f"{self!r} needs all rows on the device, and their {problem.X.nbytes / 2**30:.1f} GiB "
                 'are to be streamed there; use approximation="nystroem", fewer rows, or device=None.'
             )
         if load.smoother and not self.smooths:
             raise ValueError(
-                f"the criterion needs the whole smoother, which {self!r} does not have; use "
-                'approximation="exact", or the criterion "mse", "error" or "press".'
+                f"the criterion needs the residual operator of all rows, which {self!r} does not have; "
+                'use approximation="exact", or criterion="mse", "error" or "press".'
             )
         for kernel in kernels:
             self.check(kernel, problem, load)
@@ -191,8 +192,8 @@ class Approximation(ABC):
             able = [n for n, k in others if k.supports_weights and (k.selects or not load.folds)]
             names = ", ".join(f'"{name}"' for name in able)
             raise ValueError(
-                f"a {self.name} matrix has no place for sample or class weights; leave them out, or use "
-                f"an approximation that supports them: {names}."
+                f'approximation="{self.name}" does not support sample or class weights; leave them out, '
+                f"or use an approximation that supports them: {names}."
             )
 
     def has_folds(self, n: int) -> bool:
@@ -340,7 +341,9 @@ class Run:
         model.report |= self.report
         missing = without_triton()
         if missing is not None and self.problem.on_device and _has_laplacian(kernel):
-            model.report["without_triton"] = f"Laplacian tiles took longer than by Triton ({missing})"
+            model.report["without_triton"] = (
+                f"Laplacian kernel computed without Triton, which is faster ({missing})"
+            )
         return model
 
     def finished(self, model: Model, alpha: ArrayLike) -> tuple[Expansion, dict[str, Any]]:
@@ -368,11 +371,13 @@ class Run:
                 models = ((rest, self.on(rest).model(kernel)) for rest in rests)
                 found = FoldModels.each([rest.restore(m.expansion(ridges)) for rest, m in models])
         except UNSOLVABLE as error:  # some fold's matrix, unlike that of all rows
-            warn_user(f"there is no model without each fold for intervals: {why_unsolvable(error)}")
+            warn_user(
+                f"the models without each fold, for intervals, cannot be fitted: {why_unsolvable(error)}"
+            )
             return None
         if found is not None and not found.finite:
             warn_user(
-                "there is no model without each fold for intervals: the coefficients of some are not "
+                "the models without each fold, for intervals, cannot be used: some coefficients are not "
                 "finite; use a larger alpha."
             )
             return None
@@ -385,20 +390,20 @@ Class = TypeVar("Class", bound=type[Approximation])
 
 
 def register(cls: Class) -> Class:
-    """Let an approximation be asked for by its name, saved and loaded; usable as a decorator.
+    """Register an approximation, so that it can be used by name, saved and loaded; works as a decorator.
 
-    Its settings are those of a dataclass, and all have defaults. It must be registered again before a
-    file that names it is loaded.
+    Its settings must be dataclass fields with defaults. It must be registered again before a saved model
+    that uses it is loaded.
 
     Parameters
     ----------
     cls : class
-        Derived from :class:`Approximation`, with a `name`.
+        A subclass of :class:`Approximation` with a `name`.
 
     Returns
     -------
     class
-        The same one.
+        The same class.
 
     Examples
     --------
@@ -414,27 +419,26 @@ def register(cls: Class) -> Class:
     name, derived = getattr(cls, "name", None), isinstance(cls, type) and issubclass(cls, Approximation)
     if not derived or not is_dataclass(cls) or not isinstance(name, str):
         raise TypeError(
-            f"{cls!r} cannot be registered: make it a dataclass derived from Approximation, with a name."
+            f"{cls!r} cannot be registered; make it a dataclass derived from Approximation, with a name."
         )
     try:
         cls()
     except TypeError as error:
         raise TypeError(
-            f"{cls!r} cannot be registered ({error}); define its model, and give all settings defaults."
+            f"{cls!r} cannot be registered ({error}); define its model, and defaults of all settings."
         ) from error
     for other in _BY_NAME.values():
         same = (other.__module__, other.__qualname__) == (cls.__module__, cls.__qualname__)
         if not same and (other.name == name or other.__name__ == cls.__name__):
             raise ValueError(
-                f"another approximation is registered as {other.name!r}, {other.__name__}; "
-                "rename this one."
+                f"the name {other.name!r} is already registered, for {other.__name__}; use another name."
             )
     _BY_NAME[name] = cls
     return cls
 
 
 def registered() -> dict[str, type[Approximation]]:
-    """Every approximation by its name, in alphabetical order.
+    """Return all approximations by name, in alphabetical order.
 
     Examples
     --------

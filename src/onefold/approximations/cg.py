@@ -96,21 +96,24 @@ def holds_factor(n: int, free: int | None) -> bool:
 @register
 @dataclass(frozen=True)
 class ConjugateGradients(Approximation):
-    """The exact machine by preconditioned conjugate gradients.
+    """The true kernel without its matrix, by preconditioned conjugate gradients.
 
-    It fits one model and has no closed form for folds: it selects only with a learned metric, whose
-    searches refit every fold anyway.
+    It fits one model and has no closed form for folds. It can be used in a search only with a learned
+    metric, where every fold is refitted anyway.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        Landmarks of the preconditioner; None is 1000, on a GPU 4000. A GPU whose memory holds a float32
-        factor of the matrix has that in their place.
+        Number of landmarks of the preconditioner; None means 1000, or 4000 on a GPU. If a float32 factor
+        of the matrix fits in the memory of a GPU, it replaces the landmarks.
     tolerance : float, default=1e-5
-        Stop when ‖y − b − (K + μV⁻¹)α‖ ≤ tolerance · ‖y‖, computed in float64; y about its mean where
-        there is an intercept. ``approximation_`` has what was reached, and a warning says if it is more.
+        Stop when ‖y − b − (K + μV⁻¹)α‖ ≤ tolerance · ‖y‖, computed in float64; y is centred if
+        there is an intercept. ``approximation_`` contains the residual reached; a warning is raised if
+        it is above the tolerance.
     max_iterations : int, default=500
+        Maximum number of iterations.
     random_state : int, default=0
+        Seed of the landmarks.
 
     Examples
     --------
@@ -158,13 +161,13 @@ class ConjugateGradients(Approximation):
     def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
         if isinstance(kernel, Precomputed) or is_sparse(problem.X):
             raise ValueError(
-                "conjugate gradients compute the kernel from dense rows; use "
-                'approximation="exact" for a precomputed matrix or sparse rows.'
+                'approximation="cg" needs dense rows; use approximation="exact" for a precomputed '
+                "matrix or sparse rows."
             )
         if load.folds:
             raise ValueError(
-                "conjugate gradients fit one model; select with an approximation such as Nystroem and "
-                'refit="exact".'
+                'approximation="cg" fits a single model and cannot search; use approximation="nystroem" '
+                'and refit="exact".'
             )
 
     def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
@@ -219,8 +222,8 @@ class IterativeModel(Model):
     """K itself, solved for one μ at a time."""
 
     no_leave_one_out = (
-        "conjugate gradients fit one model and make no held-out predictions; select with an "
-        'approximation such as Nystroem and refit="exact".'
+        'approximation="cg" fits a single model, without held-out predictions; use '
+        'approximation="nystroem" and refit="exact".'
     )
 
     def __init__(self, settings: ConjugateGradients, kernel: Kernel, problem: Problem) -> None:
@@ -234,7 +237,7 @@ class IterativeModel(Model):
             self._factor = FactorPreconditioner(kernel, problem.X, self._root)
         self.report = {
             "name": "cg",
-            "reason": f"{problem.n} rows: the true kernel without a dense factorisation",
+            "reason": f"the true kernel of {problem.n} rows without a dense factorisation",
         }
 
     @cached_property

@@ -83,7 +83,7 @@ class Layout:
 @register
 @dataclass(frozen=True)
 class Circulant(Approximation):
-    r"""The kernel matrix as a multilevel circulant one: O(n log n) time, O(n) memory.
+    r"""Approximate the kernel matrix by a multilevel circulant matrix: O(n log n) time, O(n) memory.
 
     Parameters
     ----------
@@ -91,29 +91,30 @@ class Circulant(Approximation):
         Number p of levels.
     shape : tuple of int, optional
         The level order (n_0, …, n_{p−1}), with at least as many cells as there are rows; None
-        chooses a balanced one. Cells beyond the rows carry no data.
+        chooses a balanced one. Cells beyond the rows contain no data.
     spacing : "data", float or tuple of float, default="data"
-        Spacings h of the grid, one per level or one for all. "data" takes the root mean square
+        Spacings h of the grid, one per level or one for all. "data" means the root mean square
         distance between rows that are neighbours along each level.
     order : {"given", "random", "principal"}, default="principal"
-        Which row stands where: as they came, shuffled, or sorted along principal directions so
-        that neighbours in position are neighbours in space. Folds of consecutive rows are blocks
-        of the matrix, and cheapest, in the given order.
+        Order of the rows in the matrix: as given, shuffled, or sorted along principal directions so
+        that neighbours in position are neighbours in space. In the given order, folds of consecutive
+        rows are blocks of the matrix, which are fastest.
     validate : {"kernel", "matrix"}, default="kernel"
-        Held-out rows predicted with the true kernel from coefficients trained with the circulant
-        matrix of the training rows, O(n²) kernel values in tiles [ding2011]_; or from the
-        circulant matrix alone in O(n log n) [edwards2013]_, where the features do not enter.
+        "kernel" predicts held-out rows with the true kernel, from coefficients trained with the
+        circulant matrix of the training rows, O(n²) kernel values in tiles [ding2011]_; "matrix"
+        predicts them from the circulant matrix alone, in O(n log n), without the features
+        [edwards2013]_.
     negative : {"raise", "clip"}, default="raise"
-        What to do with an alpha at which the matrix is not positive definite: refuse (in a search,
-        give that candidate no score), or set negative eigenvalues to 0.
+        What to do for an alpha at which the matrix is not positive definite: "raise" an error (in a
+        search, the candidate has no score), or "clip" negative eigenvalues to 0.
     seed : int, default=0
-        Of the random order.
+        Seed of the random order.
 
     Notes
     -----
-    ``refit="auto"`` trains the final model with the true kernel where that takes a minute at most, and
-    with the circulant matrix otherwise. Training parts, for ``validate="kernel"``, have shapes of their
-    own.
+    ``refit="auto"`` trains the final model with the true kernel if that takes at most a minute, and
+    with the circulant matrix otherwise. With ``validate="kernel"``, training parts have their own
+    shapes.
 
     Examples
     --------
@@ -172,9 +173,9 @@ class Circulant(Approximation):
         super().check(kernel, problem, load)
         if not kernel.stationary or not kernel.one_width:
             raise ValueError(
-                f"a circulant matrix needs a kernel of the distance alone with one width for all "
-                f"features, which {kernel!r:.80} is not; use {listed(lambda kind: kind.stationary)} "
-                "with one gamma (scale the features instead), or another approximation."
+                f"a circulant matrix needs a kernel of the distance with one width for all features, "
+                f"which {kernel!r:.80} is not; use {listed(lambda kind: kind.stationary)} with one "
+                "gamma (scale the features instead), or another approximation."
             )
         if self.shape is not None and math.prod(self.shape) < problem.n:
             raise ValueError(

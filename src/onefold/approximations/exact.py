@@ -1,4 +1,4 @@
-r"""The exact machine: the kernel matrix itself, dense, n × n, no approximation.
+r"""The exact method: the kernel matrix itself, dense, n × n, no approximation.
 
 O(n³) time. One array of n × n for a single fit, two where Cholesky serves, five for an
 eigendecomposition (two to three above some thousand rows). On a device a fit or a search at one ridge
@@ -48,7 +48,7 @@ _UNEVEN = 10.0  # largest √weight over the smallest: above, no decomposition
 @register
 @dataclass(frozen=True)
 class Exact(Approximation):
-    """No approximation: the dense kernel matrix, for up to some ten thousand rows.
+    """No approximation: the dense kernel matrix, for up to about ten thousand rows.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class Exact(Approximation):
     exact = True
     smooths = True
     fold_models = "closed"
-    remedy = 'use fewer rows, approximation="nystroem", or a machine with more memory'
+    remedy = 'use fewer rows, approximation="nystroem", or a computer with more memory'
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> ExactModel:
         return ExactModel(kernel, problem, load)
@@ -266,8 +266,8 @@ class ExactModel(SmoothingModel):
         below = self.smoother.below_rounding(values)
         if below.any():
             self.report["below_rounding"] = (
-                f"alpha {values[below].max() * problem.alpha_unit:.3g} is below the rounding of the "
-                "kernel matrix; directions in which that is rounding alone are left out"
+                f"alpha {values[below].max() * problem.alpha_unit:.3g} is below the rounding errors of "
+                "the kernel matrix; directions that contain only rounding errors are left out"
             )
         intercept, border = zeros(Y.shape[1], Y), self.smoother.border
         if border is not None:
@@ -302,8 +302,8 @@ def _check_matrix(K: Array, rounding: Rounding | None) -> None:
         sums = xp.sum(K, axis=0)  # passes on what is not finite, without a second array
     if not float(xp.max(xp.abs(sums))) <= _LARGEST:  # NaN is not either
         raise UnsolvableError(
-            "the kernel matrix holds NaN or infinite values, or nearly so; scale the features, or check "
-            "the kernel."
+            "the kernel matrix contains NaN, infinite or very large values; scale the features, or "
+            "check the kernel."
         )
     if rounding is None:
         return

@@ -1,4 +1,4 @@
-r"""Peak memory of a fit beyond its data: one formula for the exact machine, one for a basis model.
+r"""Peak memory of a fit beyond its data: one formula for the exact method, one for a basis model.
 
 Plans, refusals and the number of models that run side by side all come from here. A peak is that of the
 stage which holds most; the counts of arrays below are those of the code, its libraries included, and

@@ -64,17 +64,17 @@ _ROUNDING = 1e-13
 class Grid(Approximation):
     """Interpolate the kernel on a regular grid: any number of rows, one to four features.
 
-    One pass over the rows per gamma; after it, cross-validation and every iteration depend on the
-    size of the grid alone. Predictions are interpolated too.
+    There is one pass over the rows per gamma; after it, the cost of cross-validation and of every
+    iteration depends only on the size of the grid. Predictions are interpolated as well.
 
     Parameters
     ----------
     points : int, tuple of int or None, default=None
-        Grid points per feature (one number, or one per feature); None chooses them from the data's
-        range and the kernel's width.
+        Grid points per feature (one number, or one per feature); None chooses them from the range of
+        the data and the width of the kernel.
     tolerance : float, default=1e-6
-        Of the solution: the relative residual at which an iteration stops; a hundred times that share
-        of the smallest ridge may be dropped of the kernel where it has low rank.
+        Tolerance of the solution: iterations stop at this relative residual. Where the kernel has low
+        rank, the part that is dropped is at most about 100 · tolerance times the smallest alpha.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class Grid(Approximation):
             points = np.asarray(self.points)
             if points.dtype.kind not in "iu" or points.ndim > 1 or np.any(points < 5):
                 raise ValueError(
-                    f"points must be whole numbers of at least 5, one or one per feature; "
+                    f"points must be a whole number of at least 5, or one per feature; "
                     f"got {self.points!r}."
                 )
         if not 0 < self.tolerance < 1:
@@ -112,16 +112,18 @@ class Grid(Approximation):
         d = problem.X.shape[1]
         if not kernel.stationary:
             raise ValueError(
-                "a grid needs a kernel of x − x' (rbf, matern, laplacian, their sums and products); "
-                "use the Nystroem approximation for others."
+                "a grid needs a kernel of x − x' (rbf, matern, laplacian, their sums and products); use "
+                'approximation="nystroem" for other kernels.'
             )
         if d > LARGEST_DIMENSION:
             raise ValueError(
-                f"a grid serves up to {LARGEST_DIMENSION} features, and X has {d}: its points would "
-                "grow without bound; use the Nystroem approximation, or choose features."
+                f"a grid supports at most {LARGEST_DIMENSION} features, and X has {d}; use "
+                'approximation="nystroem", or fewer features.'
             )
         if np.ndim(self.points) == 1 and len(self.points) != d:
-            raise ValueError(f"points holds {len(self.points)} numbers but X has {d} features.")
+            raise ValueError(
+                f"points has {len(self.points)} numbers but X has {d} features; give one per feature."
+            )
 
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
         """With the grids that these kernels get on these rows: the largest possible may not fit."""
@@ -164,8 +166,8 @@ class GridModel(Model):
     """One kernel on one grid, for every μ."""
 
     no_leave_one_out = (
-        "interpolation on a grid has no closed form for leave-one-out; use cv=5 or 10, whose folds cost "
-        "nothing in the number of rows."
+        'approximation="grid" has no closed form for leave-one-out; use folds, such as cv=5 or 10, '
+        "whose cost does not depend on the number of rows."
     )
 
     def __init__(
@@ -182,7 +184,7 @@ class GridModel(Model):
         }
         if self.report["kernel_error"] > _COARSE:
             warn_user(
-                f"the grid is too coarse for this kernel: interpolated values are off by "
+                f"the grid is too coarse for this kernel: the error of interpolated values is "
                 f"{self.report['kernel_error']:.2g} of k(x, x); use a smaller gamma or more points."
             )
 

@@ -45,22 +45,22 @@ _ROWS_PER_LANDMARK = 40  # at least, where there are more
 @register
 @dataclass(frozen=True, eq=False)
 class Nystroem(Approximation):
-    """A basis of landmark rows; one pass over the rows serves every fold and every ridge.
+    """A basis of landmark rows (Nyström method); one pass over the rows serves every fold and alpha.
 
     Parameters
     ----------
     n_components : int or array (m, d), default=1000
         Number of landmarks (all rows if there are fewer), or the landmark rows themselves.
     method : {"auto", "kmeans", "uniform", "rpcholesky"}, default="auto"
-        How they are found; ignored for rows of your own. "auto" is "kmeans" for dense rows, and
-        "rpcholesky" for sparse ones, whose cluster centres would be dense.
+        How landmarks are chosen; ignored if landmark rows are given. "auto" is "kmeans" for dense rows,
+        and "rpcholesky" for sparse rows, whose cluster centres would be dense.
     rank : int or None, default=None
-        Keep this many directions of the landmark kernel; None keeps all above rounding.
+        Number of directions of the landmark kernel to keep; None keeps all that exceed rounding errors.
     predict : {"landmarks", "rows"}, default="landmarks"
-        Predict with the landmarks, m terms, or as ding2012 with the true kernel over all n rows:
-        O(n²) time for cross-validation.
+        Predict with the m landmarks or, as ding2012 does, with the true kernel over all n rows, which
+        takes O(n²) time for cross-validation.
     random_state : int, default=0
-        Of the choice of landmarks.
+        Seed of the choice of landmarks.
 
     Examples
     --------
@@ -94,8 +94,8 @@ class Nystroem(Approximation):
         number = self._counts and not isinstance(given, bool) and given >= 1
         if not number and (self._counts or getattr(given, "ndim", 0) != 2):
             raise ValueError(
-                "n_components must be a number of landmarks, at least 1, or a two-dimensional array of "
-                f"landmark rows; got {given!r:.80}."
+                "n_components must be a number of landmarks of at least 1, or a two-dimensional array "
+                f"of landmark rows; got {given!r:.80}."
             )
         if self.rank is not None and not (isinstance(self.rank, numbers.Integral) and self.rank >= 1):
             raise ValueError(f"rank must be a whole number of at least 1, or None; got {self.rank!r}.")
@@ -119,8 +119,8 @@ class Nystroem(Approximation):
     def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
         if isinstance(kernel, Precomputed):
             raise ValueError(
-                "Nystroem needs rows to compare with its landmarks, but a precomputed kernel matrix "
-                'has none; use approximation="exact".'
+                "Nystroem compares rows with landmarks, but a precomputed kernel matrix has no rows; "
+                'use approximation="exact".'
             )
 
     def share(self, problem: Problem, kernels: Sequence[Kernel]) -> Basis | None:

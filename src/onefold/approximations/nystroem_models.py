@@ -109,9 +109,9 @@ class BasisModel(Model):
         unit = self.problem.alpha_unit
         if smallest < rounding:
             warn_user(
-                f"alpha={smallest * unit:.2g} is below {rounding * unit:.1e}, the ridge that rounding "
-                f"errors look like in sums over {self.problem.n} rows, so that predictions may be "
-                "off; use a larger alpha, fewer landmarks, or a larger gamma."
+                f"alpha={smallest * unit:.2g} is below {rounding * unit:.1e}, the size of rounding "
+                f"errors in sums over {self.problem.n} rows, so that predictions may be inaccurate; "
+                "use a larger alpha, fewer landmarks, or a larger gamma."
             )
         return self.report
 
@@ -185,7 +185,9 @@ class FactoredModel(BasisModel):
         # Rounding may have left nothing, or less: those rows are refitted, or reported.
         out = Y[None] - residuals / np.maximum(diagonals, np.finfo(float).eps)[:, :, None]
         if small.size > int(_REFIT_WORK // max(1, n * width**2)):
-            self.report["leave_one_out"] = f"{small.size} rows to fewer digits: their leverage is near 1"
+            self.report["leave_one_out"] = (
+                f"less accurate for {small.size} rows, whose leverage is near 1"
+            )
             return out
         paths = map_all(lambda i: FactorPath(self._factor(np.delete(np.arange(n), i))), small)
         for row, path in zip(small, paths):
@@ -305,7 +307,7 @@ class SummedModel(BasisModel):
             lost.append(few)
         many = int(sum(float(few) for few in lost))
         if many:
-            self.report["leave_one_out"] = f"{many} rows to fewer digits: their leverage is near 1"
+            self.report["leave_one_out"] = f"less accurate for {many} rows, whose leverage is near 1"
         return out
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
@@ -439,7 +441,7 @@ class RowsModel(Model):
 
     keep = True
     no_leave_one_out = (
-        'leave-one-out has no closed form with predict="rows"; use k-fold cross-validation, or '
+        'leave-one-out has no closed form with predict="rows"; use folds, such as cv=5, or '
         'predict="landmarks".'
     )
 

@@ -31,34 +31,36 @@ Parts: TypeAlias = Sequence[Index]  # sets of rows, by their numbers
 
 @dataclass(frozen=True)
 class Workload:
-    """What will be asked of the models of a run.
+    """What the models of a run are needed for.
 
     Parameters
     ----------
     kernels, alphas : int, default=1, 1
         Number of kernels, and of ridges for each.
     folds : int, default=0
-        0 for a fit alone; 1 for leave-one-out, and for criteria of the smoother as a whole.
+        Number of folds; 0 for a single fit, 1 for leave-one-out and for criteria of the whole smoother.
     predictions, whole : bool, default=True, True
-        Whether the predictions of every ridge are looked at, and all together; otherwise squared errors,
-        or sums over blocks, suffice.
+        Whether the predictions for every ridge are needed, and whether all at once; otherwise squared
+        errors, or sums over blocks, are enough.
     smoother : bool, default=False
-        Whether R(μ) as a whole is looked at.
+        Whether R(μ) is needed as a whole.
     parts : list of array, optional
-        The rows left out together, in turn; None where nothing is held out.
+        The sets of rows that are left out in turn; None if nothing is held out.
     refit : {"same", "auto", "exact"}, default="same"
-        The final model: the same, as suits the approximation, or of the true kernel.
+        How the final model is fitted: with the same approximation, as the approximation prefers, or with
+        the true kernel.
     groups : int, default=0
-        Groups of rows that the folds move together, where folds overlap; 0 where each is its own.
+        Number of groups of rows that belong to the same folds, where folds overlap; 0 if each fold is a
+        group.
     single, rough : bool, default=False, False
         Whether single rows are left out besides folds; whether solutions only rank candidates, so that
-        float32 factors will do.
+        float32 factors are enough.
     before : float, default=0.0
-        Multiply-adds on a few of the rows that come first, whatever the approximation.
+        Multiply-adds of the work on a few rows that comes first, with any approximation.
     points : int, optional
         Points of the largest grid that the kernels are interpolated on; None before they are known.
     gpu : int, optional
-        Bytes free on the GPU that does it; None for a host.
+        Free bytes of the GPU that is used; None for a CPU.
 
     Examples
     --------
@@ -274,7 +276,7 @@ class Problem:
             mu = np.asarray(alpha, dtype=np.float64) / self.alpha_unit
         if not np.all(np.isfinite(mu) & (mu > 0)):
             raise ValueError(
-                f"alpha over the mean weight, {self.alpha_unit:.3g}, leaves the range of float64; "
+                f"alpha divided by the mean weight, {self.alpha_unit:.3g}, leaves the range of float64; "
                 "multiply all weights by a constant."
             )
         return mu

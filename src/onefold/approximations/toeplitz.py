@@ -43,15 +43,16 @@ _LAGS, _PER_LAG = 64, 64  # pairs of rows that tell whether rows are in order
 @register
 @dataclass(frozen=True)
 class Toeplitz(Approximation):
-    """Exact for uniform series; for other rows the nearest Toeplitz matrix.
+    """Exact for equally spaced series; for other rows, the nearest Toeplitz matrix.
 
-    Levinson's recursion solves n ≤ 1024 rows, preconditioned conjugate gradients more. Where T + μI is
-    not positive definite, as it can be for rows that are no series, that alpha has no score.
+    Up to 1024 rows are solved by Levinson's recursion, more by preconditioned conjugate gradients. An
+    alpha at which T + μI is not positive definite, which can happen if the rows are not a series, has no
+    score.
 
     Parameters
     ----------
     tolerance : float, default=1e-10
-        Of the true relative residual of the iterative solvers.
+        Relative residual at which the iterative solvers stop.
 
     Examples
     --------
@@ -60,7 +61,8 @@ class Toeplitz(Approximation):
     >>> from onefold.approximations import Toeplitz
     >>> t = np.linspace(0, 1, 2000)[:, None]
     >>> y = np.sin(12 * t[:, 0])
-    >>> model = LSSVRCV(approximation=Toeplitz(), gammas=[10, 100], alphas=[0.01, 0.1]).fit(t, y)
+    >>> settings = {"gammas": [10, 100], "alphas": [0.01, 0.1], "intervals": None}
+    >>> model = LSSVRCV(approximation=Toeplitz(), **settings).fit(t, y)
     >>> model.score(t, y) > 0.99
     True
     """
@@ -77,14 +79,15 @@ class Toeplitz(Approximation):
             raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
 
     def share(self, problem: Problem, kernels: Sequence[Kernel]) -> Series | None:
-        """The uniform series that the rows are, in any order; a warning where they are no series."""
+        """The equally spaced series of the rows, in any order; warn if the rows are not a series."""
         X = to_host(problem.X)
         series = uniform_series(X) if kernels[0].stationary else None
         if series is None and unexplained_by_lag(kernels[0], X) > _NO_SERIES:
             warn_user(
-                "the rows are no series: how alike two rows are has little to do with their places, so "
-                "that a Toeplitz matrix is far from their kernel matrix and its scores mean little; use "
-                'the approximation "exact", for many rows "nystroem", or sort the rows along a curve.'
+                "the rows are not a series: their similarity hardly depends on their distance in the "
+                "table, so that a Toeplitz matrix is far from the kernel matrix and its scores are not "
+                'reliable; use approximation="exact", or "nystroem" for many rows, or sort the rows '
+                "along a curve."
             )
         return series
 
@@ -127,7 +130,7 @@ class ToeplitzModel(SmoothingModel):
             column, distance = diagonal_means(kernel, to_host(problem.X))
             self.report.update(diagonals="averaged", distance=distance)
         if not np.isfinite(column).all():
-            raise UnsolvableError("the kernel matrix holds NaN or infinite values; check the kernel.")
+            raise UnsolvableError("the kernel matrix contains NaN or infinite values; check the kernel.")
         self._sorted = ToeplitzSmoother(
             column,
             intercept=problem.fit_intercept,

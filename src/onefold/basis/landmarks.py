@@ -48,7 +48,7 @@ class Basis:
     """The landmark rows z_j of a basis model."""
 
     rows: Array  # array or CSR matrix (m, d), in X's library and dtype
-    index: Index | None  # their row numbers in X (m,); None where they are no rows of X
+    index: Index | None  # their row numbers in X (m,); None where they are not rows of X
     report: dict[str, Any] = field(default_factory=dict)  # how they were found
 
     @property
@@ -71,7 +71,7 @@ def given_rows(rows: Any, X: Array) -> Basis:
         )
     rows = alike(rows, X)
     if not linalg.all_finite(rows):
-        raise ValueError("the landmark rows hold NaN or infinite values; impute or drop those rows.")
+        raise ValueError("the landmark rows contain NaN or infinite values; impute or drop these rows.")
     return Basis(rows, None, {"method": "given"})
 
 

@@ -15,7 +15,7 @@ again: reducing m centres to a few costs a Cholesky factor of each size s and it
 about 4.7 m³ operations when a twentieth is dropped each time. The ridge is that of a *mean* squared
 error, so that nothing is tuned again.
 
-In cross-validation each training part is pruned on its own: no held-out target has a say in which of
+In cross-validation each training part is pruned on its own: held-out targets do not influence which of
 its centres stay.
 """
 
@@ -124,8 +124,8 @@ def _solve(matrix: Any, rhs: Array) -> tuple[HostArray, HostArray]:
             return found, factor[0]
         break
     raise UnsolvableError(
-        "the coefficients of the centres cannot be found: their system is not positive definite, or "
-        "not finite; scale the features, or use a larger alpha or a positive semi-definite kernel."
+        "the coefficients of the centres cannot be computed, because their system is not positive "
+        "definite, or not finite; scale the features, or use a larger alpha or another kernel."
     )
 
 

@@ -299,7 +299,7 @@ class FactorPath:
         full[: min(stop, len(factor.matrix))] = factor.matrix[:stop]
         self._first, self._stop = full[:start], stop
         P, values, Zt = np.linalg.svd(full[start:, start:stop], full_matrices=False)
-        # What is rounding of the largest is nothing: divided by a tiny ridge it would not be.
+        # What is rounding of the largest counts as 0: divided by a tiny ridge it would be large.
         keep = values > values.size * np.finfo(float).eps * values.max(initial=0.0)
         self._values, self._vectors = values[keep], Zt[keep].T
         self._projected = P[:, keep].T @ full[start:, stop:]

@@ -46,8 +46,7 @@ def finite_kernel(values: Any) -> Any:
         total = float(sum(namespace(array).sum(array) for array in arrays))
     if not np.isfinite(total):
         raise UnsolvableError(
-            "the kernel has NaN or infinite values on these rows; scale the features, or check the "
-            "kernel."
+            "the kernel is NaN or infinite for some rows; scale the features, or check the kernel."
         )
     return values
 

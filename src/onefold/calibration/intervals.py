@@ -54,18 +54,24 @@ class ConformalIntervals:
         methods = (*METHODS, WITHOUT_FOLD_MODELS)
         if self.method not in methods or (spread is None) != (self.method != "normalised"):
             raise ValueError(
-                f"the method of intervals must be one of {methods}, and normalised ones, and no others, "
-                f"have a spread; got {self.method!r:.40}."
+                f"the method of intervals must be one of {methods}, with a spread if normalised and "
+                f"without one otherwise; got {self.method!r:.40}."
             )
         if not _is_table(residuals) or not residuals.size:
-            raise ValueError("residuals must be finite float64 numbers (rows, targets), one at least.")
+            raise ValueError(
+                "residuals must be a non-empty array (rows, targets) of finite float64 numbers."
+            )
         if type(fold) is not np.ndarray or fold.dtype.kind != "i" or fold.shape != residuals.shape[:1]:
-            raise ValueError(f"fold must hold a whole number for each of {len(residuals)} residuals.")
+            raise ValueError(
+                f"fold must contain a whole number for each of the {len(residuals)} residuals."
+            )
         if type(self.count) is not int or fold.min() < 0 or fold.max() >= self.count:
-            raise ValueError(f"the folds of residuals must lie below their number, {self.count!r:.40}.")
+            raise ValueError(
+                f"the fold numbers of residuals must be below the number of folds, {self.count!r:.40}."
+            )
         alike = spread is None or (_is_table(spread) and spread.shape == residuals.shape)
         if not alike or (spread is not None and not np.all(spread > 0)):
-            raise ValueError("spread must hold a finite number greater than 0 for every residual.")
+            raise ValueError("spread must contain a finite number greater than 0 for every residual.")
 
     def __repr__(self) -> str:
         size = f"residuals={len(self.residuals)}, folds={self.count}, targets={self.n_targets}"
@@ -125,8 +131,8 @@ class ConformalIntervals:
             return
         farthest = min(min(share, 1.0 - share) for share in shares)
         warn_user(
-            f"{len(self.residuals)} held-out residuals are too few for such bounds, which are infinite; "
-            f"use {int(np.ceil(1.0 / farthest - 1e-9)) - 1} rows or more, or a smaller coverage."
+            f"the bounds are infinite, because {len(self.residuals)} held-out residuals are too few; "
+            f"use at least {int(np.ceil(1.0 / farthest - 1e-9)) - 1} rows, or a smaller coverage."
         )
 
 

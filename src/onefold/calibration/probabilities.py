@@ -38,7 +38,7 @@ steps, halved while they lead upwards, on values in units of their typical size 
     min Σ_i v_i (1[y_i = k] − g(f_i))²   over all non-decreasing g
 
 by scikit-learn's pool-adjacent-violators, O(n log n); constant beyond the values seen. The choice for
-some thousand rows and more: with few it repeats their luck, and gives 0 and 1 where it saw no other.
+about a thousand rows and more: with few it overfits, and gives 0 and 1 where it saw no other.
 
 *Cross-fitting.* The decision value of a held-out row comes from a model that was not fitted on it; were
 its label among those that the calibration is fitted to, its probability would still be too good. So the
@@ -182,10 +182,11 @@ class Temperature(Calibrator):
 
 
 def _pull(d: Any, v: Any, beta: Any) -> tuple[Any, Any]:
-    """What pulls β (models,) down over what pulls it up, in logarithms, and the derivative of that.
+    """Log ratio of the two parts of the loss's gradient in β (models,), and the derivative of that.
 
-    Down do the classes that are likelier than the right one, Σ v p d⁺, up all others: their difference
-    is the derivative of the loss. It falls off exponentially, its logarithms are nearly straight lines.
+    The classes that are likelier than the right one, Σ v p d⁺, make β smaller, all others larger: the
+    difference is the derivative of the loss. It falls off exponentially, its logarithms are nearly
+    straight lines.
     """
     p, _ = _shares(beta[:, None, None] * d)
     p *= d
@@ -216,7 +217,10 @@ def _shares(x: Any) -> tuple[Any, Any]:
 def _roots(function: Callable[[Any], tuple[Any, Any]], count: int, most: float) -> Any:
     """Where increasing functions are 0, between the least slope and `most`; or the nearer end."""
     low, high = np.full(count, _LEAST_SLOPE), np.full(count, float(most))
-    below, above = ~(function(low)[0] < 0), function(high)[0] <= 0  # NaN: nothing pulls at all
+    below, above = (
+        ~(function(low)[0] < 0),
+        function(high)[0] <= 0,
+    )  # NaN: both parts of the gradient are 0
     x = np.ones(count)
     for _ in range(_STEPS):
         value, slope = function(x)
@@ -243,9 +247,9 @@ class LogOdds(Calibrator):
     def __post_init__(self) -> None:
         both = (self.slope, self.odds)
         if not all(isinstance(one, float) and 0.0 <= one < np.inf for one in both) or not any(both):
-            raise ValueError(f"slope and odds must be numbers of 0 or more, one above; got {both}.")
+            raise ValueError(f"slope and odds must be at least 0, and one of them greater; got {both}.")
         if self.shift is not None and (not _alike(self.shift) or self.shift.size < 2):
-            raise ValueError("shift must be None, or finite numbers for two classes or more.")
+            raise ValueError("shift must be None, or finite numbers for at least two classes.")
         if self.shift is not None:
             object.__setattr__(self, "columns", 1 if self.shift.size == 2 else self.shift.size)
 
@@ -348,7 +352,9 @@ class Sigmoid(Calibrator):
 
     def __post_init__(self) -> None:
         if not _alike(self.slope, self.intercept) or self.slope.size == 2:
-            raise ValueError("slope and intercept must be finite and of one length, 1 or 3 and more.")
+            raise ValueError(
+                "slope and intercept must be finite and of the same length, 1 or at least 3."
+            )
         object.__setattr__(self, "columns", self.slope.size)
 
     @classmethod
@@ -417,12 +423,16 @@ class Isotonic(Calibrator):
     def __post_init__(self) -> None:
         known = isinstance(self.inputs, tuple) and isinstance(self.outputs, tuple)
         if not known or len(self.inputs) != len(self.outputs) or len(self.inputs) in (0, 2):
-            raise ValueError("inputs and outputs must be tuples of one length, 1 or 3 and more.")
+            raise ValueError("inputs and outputs must be tuples of the same length, 1 or at least 3.")
         for x, p in zip(self.inputs, self.outputs):
             if not _alike(x, p):
-                raise ValueError("the corners of a staircase must be two arrays of finite numbers.")
+                raise ValueError(
+                    "inputs and outputs must be arrays of finite numbers of the same length."
+                )
             if not (np.all(np.diff(x) > 0) and np.all(np.diff(p) >= 0) and p[0] >= 0 and p[-1] <= 1):
-                raise ValueError("the corners of a staircase must rise, and lie between 0 and 1.")
+                raise ValueError(
+                    "inputs must increase, and outputs must not decrease and lie between 0 and 1."
+                )
         object.__setattr__(self, "columns", len(self.inputs))
 
     @classmethod
@@ -477,7 +487,9 @@ def fit_calibrators(
     if not kept.all():
         decision, index, weight = decision[:, kept], index[kept], weight[kept]
     if not index.size or not np.isfinite(decision).all():
-        raise ValueError("a calibration needs finite decision values of at least one row with weight.")
+        raise ValueError(
+            "a calibration needs finite decision values of at least one row of positive weight."
+        )
     shift = None
     if class_weight is not None:  # a class of weight 0 has no rows
         given = np.asarray(class_weight, dtype=np.float64)
@@ -503,8 +515,8 @@ def calibration_parts(splits: Splits) -> list[tuple[Any, Any]]:
     found = [(part, others(part)) for part in parts]
     if not all(keep.any() for _, keep in found):
         raise ValueError(
-            "probabilities of held-out rows are calibrated by other held-out rows, and there is one "
-            "only; use splits that test more rows."
+            "probabilities of held-out rows are calibrated by other held-out rows, and there is only "
+            "one; use splits with more test rows."
         )
     return found
 

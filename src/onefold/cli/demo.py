@@ -39,16 +39,16 @@ def run_demo(arguments: argparse.Namespace) -> None:
             model = job.run(progress)
         write_results(model, stage)
     no_page = write_page(model, train, directory)
-    print("Handwritten digits, 8 × 8 pixels: which of 0 to 9?")
+    print("Handwritten digits, 8 × 8 pixels, classes 0 to 9")
     _compare(model, train, test)
     print("Wrote this model:", ", ".join(str(path) for path in outputs if path.is_file()))
-    print(f"Look at it with: {command_line('inspect', str(outputs[0]))}")
+    print(f"Inspect it with: {command_line('inspect', str(outputs[0]))}")
     if no_page:
         print(f"onefold: no report.html: {no_page}", file=sys.stderr)
     n_train, n_test = _FRIEDMAN
     X, y = make_friedman1(n_train + n_test, n_features=10, noise=1.0, random_state=0)
     table = _table(X, [f"x{j + 1}" for j in range(10)], y)
-    print("\nFriedman's function, ten columns of which x1 to x5 matter, noise of deviation 1")
+    print("\nFriedman's function: ten columns, only x1 to x5 matter, noise with standard deviation 1")
     _compare(tune_table(table[:n_train], "y"), table[:n_train], table[n_train:])
 
 
@@ -61,13 +61,13 @@ def _compare(model: TableModel, train: pa.Table, test: pa.Table) -> None:
     plain, truth = tune_table(train, "y", simple=True), test["y"].to_numpy()
     lines = [*parameter_lines(model.best_params_), *blend_lines(model.report_)]
     lines += [("importance", " ".join(one)) for one in importance_lines(model.report_["importances"])]
-    print(f"tuned on {len(train)} rows", *aligned(lines), f"tested on {len(test)} others", sep="\n")
+    print(f"tuned on {len(train)} rows", *aligned(lines), f"tested on {len(test)} other rows", sep="\n")
     names = ("onefold, kernels, metrics and blend", "onefold, plain search (--simple)")
     for name, one in zip(names, (model, plain)):
         predicted = one.predict(test)
         if one.task == "classification":
             right = predicted == truth
-            words = f"{percent(float(right.mean()))} right, {int((~right).sum())} wrong"
+            words = f"{percent(float(right.mean()))} correct, {int((~right).sum())} wrong"
         else:
             words = f"RMSE {np.sqrt(np.mean((predicted - truth) ** 2)):.3f}"
         print(f"  {name:<35}  {words}, tuned in {one.report_['seconds']:.1f} s")

@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except (KeyboardInterrupt, Interrupted):
             code = _interrupted()
         if code == 0 and output.failure is not None and output.has_reader:
-            code = _fail(f"can't use standard output: {_reason(output.failure)}", 2)
+            code = _fail(f"cannot write to standard output: {_reason(output.failure)}", 2)
     return code
 
 
@@ -71,8 +71,19 @@ def _run(argv: Sequence[str] | None, output: Output) -> int:
     except OutputError:
         return 0  # which `main` corrects, unless whoever read the output has enough of it
     except Exception as error:  # noqa: BLE001
-        return _failure(error, options)
+        stop = _stop_behind(error)
+        if stop is None:
+            return _failure(error, options)
+        return int(stop.code or 0) if isinstance(stop, SystemExit) else _interrupted()
     return 0
+
+
+def _stop_behind(error: BaseException) -> BaseException | None:
+    """The exception of a signal that Python before 3.12 wraps in another where a class is made."""
+    cause = error.__cause__
+    while cause is not None and not isinstance(cause, Interrupted | SystemExit):
+        cause = cause.__cause__
+    return cause
 
 
 def _failure(error: Exception, options: dict[str, list[str]]) -> int:
@@ -83,13 +94,15 @@ def _failure(error: Exception, options: dict[str, list[str]]) -> int:
     if isinstance(error, MemoryError):
         return _fail(f"not enough memory ({error})", 1)
     if not foreseen:
-        return _fail(f"internal error ({type(error).__name__}); report it with the lines above", 1)
+        return _fail(
+            f"internal error ({type(error).__name__}); please report it with the traceback above", 1
+        )
     if isinstance(error, Warning):
-        return _fail(f"{error} (a warning, which -W or PYTHONWARNINGS turns into an error)", 2)
+        return _fail(f"{error} (a warning that -W or PYTHONWARNINGS turns into an error)", 2)
     if isinstance(error, FileNotFoundError) and error.filename:
         return _fail(f"there is no file {error.filename}", 2)
     if isinstance(error, OSError) and error.errno is not None:
-        file = f"can't use {error.filename}: " if error.filename else ""
+        file = f"cannot use {error.filename}: " if error.filename else ""
         return _fail(f"{file}{_reason(error)}", 2)
     spelled = getattr(error, "spelled", None)
     spell = partial(_as_option, options), partial(_option, options)
@@ -184,7 +197,9 @@ class _CtrlC:
         if self._over:  # no other disturbs the tidying up
             _announce("still stopping")
         elif self.callback is not None and self._has_score and not self._asked:
-            _announce("stopping: the best so far will be kept (Ctrl-C again to stop at once) …")
+            _announce(
+                "stopping; the best model so far will be kept (press Ctrl-C again to stop at once) …"
+            )
             self._asked = True
         else:
             self._over = True
@@ -204,7 +219,7 @@ class _CtrlC:
         self._has_score |= event["best_score"] is not None
         if self._asked and not self._ended:
             self._ended = True  # the next one would end more than the search
-            _announce("fitting the final model with the best so far …")
+            _announce("fitting the final model with the best parameters so far …")
             raise KeyboardInterrupt
 
 

@@ -46,8 +46,8 @@ def run_inspect(arguments: argparse.Namespace) -> None:
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         # Notes of the fit: prediction does not need them, and loading does not read them.
         raise saving.ModelFileError(
-            f"{path} holds a model that predicts, but its notes on the fit are damaged ({error}); tune "
-            "or fit it again."
+            f"the model in {path} can predict, but its record of the fit is damaged ({error}); tune or "
+            "fit it again."
         ) from error
     print(shown)
 
@@ -67,7 +67,7 @@ def _text(facts: dict[str, Any]) -> str:
             words = [f"{label} {text}" for label, text in tested_lines(tuning["test"])]
             lines.append((f"{tuning['test']['rows']} test rows", ", ".join(words)))
         if important := importance_lines(tuning["importances"]):
-            lines.append(("important", ", ".join(f"{name} {share}" for name, share in important)))
+            lines.append(("importances", ", ".join(f"{name} {share}" for name, share in important)))
         lines += [("note", note) for note in tuning["notes"]]
     if "columns" in facts:
         lines += _column_lines(facts)
@@ -87,10 +87,10 @@ def _column_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
             lines[column["kind"]] = listing(alike)
     if facts["constant"]:
         lines["left out"] = f"{listing(facts['constant'])} (constant)"
-    lines["missing values"] = "filled in" if facts["missing"] == "impute" else "refused"
+    lines["missing values"] = "imputed" if facts["missing"] == "impute" else "refused"
     lacking = [name for name, column in columns.items() if column["missing"]]
     if lacking:
-        lines["missing values"] += f"; training rows had some in {listing(lacking)}"
+        lines["missing values"] += f"; training rows lacked values in {listing(lacking)}"
     if facts["id_column"]:
         lines["id column"] = f"'{facts['id_column']}'"
     return list(lines.items())

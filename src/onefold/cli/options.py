@@ -31,7 +31,7 @@ _LISTS = ("--drop", "--categorical")  # options that take several names
 def _reads(
     words: str, parse: Callable[[str], Any], accepts: Callable[[Any], bool] = lambda value: True
 ) -> Callable[[str], Any]:
-    """A parser of values that refuses others in these words."""
+    """A parser of values that refuses all but `words` (``"a positive whole number"``)."""
 
     def checked(text: str) -> Any:
         try:
@@ -40,7 +40,7 @@ def _reads(
         except (ArithmeticError, TypeError, ValueError):
             refused = True
         if refused:
-            raise argparse.ArgumentTypeError(f"'{text}' is no {words}")
+            raise argparse.ArgumentTypeError(f"'{text}' is not {words}")
         return value
 
     return checked
@@ -70,22 +70,22 @@ def _seconds(text: str) -> float:
 
 
 grid = _reads(
-    "grid of positive numbers, as 0.1,1,10 or 2^-15:2^9:13 (first : last : how many)",
+    "a grid of positive numbers, such as 0.1,1,10 or 2^-15:2^9:13 (first:last:count)",
     _grid,
     lambda values: all(0 < value < math.inf for value in values),
 )
 duration = _reads(
-    "duration: give seconds, or as in 90s, 5m, 2h", _seconds, lambda value: 0 < value < math.inf
+    "a duration, such as 90 (seconds), 90s, 5m or 2h", _seconds, lambda value: 0 < value < math.inf
 )
-positive = _reads("whole number from 1", int, lambda value: value >= 1)
+positive = _reads("a positive whole number", int, lambda value: value >= 1)
 share, coverage = (
-    _reads(f"share between 0 and 1, such as {usual}", float, lambda value: 0 < value < 1)
+    _reads(f"a fraction between 0 and 1, such as {usual}", float, lambda value: 0 < value < 1)
     for usual in (0.2, 0.9)
 )
 frequency = _reads(
-    "number of rows, and no share of them", lambda text: int(text) if text.isdigit() else float(text)
+    "a number of rows or a fraction of them", lambda text: int(text) if text.isdigit() else float(text)
 )
-folds = _reads("number of folds, nor 'loo'", lambda text: text if text == "loo" else int(text))
+folds = _reads("a number of folds or 'loo'", lambda text: text if text == "loo" else int(text))
 
 
 def _or_none(text: str) -> str | None:
@@ -95,9 +95,11 @@ def _or_none(text: str) -> str | None:
 def path(text: str) -> Path:
     """A path; none at all, as an unset variable of the shell leaves it, is not the current directory."""
     if not text:
-        raise argparse.ArgumentTypeError("the name is empty; give a path, or . for this directory")
+        raise argparse.ArgumentTypeError("the path is empty; use . for the current directory")
     if text == "-":
-        raise argparse.ArgumentTypeError("standard input is not read; write the table to a file first")
+        raise argparse.ArgumentTypeError(
+            "standard input is not supported; write the table to a file first"
+        )
     return Path(text)
 
 
@@ -115,89 +117,126 @@ def _columns(purpose: str) -> dict[str, Any]:
 
 
 _TABLES = (
-    "a .csv, .tsv (also .gz), .parquet, .xlsx, .xls, .ods or svmlight (.libsvm, .svm, .txt) table; "
-    "'DIR/*.parquet' or a folder of Parquet files is one table"
+    "table in .csv, .tsv (also .gz), .parquet, .xlsx, .xls, .ods or svmlight (.libsvm, .svm, .txt) "
+    "format; 'DIR/*.parquet' or a folder of Parquet files is read as one table"
 )
 _TABLE: Specs = {"table": _option(_TABLES, "TABLE", path)}
-_MODEL: Specs = {"model": _option("model.onefold, or the directory tune wrote", "MODEL", path)}
+_MODEL: Specs = {"model": _option("model.onefold, or the directory that tune wrote", "MODEL", path)}
 _TARGET: Specs = {
-    "--target": _option("column to predict (svmlight: target)", "COL"),
-    "--task": _option("default: by the target's values", choices=["classification", "regression"]),
+    "--target": _option("column to predict (default for svmlight files: target)", "COL"),
+    "--task": _option("default: inferred from the target", choices=["classification", "regression"]),
 }
 _COLUMNS: Specs = {
     "--drop": _columns("columns to leave out"),
-    "--categorical": _columns("columns whose numbers are codes of categories"),
+    "--categorical": _columns("columns to treat as categories, even if they hold numbers or dates"),
     "--id": _option("ID column, copied to the predictions", "COL", dest="id_column"),
-    "--weight": _option("column of row weights", "COL"),
-    "--groups": _option("rows with the same value stay in the same fold", "COL"),
-    "--missing": _option("fill in missing values (default), or refuse", choices=["impute", "error"]),
-    "--min-frequency": _option("join categories in fewer rows (10, or 0.01)", "N|SHARE", frequency),
-    "--drop-missing-target": _flag("leave out rows without a target, instead of refusing them"),
+    "--weight": _option("column of sample weights", "COL"),
+    "--groups": _option("column of groups: rows with the same value stay in the same fold", "COL"),
+    "--missing": _option(
+        "impute missing values (default), or stop with an error", choices=["impute", "error"]
+    ),
+    "--min-frequency": _option(
+        "merge categories that occur in fewer rows (10) or a smaller fraction of them (0.01)",
+        "N|FRACTION",
+        frequency,
+    ),
+    "--drop-missing-target": _flag("drop rows without a target instead of stopping with an error"),
     "--target-transform": _option("fit the logarithm of a positive target", choices=["log"]),
 }
 _SEARCH: Specs = {
-    "--simple": _flag("one kernel (rbf, or that of --kernel) over gamma and alpha: no metric, no blend"),
+    "--simple": _flag("search gamma and alpha of one kernel (default: rbf), without metric or blend"),
     "--kernel": _option(
-        "auto (rbf, powexp and laplacian compete; default), one or several of rbf, powexp, laplacian, "
-        "matern12, matern32, matern52, polynomial, linear",
+        "kernels to compare: one or more of rbf, powexp, laplacian, matern12, matern32, matern52, "
+        "polynomial, linear; or auto (default): rbf, powexp and laplacian",
         "NAME[,NAME…]",
         lambda text: [name.strip() for name in text.split(",")] if "," in text else text,
     ),
     "--metric": _option(
-        "to learn: a weight per feature, or also how they mix",
+        "metric to learn: diagonal (a weight per feature), full (features mixed), none or auto "
+        "(default)",
         choices=["none", "diagonal", "full", "auto"],
     ),
-    "--blend": _option("of the best models (default), or one", action=argparse.BooleanOptionalAction),
-    "--cv": _option("folds (default: 5)", "N|loo", folds),
-    "--ordered": _flag("folds are blocks of consecutive rows (time); each is predicted from all others"),
-    "--gap": _option("with --ordered: rows left out around each fold", "N", int),
+    "--blend": _option(
+        "blend the best models (default), or keep one", action=argparse.BooleanOptionalAction
+    ),
+    "--cv": _option("number of folds (default: 5), or loo for leave-one-out", "N|loo", folds),
+    "--ordered": _flag(
+        "use blocks of consecutive rows as folds (time series); each is predicted from all others"
+    ),
+    "--gap": _option("with --ordered: number of rows to leave out around each fold", "N", int),
     "--criterion": _option(
-        "default: error (classification), mse (regression); or press, span, gcv, evidence, "
-        "radius_margin, or the name of a scikit-learn scorer (balanced_accuracy, f1_macro, r2, …)",
+        "criterion to select by: error (default for classification), mse (default for regression), "
+        "press, span, gcv, evidence, radius_margin, or the name of a scikit-learn scorer "
+        "(balanced_accuracy, f1_macro, r2, …)",
         "NAME",
     ),
-    "--class-weight": _option("rare classes weigh more; by balanced_accuracy", choices=["balanced"]),
-    "--calibration": _option(
-        "log_odds (default), temperature, sigmoid, isotonic or none", "NAME", _or_none
+    "--class-weight": _option(
+        "weight classes equally; select by balanced accuracy", choices=["balanced"]
     ),
-    "--intervals": _option("cv+ (default), jackknife+, normalised or none", "NAME", _or_none),
-    "--gammas": _option("2^-15:2^9:13; relative to the mean distance unless --simple", "GRID", grid),
-    "--alphas": _option("as 0.1,1,10 or 2^-15:2^5:11", "GRID", grid),
-    "--search": _option("auto (default), grid, or halving: with --simple or --metric none", "NAME"),
-    "--approximation": _option("auto (default), exact, nystroem, grid, toeplitz, circulant", "NAME"),
+    "--calibration": _option(
+        "calibration of probabilities: log_odds (default), temperature, sigmoid, isotonic or none",
+        "NAME",
+        _or_none,
+    ),
+    "--intervals": _option(
+        "prediction intervals: cv+ (default), jackknife+, normalised or none", "NAME", _or_none
+    ),
+    "--gammas": _option(
+        "widths to try, e.g. 2^-15:2^9:13; relative to the mean distance between rows unless --simple",
+        "GRID",
+        grid,
+    ),
+    "--alphas": _option("ridges to try, e.g. 0.1,1,10 or 2^-15:2^5:11", "GRID", grid),
+    "--search": _option(
+        "search strategy: auto (default), grid, or halving (only with --simple or --metric none)", "NAME"
+    ),
+    "--approximation": _option(
+        "kernel approximation: auto (default), exact, nystroem, grid, toeplitz or circulant", "NAME"
+    ),
     "--check": _flag("check the approximation against the exact method"),
-    "--device": _option("where to compute: cuda, cuda:1 (default: the processor)", "NAME"),
-    "--jobs": _option("threads (-1: all cores)", "N", int, dest="n_jobs"),
-    "--seed": _option("of the shuffle into folds (default: 0)", "N", int, dest="random_state"),
+    "--device": _option("device to compute on, such as cuda or cuda:1 (default: CPU)", "NAME"),
+    "--jobs": _option("number of threads (-1: all cores)", "N", int, dest="n_jobs"),
+    "--seed": _option("random seed (default: 0)", "N", int, dest="random_state"),
 }
 _TEST: Specs = {
-    "--test": _option("score the model on a table that it is not tuned on", "TABLE", path),
+    "--test": _option("another table to score the model on", "TABLE", path),
     "--holdout": _option(
-        "score it on this share of the rows: random ones, whole --groups, or the last with --ordered",
-        "SHARE",
+        "fraction of the rows to hold out and score the model on: random rows, whole --groups, or the "
+        "last rows with --ordered",
+        "FRACTION",
         share,
     ),
 }
-_TIME: Specs = {"--time-budget": _option("stop after 90, 90s, 5m or 2h", "SECONDS", duration)}
-_READING: Specs = {
-    "--decimal": _option("decimal mark of numbers: . or , (default: .)", "CHAR"),
-    "--thousands": _option("what separates thousands: , . ' or a blank (default: nothing)", "CHAR"),
-    "--day-first": _option("3/4/2024 is in April", action="store_const", const=True, dest="dayfirst"),
-    "--month-first": _option("it is in March", action="store_const", const=False, dest="dayfirst"),
-    "--delimiter": _option("what separates columns; tab for a tab", "CHAR"),
-    "--encoding": _option("of the text, as latin-1 or utf-16", "NAME"),
-    "--na-values": _option("missing values besides '', NA, NaN: ?,unknown", "TEXT", action="append"),
-    "--sheet": _option("of a spreadsheet, by name or number (default: the first)", "NAME|N"),
+_TIME: Specs = {
+    "--time-budget": _option("stop the search after 90 (seconds), 5m or 2h", "TIME", duration)
 }
-_RESUME: Specs = {"--resume": _flag("keep a journal; go on from it after a stop or a kill")}
-_FORCE: Specs = {"--force": _flag("replace files that exist")}
+_READING: Specs = {
+    "--decimal": _option("decimal mark: . (default) or ,", "CHAR"),
+    "--thousands": _option("thousands separator: , . ' or a space (default: none)", "CHAR"),
+    "--day-first": _option(
+        "read 3/4/2024 as 3 April", action="store_const", const=True, dest="dayfirst"
+    ),
+    "--month-first": _option(
+        "read 3/4/2024 as 4 March", action="store_const", const=False, dest="dayfirst"
+    ),
+    "--delimiter": _option("column delimiter (tab for a tab)", "CHAR"),
+    "--encoding": _option("text encoding, such as latin-1 or utf-16", "NAME"),
+    "--na-values": _option(
+        "further texts that mean a missing value, e.g. ?,unknown (besides '', NA, NaN, …)",
+        "TEXT",
+        action="append",
+    ),
+    "--sheet": _option("sheet of a spreadsheet, by name or number (default: the first)", "NAME|N"),
+}
+_RESUME: Specs = {"--resume": _flag("write a journal and resume from it")}
+_FORCE: Specs = {"--force": _flag("replace existing files")}
 _JSON: Specs = {"--json": _flag("print one JSON object instead of text")}
 # Options of commands themselves; one that is a parameter of the model is absent unless it is given.
 _UNLESS_GIVEN = dict.fromkeys(("out", "id", "interval", "batch_rows")) | dict.fromkeys(
     ("force", "json", "quiet", "resume", "decision", "proba", "score"), False
 )
 _OF_TEXT, _AS_TUNED = (
-    f"tables of text and spreadsheets (default: {default})" for default in ("found out", "as in tune")
+    f"CSV and spreadsheet parsing (default: {default})" for default in ("detected", "as in tune")
 )
 
 
@@ -205,10 +244,11 @@ _OF_TEXT, _AS_TUNED = (
 # group, those of "" first and without one.
 _COMMANDS: dict[str, tuple[str, dict[str, Specs]]] = {
     "tune": (
-        "Choose a model for a table and save it: kernel, metric, width and ridge by cross-validation, a "
-        "blend of the best. Numbers are standardised, text becomes indicators, dates become time and "
-        "cycles. Rows are shuffled into folds, evenly by class, unless --groups or --ordered says "
-        "otherwise. Ctrl-C ends the search and keeps the best so far; a second one stops at once.",
+        "Choose a model for a table and save it: kernel, metric, width and ridge are chosen by "
+        "cross-validation, and the best models are blended. Numbers are standardised, text is one-hot "
+        "encoded, dates become elapsed time and cycles. Rows are assigned to folds at random, "
+        "stratified by class, unless --groups or --ordered is given. Ctrl-C ends the search and keeps "
+        "the best model so far; a second Ctrl-C stops at once.",
         {
             "": _TABLE | _TARGET,
             "columns": _COLUMNS,
@@ -217,61 +257,78 @@ _COMMANDS: dict[str, tuple[str, dict[str, Specs]]] = {
             _OF_TEXT: _READING,
             "output": {
                 "--out": _option(
-                    "gets model.onefold, search.csv, report.html (default: TABLE-onefold)", "DIR", path
+                    "directory for model.onefold, search.csv and report.html (default: TABLE-onefold)",
+                    "DIR",
+                    path,
                 ),
-                "--quiet": _flag("no progress and no notes, only the result"),
+                "--quiet": _flag("print the result only, no progress or notes"),
                 **_FORCE,
                 **_JSON,
             },
         },
     ),
     "predict": (
-        "Predict the rows of a table, in their order. Tables larger than memory are fine as .csv, .tsv, "
-        ".parquet and svmlight. Columns not needed are ignored.",
+        "Predict every row of a table. Predictions are in the order of the rows. Tables in .csv, .tsv, "
+        ".parquet and svmlight format may be larger than memory. Columns that the model does not need "
+        "are ignored.",
         {
             "": _MODEL | _TABLE,
             "output": {
-                "--out": _option(".csv or .parquet (default: CSV on stdout)", "FILE", path),
-                "--id": _option("ID column to copy (default: that of tune)", "COL"),
+                "--out": _option(
+                    "write the predictions to a .csv or .parquet file (default: CSV to stdout)",
+                    "FILE",
+                    path,
+                ),
+                "--id": _option("ID column to copy (default: the one given to tune)", "COL"),
                 "--decision": _flag("add decision values (classification)"),
                 "--proba": _flag("add the probability of every class (classification)"),
-                "--interval": _option("add bounds that hold this share, as 0.9", "COVERAGE", coverage),
-                "--score": _flag("compare with the target column of the table, on stderr"),
-                "--batch-rows": _option("rows in memory at a time", "N", positive),
-                "--json": _flag("print one JSON object: rows, file, score, predictions unless --out"),
+                "--interval": _option(
+                    "add lower and upper bounds with this coverage, e.g. 0.9", "COVERAGE", coverage
+                ),
+                "--score": _flag(
+                    "score against the target column of the table; print the score to stderr"
+                ),
+                "--batch-rows": _option("number of rows to hold in memory at a time", "N", positive),
+                "--json": _flag(
+                    "print one JSON object: rows, file, score, and predictions unless --out is given"
+                ),
                 **_FORCE,
             },
             _AS_TUNED: _READING,
         },
     ),
     "plan": (
-        "Say what tune would run, its time and memory. Takes the options of tune, reads and prepares "
-        "the table; the memory is what is needed besides the table.",
+        "Show what tune would run, with its time and memory. Takes the options of tune; reads and "
+        "prepares the table. The memory is what is needed in addition to the table.",
         {"": _TABLE | _TARGET | _JSON, "columns": _COLUMNS, "search": _SEARCH, _OF_TEXT: _READING},
     ),
     "report": (
-        "Write a page about a model and its rows: scores next to baselines, what ran and why, "
-        "importances, weak spots, warnings. TABLE holds the rows that it was tuned on; with other rows "
-        "the scores are those of a test.",
+        "Write a report on a model and its rows: scores compared with baselines, what ran and why, "
+        "importances, weak spots, warnings. TABLE holds the rows that the model was tuned on; other "
+        "rows are scored as a test set.",
         {
             "": {
                 **_MODEL,
                 **_TABLE,
-                "--out": _option("default: report.html next to the model, replaced", "FILE", path),
-                "--json": _flag("print the facts as one JSON object; a page only with --out"),
+                "--out": _option(
+                    "HTML file to write (default: report.html next to the model, which is replaced)",
+                    "FILE",
+                    path,
+                ),
+                "--json": _flag("print the report as one JSON object; write HTML only with --out"),
                 **_FORCE,
             },
             _AS_TUNED: _READING,
         },
     ),
     "inspect": (
-        "Show what a model file holds: model, scores, features, preparation.",
+        "Show what a model file contains: model, scores, features, preparation.",
         {"": _MODEL | _JSON},
     ),
     "demo": (
-        "Tune, test and save a model on example data: scikit-learn's handwritten digits, with a page "
-        "about the model; then a function of which it is known what matters. Compares with --simple.",
-        {"": {"--out": _option("default: onefold-demo", "DIR", path), **_FORCE}},
+        "Tune, test and save a model on example data: scikit-learn's handwritten digits, with a report; "
+        "then a synthetic function whose relevant columns are known. Compares both with --simple.",
+        {"": {"--out": _option("directory to write to (default: onefold-demo)", "DIR", path), **_FORCE}},
     ),
 }
 _EXAMPLES = """\
@@ -281,7 +338,7 @@ examples:
   onefold predict houses-onefold/model.onefold new_houses.csv --out prices.csv
   onefold report houses-onefold houses.csv
 
-exit codes: 0 done; 1 internal error or not enough memory; 2 wrong usage or unusable input;
+exit codes: 0 success; 1 internal error or not enough memory; 2 wrong usage or unusable input;
 130 interrupted with Ctrl-C; 143 stopped with SIGTERM
 """
 
@@ -357,7 +414,7 @@ def _parsed_with_table(
             with suppress(ValueError):
                 return parser.parse_known_args([*others[:1], table, *others[1:]])
     if lists and "TABLE" in str(error):
-        raise ValueError(f"{error}; {words[lists[0]]} takes all names after it: name the table first")
+        raise ValueError(f"{error}; {words[lists[0]]} takes every name after it, so put the table first")
     raise error
 
 
@@ -383,5 +440,5 @@ def open_asked(arguments: argparse.Namespace, remembered: Reading | None = None)
     for name in sorted({*given} - {*source.options}):
         kinds = "spreadsheets" if name == "sheet" else ".csv and .tsv tables"
         option = arguments.options[name][-1 if given[name] is False else 0]
-        raise ValueError(f"{option} is for {kinds}; {source.path.name} needs no such option")
+        raise ValueError(f"{option} applies only to {kinds}; leave it out for {source.path.name}")
     return source

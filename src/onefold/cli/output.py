@@ -37,11 +37,11 @@ def refuse_existing(paths: Sequence[Path], force: bool, inputs: Sequence[Path] =
     existing = [path for path in paths if path.exists()]
     for path in existing:
         if path.is_dir():
-            raise ValueError(f"{path} is a directory, not a file to replace; use another --out")
+            raise ValueError(f"{path} is a directory, not a file; use another --out")
         if not path.is_file():
-            raise ValueError(f"{path} is a pipe or a device, not a file to replace; use another --out")
+            raise ValueError(f"{path} is a pipe or a device, not a file; use another --out")
         if any(given.exists() and path.samefile(given) for given in inputs):
-            raise ValueError(f"--out would replace {path}, which this command reads; use another --out")
+            raise ValueError(f"--out would replace {path}, an input of this command; use another --out")
     if existing and not force:
         raise ValueError(f"{existing[0]} exists; use --force to replace it, or another --out")
 
@@ -50,14 +50,14 @@ def model_file(path: Path) -> Path:
     """The model file meant by a path, which may be the directory it lies in."""
     try:
         file = path / MODEL_NAME if path.is_dir() else path
-        there = file.exists()
+        exists = file.exists()
     except PermissionError as error:  # of a folder on the way
-        raise ValueError(f"{path} can't be read (permission denied); give another model") from error
-    if there and not os.access(file, os.R_OK):
-        raise ValueError(f"{file} can't be read (permission denied); give another model")
-    if not there:
-        lacks = f"the directory {path} holds no {MODEL_NAME}" if path.is_dir() else f"there is no {path}"
-        raise ValueError(f"{lacks}; give a model file, or the directory that onefold tune wrote")
+        raise ValueError(f"{path} cannot be read (permission denied); give another model") from error
+    if exists and not os.access(file, os.R_OK):
+        raise ValueError(f"{file} cannot be read (permission denied); give another model")
+    if not exists:
+        lacks = f"directory {path} has no {MODEL_NAME}" if path.is_dir() else f"{path} does not exist"
+        raise ValueError(f"{lacks}; give a model file or the directory that onefold tune wrote")
     return file
 
 
@@ -102,8 +102,8 @@ def replaced_file(path: Path) -> Iterator[Path]:
     """A temporary name next to `path`, renamed to it when the block ends without error."""
     if not path.parent.is_dir():
         raise ValueError(
-            f"there is no directory {path.parent} to write {path.name} in; create it, or use another "
-            "--out"
+            f"cannot write {path.name}: directory {path.parent} does not exist; create it, or use "
+            "another --out"
         )
     try:
         with replacing(path) as temporary:
@@ -152,7 +152,7 @@ def write_page(model: TableModel, table: Any, directory: Path, **options: Any) -
             warnings.simplefilter("ignore")  # tuning has spoken of these rows
             write_report(model, path, table, **options)
     except OSError as error:
-        return f"{path} can't be written ({error.strerror or error})"
+        return f"{path} cannot be written ({error.strerror or error})"
     except (ValueError, MemoryError) as error:
         return " ".join(str(error).split())
     return None

@@ -27,9 +27,9 @@ from onefold.tables.target import missing_targets, read_target
 from onefold.tuning import check_id, refuse_clash
 
 _METHODS = {
-    "decision": ("decision_function", "classification"),
-    "proba": ("predict_proba", "classification with a calibration"),
-    "interval": ("predict_interval", "regression with intervals"),
+    "decision": ("decision_function", "a classification model"),
+    "proba": ("predict_proba", "a classification model tuned with a calibration"),
+    "interval": ("predict_interval", "a regression model tuned with intervals"),
 }
 
 
@@ -39,15 +39,16 @@ def run_predict(arguments: argparse.Namespace) -> None:
     path = model_file(arguments.model)
     if out is not None:
         if out.suffix.lower() not in {".csv", ".parquet"}:
-            raise ValueError(f"--out {out.name}: predictions are written as .csv or .parquet")
+            raise ValueError(f"--out must be a .csv or .parquet file; got {out.name}")
         refuse_existing([out], arguments.force, inputs=[arguments.table, path])
     model = load_table_model(path)
     for option, (method, kind) in _METHODS.items():
         if getattr(arguments, option) and not hasattr(model.estimator_, method):
-            have = "numbers" if model.task == "regression" else "classes"
-            raise ValueError(f"--{option} is for {kind}, and this model predicts {have} without it")
+            raise ValueError(f"--{option} needs {kind}, which this model is not")
     if arguments.score and not model.target_:
-        raise ValueError("--score needs the name of the target, which this model does not know")
+        raise ValueError(
+            "--score is not available: this model does not know the name of its target column"
+        )
     source = open_asked(arguments, model.reading_)
     score = _Score(model) if arguments.score else None
     blocks, shown = _predicted(model, source, score, arguments), None
@@ -82,7 +83,7 @@ def _predicted(
     id_column = model.id_column_ if asked.id is None else asked.id
     if asked.id is None and id_column is not None and id_column not in source.names:
         lacks = f"{source.path.name} has no ID column '{id_column}'"
-        print(f"onefold: {lacks}; predictions come without it", file=sys.stderr)
+        print(f"onefold: {lacks}; predictions are written without it", file=sys.stderr)
         id_column = None
     check_id(id_column, source)
     extra = tuple(
@@ -136,7 +137,7 @@ class _Score:
         """The measures, how many rows they are of, and how many of these equal a training row."""
         if not self._pairs:
             raise ValueError(
-                f"no row has a value of '{self._model.target_}' to compare with; fill some in"
+                f"--score needs targets, but every value of '{self._model.target_}' is missing"
             )
         y, predicted = (np.concatenate(part) for part in zip(*self._pairs))
         score: dict[str, Any] = {"rows": len(y), "rows_without_target": self._without}
@@ -158,7 +159,7 @@ class _Score:
             words = f"R² {thousandths(facts['r2'])}, RMSE {readable(facts['rmse'])}"
         words += f" on {facts['rows']} rows"
         if without := facts["rows_without_target"]:
-            words += f" ({without} others have no target)"
+            words += f" (not counting {without} without a target)"
         if self._equal is not None and self._equal.rows:
             words += f"; {self._equal.words()}: if those are the same rows, the score is optimistic"
         return words

@@ -138,8 +138,8 @@ class ExactOutput:
         if isinstance(output, Output) and not output.can_write(text):
             lacking = next(letter for letter in text if not output.can_write(letter))
             raise ValueError(
-                f"standard output has the encoding {output.encoding}, which lacks {_in_ascii(lacking)}; "
-                "use --out FILE, which is written in UTF-8, or set PYTHONIOENCODING=utf-8"
+                f"standard output has encoding {output.encoding}, which cannot represent "
+                f"{_in_ascii(lacking)}; use --out FILE (written in UTF-8), or set PYTHONIOENCODING=utf-8"
             )
         return output.write(text)
 

@@ -30,8 +30,8 @@ from onefold.tables import TableModel
 
 _PURPOSE = {
     MODEL_NAME: "the model",
-    SEARCH_NAME: "every {} with its scores",
-    REPORT_NAME: "a page about the model and its rows",
+    SEARCH_NAME: "the scores of every {}",
+    REPORT_NAME: "a report on the model and its rows",
 }
 _BAR = 20
 _LOG_EVERY_SECONDS = 10.0
@@ -102,12 +102,12 @@ def result_text(model: TableModel, files: list[str]) -> str:
         lines.append("  (± is one standard error; choosing the best makes scores slightly optimistic)")
     lines += [f"  note: {note}" for note in report["notes"]]
     if report["test"] is not None:
-        rows = counted(report["test"]["rows"], "row")
-        lines += ["", f"On {rows} that tuning never saw (the saved model is the one scored here)"]
+        rows = counted(report["test"]["rows"], "test row")
+        lines += ["", f"On {rows}, not used for tuning (scores of the saved model)"]
         lines += aligned(tested_lines(report["test"]))
     if important := importance_lines(report["importances"]):
         lines += ["", "Most important columns", *aligned(important)]
-    unit = " (scores of the logarithm)" if report.get("target_transform") else ""
+    unit = " (scores on the log scale)" if report.get("target_transform") else ""
     lines += ["", f"Next best{unit}", *next_best(estimator, report["criterion"])]
     lines += ["", f"Done in {report['seconds']:.1f} s; wrote"]
     lines += aligned([(path, _PURPOSE[Path(path).name].format(noun)) for path in files])
@@ -140,7 +140,7 @@ def measure_lines(report: dict[str, Any]) -> list[tuple[str, str]]:
             lines.insert(0, (label, words))
         elif not dict(lines)[label].startswith(words):
             log = report.get("target_transform")
-            unit = "of the logarithm" if log else "the mean of that of the folds"
+            unit = "on the log scale" if log else "mean over the folds"
             lines.insert(0, ("criterion", f"{label} {words}, {unit}"))
     if scores is not None and scores["verdict"]["best"] is not None:
         lines.append(("best simple model", comparison_words(scores, "")))

@@ -32,10 +32,10 @@ from onefold.search.metric import METRIC_ROWS
 from onefold.tables import Reading, TableError, TableModel, TableSource
 from onefold.tables.errors import listing
 from onefold.tables.findings import edge_note, few_rows_note
-from onefold.tables.training import AUTO, Search
+from onefold.tables.training import Search
 from onefold.tuning import Tuning, tuning
 
-_ON_DISK = "rows stay on disk, in float32, as the table would fill half of the free memory"
+_ON_DISK = "rows are kept on disk in float32, because they would take over half of the free memory"
 
 
 def run_tune(arguments: argparse.Namespace) -> None:
@@ -59,7 +59,7 @@ def run_tune(arguments: argparse.Namespace) -> None:
     if journal is not None and model.report_["search"]["stopped"] is None:
         journal.unlink(missing_ok=True)
     elif journal is not None and not quiet:
-        print(f"onefold: {journal} is kept: the same command with --force goes on", file=sys.stderr)
+        print(f"onefold: kept {journal}; repeat the command with --force to resume", file=sys.stderr)
     weight, again = job.training.sample_weight, [repeated(arguments)]
     no_page = write_page(model, job.rows, directory, repeat=again, sample_weight=weight)
     if no_page:
@@ -89,7 +89,7 @@ def _telling_of(journal: Path | None) -> Iterator[None]:
         yield
     except (Interrupted, SystemExit):
         if journal is not None and journal.exists():
-            print(f"onefold: {journal} is kept: the same command goes on", file=sys.stderr)
+            print(f"onefold: kept {journal}; repeat the command to resume", file=sys.stderr)
         raise
 
 
@@ -111,9 +111,9 @@ def run_plan(arguments: argparse.Namespace) -> None:
 def _search_words(search: Search) -> str:
     """What tune would choose among."""
     names = search.as_plain()["kernels"]
-    words = ["the kernels of auto" if names == [AUTO] else ", ".join(names)]
+    words = [f"kernels {', '.join(names)}"]
     words += [f"metric {search.metric}"] if search.metric else []
-    words += ["a blend"] if search.blend else []
+    words += ["blend"] if search.blend else []
     return ", ".join(words) + (f" ({search.note})" if search.note else "")
 
 
@@ -123,7 +123,7 @@ def _asked(arguments: argparse.Namespace) -> tuple[TableSource, dict[str, Any]]:
     target = options.get("target") or source.default_target
     if target is None:
         raise TableError(
-            f"name the column to predict, as in --target COL; the columns are {listing(source.names)}"
+            f"--target COL, the column to predict, is required; the columns are {listing(source.names)}"
         )
     reading = None if source.reading == Reading() else source.reading
     return source, options | {"target": target, "reading": reading}
@@ -157,7 +157,7 @@ def _followed(job: Tuning, quiet: bool) -> TableModel:
 
 def _notes(job: Tuning, table: str, task_given: bool) -> list[str]:
     model, training, target = job.model, job.training, job.target
-    why = "as asked for" if task_given else f"because {target.reason} (--task overrides)"
+    why = "as requested" if task_given else f"because {target.reason} (--task overrides)"
     rows, features = training.X.shape
     columns = len(training.preparation.columns) + len(training.preparation.constant)
     size = f"{counted(rows, 'row')}, {counted(columns, 'column')} ({counted(features, 'feature')})"
@@ -171,10 +171,10 @@ def _notes(job: Tuning, table: str, task_given: bool) -> list[str]:
     ]
     found = plan(model.inner_estimator(training.search, cv=training.cv), training.X, training.y)
     landmarks = getattr(found.approximation, "n_components", None)
-    words = f"{landmarks:,} landmark rows" if isinstance(landmarks, int) else "method"
+    words = f"with {landmarks:,} landmarks" if isinstance(landmarks, int) else "method"
     if model.approximation == "auto" and training.search.metric is not None and rows > METRIC_ROWS:
         # Which of them is quicker is known once the metrics are learned.
-        words += ", or conjugate gradients (cg) where they are quicker"
+        words += ", or cg (conjugate gradients) where faster"
     # Strategies that leave some of the grid out take less time than it does.
     timed = training.search.search == "grid" and found.seconds is not None
     time = f", about {duration_words(found.seconds or 0.0)}" if timed else ""

@@ -39,7 +39,7 @@ def resolve_criteria(
     """The criteria behind one, or behind a list of them, by name; the first one decides."""
     given = list(criterion) if isinstance(criterion, list | tuple) else [criterion]
     if not given:
-        raise ValueError("criterion is an empty list; name at least one criterion.")
+        raise ValueError("criterion is an empty list; give at least one criterion.")
     found: dict[str, Criterion] = {}
     for one in given:
         resolved = resolve_criterion(one, classifier=classifier, calibration=calibration)
@@ -48,8 +48,8 @@ def resolve_criteria(
         name = one if isinstance(one, str) else name
         if name in found or (found and name == "score"):
             raise ValueError(
-                f"criterion holds {name!r} twice, or after the first, whose columns in cv_results_ "
-                "have that name; leave it out, or give the function another name."
+                f"criterion contains {name!r} twice, or uses the name that the first criterion has in "
+                "cv_results_; leave it out, or give the function another name."
             )
         found[name] = resolved
     return found
@@ -71,7 +71,7 @@ def resolve_criterion(criterion: Any, *, classifier: bool, calibration: str | No
     try:
         scorer = criterion if callable(criterion) else get_scorer(criterion)
         if scorer is None:  # what scikit-learn has for None
-            raise TypeError("None is no criterion")
+            raise TypeError("None is not a criterion")
     except (ValueError, TypeError) as error:
         names = ", ".join(repr(name) for name in own)
         raise ValueError(
@@ -85,7 +85,7 @@ def resolve_criterion(criterion: Any, *, classifier: bool, calibration: str | No
         needed = "probabilities" if methods == {"predict_proba"} else " or ".join(sorted(methods))
         instead = '"error" or "balanced_accuracy"' if classifier else '"mse" or "r2"'
         raise ValueError(
-            f"criterion={criterion!r} needs {needed}, which held-out predictions of a "
-            f"{'classifier' if classifier else 'regression'} do not have here; use {instead}."
+            f"criterion={criterion!r} needs {needed}, which the held-out predictions of a "
+            f"{'classifier' if classifier else 'regressor'} do not provide here; use {instead}."
         )
     return Scorer(scorer, calibration)

@@ -93,7 +93,7 @@ class Criterion(ABC):
         self, predictions: Sequence[Any], splits: Splits, problem: Problem, task: Task
     ) -> Any:
         """Scores (μ, splits) from NumPy predictions (μ, rows, targets) of each split's test rows."""
-        raise TypeError(f"{type(self).__name__} is no score of held-out rows")
+        raise TypeError(f"{type(self).__name__} does not score held-out rows")
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Scoring(ABC):
         """The splits; raise where the criterion holds nothing out."""
         if self.splits is None:
             raise ValueError(
-                'the criterion holds no rows out; use one of held-out rows, such as "mse" or "error".'
+                'the criterion does not use held-out rows; use one that does, such as "mse" or "error".'
             )
         return self.splits
 
@@ -190,7 +190,7 @@ class Scoring(ABC):
 
     def collected(self, totals: list[Any], held: list[HeldoutBlock], parts: list[Any]) -> Scored:
         """What comes of the sums of every part, or from all predictions, put together by parts."""
-        raise TypeError(f"{type(self).__name__} takes no predictions")
+        raise TypeError(f"{type(self).__name__} does not take predictions")
 
     def heldout(self, blocks: list[HeldoutBlock], number: int = 0) -> tuple[Any | None, Any | None]:
         """Held-out predictions in the user's units at one of the blocks' μ: of rows, and of splits."""

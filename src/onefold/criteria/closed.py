@@ -184,7 +184,7 @@ class Evidence(ModelCriterion):
 
     def score(self, model: Any, problem: Problem, alphas: Any) -> Any:
         # A target that the intercept fits exactly has no likelihood, and every kernel is as good there
-        # as any other: it has no say.
+        # as any other: it does not count.
         fit = known_quadratic(model.smoother, problem, alphas)
         silent = fit == 0
         fit = np.where(silent, 1.0, fit / np.asarray(alphas, dtype=float)[:, None])

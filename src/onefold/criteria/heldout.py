@@ -55,7 +55,7 @@ class SumCriterion(Criterion):
     needs: ClassVar[Literal["squares", "sums"]] = "sums"
 
     def truth(self, problem: Problem, task: Task) -> Array:
-        """What predictions are compared with, row by row: (n, columns); the targets, if nothing else."""
+        """What predictions are compared with, row by row: (n, columns); by default the targets."""
         return problem.Y
 
     @abstractmethod
@@ -88,7 +88,7 @@ class SumCriterion(Criterion):
 
 
 class ErrorRate(SumCriterion):
-    """−(share of wrong labels), or accuracy with ``offset=1``; `smooth` ranks by the squared error."""
+    """Minus the share of wrong labels; accuracy with ``offset=1``; `smooth` ranks by squared error."""
 
     mean_of_rows = True
 
@@ -188,8 +188,8 @@ class VariationCoefficient(SumCriterion):
         squares, level = np.split(means, 2, axis=-1)
         if np.any(level == 0):
             raise ValueError(
-                'criterion="cov" divides by the mean of y, which is 0 in a set of held-out rows; '
-                'use "mse".'
+                'criterion="cov" divides by the mean of y, which is 0 for some held-out rows; use '
+                'criterion="mse".'
             )
         return -np.mean(np.sqrt(squares) / np.abs(level), axis=-1)
 

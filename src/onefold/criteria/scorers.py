@@ -39,8 +39,8 @@ class Scorer(Criterion):
             self._request = None if score is None else score.requests.get("sample_weight")
         if isinstance(self._request, str):
             raise ValueError(
-                f"the scorer asks for weights under the name {self._request!r}, and a search has "
-                "those of fit; use set_score_request(sample_weight=True), or False."
+                f"the scorer requests weights named {self._request!r}, and a search has only the "
+                "sample_weight of fit; use set_score_request(sample_weight=True), or False."
             )
 
     def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
@@ -83,11 +83,11 @@ class Scorer(Criterion):
                 except Exception as error:  # noqa: BLE001 (as GridSearchCV: the other cells go on)
                     failure = f"{type(error).__name__}: {error}"
                     cause = str(error) if isinstance(error, ValueError) else failure
-                    refusal = refusal or f"the criterion refuses their predictions ({cause})"
+                    refusal = refusal or f"the criterion fails on their predictions ({cause})"
         if refusal is None and np.isnan(scores).any():
             refusal = (
-                "the criterion gives NaN for some held-out rows, as R² does for a single one; use "
-                "another criterion, or splits with more rows to test."
+                "the criterion is NaN for some held-out rows, as R² is for a single row; use "
+                "another criterion, or splits with more test rows."
             )
         return scores, refusal
 
@@ -129,8 +129,8 @@ class _Heldout(BaseEstimator):
     def _for(self, X: Any) -> Any:
         if X is not self._X:
             raise ValueError(
-                "the scorer asked for predictions on rows other than those it was given; in "
-                "closed-form cross-validation only the held-out rows have predictions."
+                "the scorer asked for predictions of rows other than those it was given, but only "
+                "held-out rows have predictions in closed-form cross-validation; score the given rows."
             )
         return self._values
 

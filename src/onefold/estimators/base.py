@@ -30,7 +30,7 @@ from onefold.rows import example_of, is_dask, lazily, to_host
 from onefold.typing import ArrayLike, MaybeArray
 
 _FEW_ROWS = 1000  # whose factorisation gains little from a second thread
-# What a copy on a worker of Dask needs to predict, and for intervals too, and parameters of its own.
+# What a copy on a Dask worker needs to predict, and to make intervals, and its own parameters.
 _PREDICTS = (
     "expansion_", "classes_", "calibrator_", "single_target_", "n_features_in_", "feature_names_in_",
 )  # fmt: skip
@@ -65,13 +65,13 @@ class KernelMachine(BaseEstimator):
 
     @contextmanager
     def _threads(self, n: int) -> Iterator[None]:
-        """`n_jobs` threads, also for BLAS; that has one for few rows, so that no digit depends on it."""
+        """`n_jobs` threads, also for BLAS; one for few rows, so that no digit depends on the number."""
         every = None if self.n_jobs is None else count_workers(self.n_jobs)
         with use_threads(self.n_jobs), limit_blas(1 if n <= _FEW_ROWS else every):
             yield
 
     def __sklearn_clone__(self) -> Self:
-        """As any estimator is cloned; a client of Dask is shared, for it cannot be copied."""
+        """Clone like any estimator; a Dask client is shared, since it cannot be copied."""
         client = getattr(self, "client", None)
         if client is None:
             return super().__sklearn_clone__()
@@ -82,18 +82,18 @@ class KernelMachine(BaseEstimator):
         return found
 
     def __getstate__(self) -> Any:
-        """A pickled estimator has no client: that belongs to this process."""
+        """Leave the Dask client out of a pickle: it belongs to this process."""
         state = super().__getstate__()
         return state | {"client": None} if "client" in state else state
 
     def _decide(self, X: Any) -> Array:
-        """f(X) of shape (rows, targets)."""
+        """Return f(X), shape (rows, targets)."""
         check_is_fitted(self, "expansion_")
         X = check_rows(self, X, sparse=self.expansion_.accepts_sparse, fitting=False)
         return require_finite(self.expansion_.predict(X, self.n_jobs))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file that :func:`onefold.load` reads; never executes code."""
+        """Save the fitted model to one file, which :func:`onefold.load` reads without executing code."""
         check_is_fitted(self, "expansion_")
         from onefold.saving import save
 
@@ -102,7 +102,7 @@ class KernelMachine(BaseEstimator):
     def to_onnx(
         self, *, dtype: str = "float32", target_opset: int | None = None, decision: bool = False
     ) -> Any:
-        """The fitted model as an ``onnx.ModelProto``: see :func:`onefold.export.to_onnx`."""
+        """Convert the fitted model to an ``onnx.ModelProto``; see :func:`onefold.export.to_onnx`."""
         from onefold.export import to_onnx
 
         return to_onnx(self, dtype=dtype, target_opset=target_opset, decision=decision)
@@ -116,9 +116,10 @@ class KernelMachine(BaseEstimator):
         sample_weight: MaybeArray = None,
         title: str | None = None,
     ) -> Any:
-        """A report on the fit, written to `path` as one HTML page; see :func:`onefold.write_report`.
+        """Write a report on the fit to `path`, as one HTML page; see :func:`onefold.write_report`.
 
-        X and y are the rows that it was fitted on; the sections that need them are left out without.
+        X and y are the rows that the estimator was fitted on; without them, the sections that need them
+        are left out.
         """
         check_is_fitted(self, "expansion_")
         from onefold.report import write_report
@@ -131,14 +132,14 @@ def _has_probabilities(estimator: Any) -> bool:
     name = type(estimator).__name__
     if estimator.calibration is None:
         raise AttributeError(
-            f'{name} has no probabilities with calibration=None; use "log_odds", "sigmoid" or '
-            '"isotonic", and fit again.'
+            f"{name} has no probabilities, because calibration=None; use calibration="
+            '"log_odds", "sigmoid" or "isotonic", and fit again.'
         )
     if hasattr(estimator, "expansion_") and getattr(estimator, "calibrator_", None) is None:
         raise AttributeError(
-            f"this {name} was fitted without held-out predictions to calibrate (conjugate gradients, "
-            "rows of Dask, a file of an earlier version); use LSSVCCV with folds, or "
-            "sklearn.calibration.CalibratedClassifierCV around it."
+            f"this {name} has no probabilities: it was fitted without held-out predictions to calibrate "
+            '(approximation="cg", Dask rows, or a file of an earlier version); use LSSVCCV with folds, '
+            "or wrap it in sklearn.calibration.CalibratedClassifierCV."
         )
     return True
 
@@ -150,7 +151,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     calibrator_: Calibrator | None
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """f(X): (rows,) for two classes, its sign the label; otherwise (rows, classes)."""
+        """Return f(X): (rows,) for two classes, the sign being the label; otherwise (rows, classes)."""
         if is_dask(X):
             check_is_fitted(self, "expansion_")
             columns = None if len(self.classes_) == 2 else self.classes_
@@ -159,7 +160,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict(self, X: ArrayLike) -> Array:
-        """The label of each row."""
+        """Predict the label of each row."""
         if is_dask(X):
             check_is_fitted(self, "expansion_")
             return _lazy_predictions(self, "predict", X, self.classes_.dtype, None)
@@ -167,17 +168,17 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         return labels_like(self.classes_[label_index(values)], X)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
-        """Accuracy on the given rows."""
+        """Return the accuracy on the given rows."""
         return _scored(self, accuracy_score, X, y, sample_weight)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Probabilities (rows, classes), the columns in the order of ``classes_``; rows sum to 1."""
+        """Return probabilities (rows, classes), columns in the order of ``classes_``; rows sum to 1."""
         return self._calibrated("predict_proba", "probabilities", X)
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: ArrayLike) -> Array:
-        """Their logarithms."""
+        """Return the logarithms of the probabilities."""
         return self._calibrated("predict_log_proba", "log_probabilities", X)
 
     def _calibrated(self, method: str, function: str, X: Any) -> Array:
@@ -190,12 +191,13 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
 
 def _has_intervals(estimator: Any) -> bool:
-    """Whether intervals were asked for; the AttributeError says how to."""
+    """Whether the estimator makes intervals; raise AttributeError with the remedy otherwise."""
     if not hasattr(estimator, "intervals"):
-        raise AttributeError(f"{type(estimator).__name__} makes no intervals; use LSSVR or LSSVRCV.")
+        raise AttributeError(f"{type(estimator).__name__} has no intervals; use LSSVR or LSSVRCV.")
     if estimator.intervals is None:
         raise AttributeError(
-            f'{type(estimator).__name__} has intervals=None; use intervals="cv+" and fit again.'
+            f"{type(estimator).__name__} has no intervals, because intervals=None; use "
+            'intervals="cv+" and fit again.'
         )
     return True
 
@@ -207,7 +209,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     single_target_: bool
 
     def predict(self, X: ArrayLike) -> Array:
-        """f(X): (rows,), or (rows, targets) if y had two dimensions."""
+        """Predict y: shape (rows,), or (rows, targets) if y had two dimensions."""
         if is_dask(X):
             check_is_fitted(self, "expansion_")
             columns = None if self.single_target_ else range(self.expansion_.n_targets)
@@ -216,17 +218,17 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         return values[:, 0] if self.single_target_ else values
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
-        """R² on the given rows."""
+        """Return R² on the given rows."""
         return _scored(self, r2_score, X, y, sample_weight)
 
     @available_if(_has_intervals)
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
-        r"""Bounds between which y lies with the given coverage: (rows, 2), the lower one first.
+        r"""Return bounds that contain y with the given coverage: shape (rows, 2), the lower bound first.
 
-        For y of two dimensions (rows, targets, 2), each target by itself. A data frame gives a frame
-        with the columns "lower" and "upper" ("lower_0" and so on of several targets) and its index.
-        Infinite, with a warning, where there are too few held-out residuals.
-        See :doc:`/manual/intervals`.
+        If y had two dimensions, the shape is (rows, targets, 2) and each target is treated separately.
+        For a data frame, the result is a data frame with the same index and the columns "lower" and
+        "upper" ("lower_0" and so on for several targets). Bounds are infinite, with a warning, where
+        there are too few held-out residuals. See :doc:`/manual/intervals`.
         """
         share = _check_share(coverage, "coverage")
         bounds, widest = ConformalIntervals.bounds, [max(share, 0.5)]
@@ -234,10 +236,10 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
 
     @available_if(_has_intervals)
     def predict_quantiles(self, X: Any, quantiles: Any) -> Any:
-        r"""The given quantiles of y at each row: (rows, quantiles), or (rows, targets, quantiles).
+        r"""Return quantiles of y at each row: shape (rows, quantiles), or (rows, targets, quantiles).
 
-        Order statistics of f_s(x) + r_i over the held-out residuals r_i, which rise with the quantile. A
-        data frame gives a frame with its index whose columns are named "0.1" and so on.
+        They are order statistics of f_s(x) + r_i over the held-out residuals r_i, and never cross. For a
+        data frame, the result is a data frame with the same index and columns named "0.1" and so on.
         """
         asked = [_check_share(q, "quantiles") for q in np.atleast_1d(np.asarray(quantiles)).tolist()]
         if not asked:
@@ -255,14 +257,15 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
             raise ValueError(
                 f"this {type(self).__name__} has no held-out residuals to make intervals from: it was "
                 "fitted with intervals=None, to a single row, by an earlier version, or without "
-                "finite held-out predictions; use fit, on more rows."
+                "finite held-out predictions; fit it again, on more rows."
             )
         if not is_dask(X):
             intervals.warn_if_too_few(shares)
             return _bounds_by_blocks(self, X, partial(bounds, intervals, **options), names)
         if not self.single_target_:
             raise ValueError(
-                f"{method} of several targets has three axes, which lazy rows do not; give X.compute()."
+                f"{method} returns three axes for several targets, which a Dask collection cannot hold; "
+                "pass X.compute()."
             )
         return _lazy_predictions(self, method, X, np.float64, names, **options)
 

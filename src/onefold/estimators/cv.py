@@ -72,22 +72,22 @@ class KernelMachineCV(KernelMachine):
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
     ) -> Self:
-        """Choose by cross-validation, then fit what was chosen, or the blend, on all rows.
+        """Choose by cross-validation, then fit the chosen model, or the blend, on all rows.
 
-        One factorisation per kernel serves every alpha and every fold: O(n³) for the exact machine.
-        With metrics of their own the k folds share nothing: O(k n³) for each width of a round, and as
-        much for the next metrics. Beyond `metric_rows` this is paid on a subsample, and on all rows one
-        Cholesky factor, O(n³), for each kernel with a metric that is left.
+        One factorisation per kernel serves every alpha and every fold: O(n³) for the exact method.
+        With a learned metric each of the k folds has its own: O(k n³) for each width of a round, and as
+        much to learn the next metrics. With more than `metric_rows` rows this is done on a subsample,
+        followed by one Cholesky factorisation of all rows, O(n³), for each remaining kernel and metric.
 
         Parameters
         ----------
         X : array or CSR matrix (n, d), or (n, n) with ``kernel="precomputed"``
         y : array (n,) or, for regression, (n, targets)
         sample_weight : array (n,), optional
-            Weights of the training loss, and of the held-out rows in the criterion, as in GridSearchCV.
+            Weights of the rows, in the training loss and, as in GridSearchCV, in the held-out scores.
             Rows of weight 0 are left out: they are neither trained on nor scored.
         groups : array (n,), optional
-            For grouped splitters.
+            Group labels, for splitters such as GroupKFold.
         """
         seconds, began = check_budget(self.time_budget), time.monotonic()
         with open_checkpoint(self.checkpoint) as checkpoint:
@@ -101,7 +101,7 @@ class KernelMachineCV(KernelMachine):
                 found = setup.strategy.run(search)
                 search.warn_if_stopped()
                 self._finish(found, search, setup.strategy.name, trust)
-        # Rounds, and a search that was stopped, try a few cells: their ends are no ends of a grid.
+        # Rounds, and a search that was stopped, try a few cells: their extremes are not edges of a grid.
         whole = self.metric is None and search.stopped is None
         if at_edge := edges(self.cv_results_, self.best_index_) if whole else []:
             names = " and ".join(f"{edge.split()[1]}s=" for edge in at_edge)
@@ -111,8 +111,8 @@ class KernelMachineCV(KernelMachine):
                 options = " and ".join(f"--{edge.split()[1]}s" for edge in at_edge)
                 remedy = f"extend the grid: {names}, or {options} on the command line"
             warn_user(
-                f"the search chose the {' and the '.join(at_edge)} that it tried, and the scores still "
-                f"rise there; {remedy}.",
+                f"the search chose the {' and the '.join(at_edge)} that it tried, and the scores are "
+                f"still rising there; {remedy}.",
                 GridEdgeWarning,
             )
         return self
@@ -166,18 +166,18 @@ class KernelMachineCV(KernelMachine):
         found = check_setup(self.as_chooser(setup.table), setup, random_state=setup.seed or 0)
         if found.verdict == "does not apply":
             warn_user(
-                f"the approximation cannot be trusted with this selection; {found} Use another "
-                "approximation, or select exactly on a subsample."
+                f"the trust check says that the approximation {found} Use another approximation, or "
+                "search on a subsample with the exact method."
             )
         return found.as_dict()
 
     def objective(
         self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
     ) -> Objective:
-        """The held-out score as a function of the parameters, for drivers from elsewhere.
+        """Return the held-out score as a function of the parameters, for external optimisers.
 
-        The arguments are those of `fit`. ``objective(gamma=0.1, alpha=1e-3)`` is a number, greater is
-        better; ``objective.fit()`` the estimator fitted with the best that was asked.
+        The arguments are those of `fit`. ``objective(gamma=0.1, alpha=1e-3)`` returns a score, where
+        greater is better; ``objective.fit()`` fits the estimator with the best parameters tried so far.
 
         Examples
         --------
@@ -192,7 +192,7 @@ class KernelMachineCV(KernelMachine):
         return Objective(self, X, y, sample_weight, groups)
 
     def as_chooser(self, X: ArrayLike) -> KernelMachineCV:
-        """A silent copy, for the trust check; a callback may hold what cannot be cloned."""
+        """A silent copy, for the trust check; a callback may hold objects that cannot be cloned."""
         silent: dict[str, Any] = dict.fromkeys(("callback", "metric", "checkpoint", "time_budget"))
         silent |= {"check": False, "verbose": 0, "blend": False, "search": "grid"}
         return type(self)(**self.get_params(deep=False) | silent)
@@ -205,35 +205,37 @@ class KernelMachineCV(KernelMachine):
 
 
 class Objective:
-    r"""The held-out score as a function of the parameters, for SciPy, Optuna or any other driver.
+    r"""The held-out score as a function of the parameters, for SciPy, Optuna or any other optimiser.
 
     ``objective(gamma=0.1, alpha=1e-3)``, or ``objective({"gamma": 0.1, "alpha": 1e-3})``, is the mean
-    score by the estimator's criterion and splits: greater is better, NaN where the system cannot be
-    solved or the score is undefined. It is what ``cross_val_score`` has for the estimator with these
-    parameters, from one factorisation. What was asked before is not computed again; with a `checkpoint`
-    also not what another process, or a grid, has left there.
+    held-out score by the estimator's criterion and splits: greater is better, NaN where the system
+    cannot be solved or the score is undefined. It is the mean of ``cross_val_score`` for the estimator
+    with these parameters, from one factorisation. Results are remembered: the same parameters are not
+    evaluated twice, and with a `checkpoint` not even those that another process, or a grid search, has
+    evaluated before.
 
-    Parameters are `alpha`, `gamma` where the kernel has a width (as `gammas` count: a factor of the
-    widths of a Kernel object, relative to the mean distance with several kernels), and `kernel` where
-    there are several. Threads may call it at once; they take turns, each with the threads of `n_jobs`.
+    The parameters are `alpha`; `gamma`, if the kernel has a width (with the same meaning as in `gammas`:
+    a factor of the widths of a Kernel object, or relative to the mean distance with several kernels);
+    and `kernel`, if there are several. It can be called from several threads; calls run one after the
+    other, each on `n_jobs` threads.
 
-    Made by the `objective` method of the estimators that choose.
+    The `objective` method of LSSVCCV, LSSVRCV and KernelRidgeCV makes it.
 
     Parameters
     ----------
     estimator : LSSVCCV, LSSVRCV or KernelRidgeCV
-        Whose criterion, splits and approximation score the parameters; it is copied.
+        The estimator whose criterion, splits and approximation score the parameters; it is copied.
     X, y, sample_weight, groups
         The arguments of its `fit`.
 
     Attributes
     ----------
     cv_results_ : dict
-        Everything asked so far, as in ``GridSearchCV``.
+        Everything evaluated so far, as in ``GridSearchCV``.
     best_params_, best_score_, best_index_
-        The best of it; ties go to the largest gamma, then the largest alpha. With several kernels error
-        rates are ranked by the squared error of the decision values, as in a fit. With ``select="1se"``
-        the largest alpha asked for that is within one standard error of it.
+        The best parameters so far; ties go to the largest gamma, then the largest alpha. With several
+        kernels, error rates are ranked by the squared error of the decision values, as in `fit`. With
+        ``select="1se"``, the largest alpha tried that is within one standard error of the best.
 
     Examples
     --------
@@ -248,12 +250,12 @@ class Objective:
     """
 
     def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
-        # A copy, whose parameters stay as they are now; a callback may hold what cannot be cloned.
+        # A copy, whose parameters do not change later; a callback may hold what cannot be cloned.
         self._estimator = own = type(estimator)(**estimator.get_params(deep=False))
         if own.metric is not None or own.blend:
             raise ValueError(
-                "an objective scores one model at a time, without a learned metric or a blend; use "
-                "metric=None and blend=False, or fit."
+                "an objective scores one model at a time, so that it cannot learn a metric or blend "
+                "models; use metric=None and blend=False, or fit."
             )
         with open_checkpoint(own.checkpoint) as checkpoint:
             self._setup = setup = set_up(own, X, y, sample_weight, groups, decided=checkpoint.decided)
@@ -261,26 +263,26 @@ class Objective:
             checkpoint.begin(self._whose, setup.run.reason)
         self._trust = own._trust(self._setup) if own.check else None
         self._search = Search(self._setup, Progress(type(own).__name__, own.verbose, own.callback))
-        # A journal serves grids and drivers alike.
+        # A journal serves grid searches and external optimisers alike.
         self._stage = self._search.stage("grid", alphas=[], shown_as="objective")
         self._ledger = self._stage.ledger
         self._numbers: dict[tuple[Any, ...], int] = {}
         self._lock = Lock()
 
     def __call__(self, params: Mapping[str, Any] | None = None, /, **named: Any) -> float:
-        """The mean held-out score of the parameters; NaN where there is none."""
+        """Return the mean held-out score of the parameters; NaN where it is undefined."""
         asked = {**({} if params is None else params), **named}
         if "alpha" not in asked:
             raise ValueError(f"alpha is missing among the parameters {sorted(asked)}; give a number.")
         if np.size(asked["alpha"]) != 1:
             raise ValueError(
-                f"alpha must be one number; got {asked['alpha']!r}. Use scores for several."
+                f"alpha must be one number; got {asked['alpha']!r}. Use scores() for several alphas."
             )
         alphas = check_alphas(asked.pop("alpha"), "alpha")
         return float(self.scores({"alphas": alphas, **asked})[0])
 
     def scores(self, params: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
-        """The scores (alphas,) of one kernel with a list of `alphas`: one factorisation serves all."""
+        """Return the scores (alphas,) of one kernel for a list of `alphas`, from one factorisation."""
         asked = {**({} if params is None else params), **named}
         alphas = check_alphas(asked.pop("alphas", []), "alphas")
         setup, ledger = self._setup, self._ledger
@@ -296,7 +298,7 @@ class Objective:
                     self._stage.evaluate([Proposal(number, missing)])
                 if self._search.stopped:
                     raise StopSearch(
-                        "the callback has stopped this objective; its fit() takes the best so far."
+                        "the callback has stopped this objective; its fit() uses the best so far."
                     )
             return ledger.means[number, ridges]
 
@@ -323,7 +325,7 @@ class Objective:
 
     def _best(self) -> tuple[int, int]:
         if not self._ledger.entries:
-            raise ValueError("nothing has been asked of this objective yet; call it with parameters.")
+            raise ValueError("this objective has not been evaluated yet; call it with parameters first.")
         best = self._ledger.best()
         if self._estimator.select == "min":
             return best
@@ -331,7 +333,7 @@ class Objective:
 
     @property
     def cv_results_(self) -> dict[str, Any]:
-        """Everything asked so far, in GridSearchCV's layout."""
+        """Everything evaluated so far, in the layout of GridSearchCV."""
         with self._lock:
             if not self._ledger.entries:
                 self._best()  # raises
@@ -339,7 +341,7 @@ class Objective:
 
     @property
     def best_index_(self) -> int:
-        """The place of the best in `cv_results_`."""
+        """The position of the best parameters in `cv_results_`."""
         with self._lock:
             return self._ledger.index_of(*self._best())
 
@@ -352,12 +354,12 @@ class Objective:
 
     @property
     def best_score_(self) -> float:
-        """Their mean held-out score."""
+        """The mean held-out score of the best parameters so far."""
         with self._lock:
             return float(self._ledger.means[self._best()])
 
     def fit(self) -> Any:
-        """The estimator, fitted on all rows with the best parameters so far."""
+        """Return the estimator, fitted on all rows with the best parameters so far."""
         with self._lock, self._estimator._threads(self._setup.problem.n):
             record = {"evaluations": len(self._ledger.entries)}
             found = self._stage.found(cell=self._best(), record=record)
@@ -370,9 +372,9 @@ class Objective:
 class LSSVCCV(KernelMachineCV, KernelClassifier):
     r"""Least-squares support vector classifier that chooses gamma and alpha itself.
 
-    Every fold and every alpha come from one factorisation per kernel: the scores of
-    ``GridSearchCV(LSSVC(), ...)`` without refitting. If asked, it also chooses the family of the kernel,
-    learns a metric S for k(x, z) = φ(γ · dist(Sx, Sz)), and blends the best, f = b + Σ w_g f_g.
+    All folds and all alphas are scored from one factorisation per kernel: the scores of
+    ``GridSearchCV(LSSVC(), ...)`` without refitting. Optionally it also chooses among kernels, learns a
+    metric S for k(x, z) = φ(γ · dist(Sx, Sz)), and blends the best models, f = b + Σ w_g f_g.
 
     Parameters
     ----------
@@ -380,154 +382,161 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         "rbf", "laplacian", "matern12", "matern32", "matern52" ("matern" is "matern32"), "powexp",
         "polynomial" or "poly", "linear", "precomputed", an object from
         :mod:`onefold.kernels`, or a function of two blocks of rows. The widths of a Kernel object are
-        multiplied by each of `gammas`. A list is a choice among families; "auto" is
-        ["rbf", "powexp", "laplacian"], for sparse rows the first two.
+        multiplied by each of `gammas`. From a list of kernels, the best one is chosen; "auto" means
+        ["rbf", "powexp", "laplacian"], or the first two for sparse rows.
     gammas : list of float or "scale", default=None
-        Widths to try; None is 2^-15, 2^-13, …, 2^9, meant for standardised features [ding2011]_. With
-        several kernels or a metric they are relative: numbers only, and 1 is the width at which the
-        exponent of the kernel is 1 on average over pairs of rows; None is 0.1, 0.3, 1, 3, 10, 30.
+        Widths to try; None means 2^-15, 2^-13, …, 2^9, for standardised features [ding2011]_. With
+        several kernels or a metric they are relative numbers: 1 is the width at which the exponent of
+        the kernel is 1 on average over pairs of rows, and None means 0.1, 0.3, 1, 3, 10, 30.
     alphas : list of float, default=None
-        Ridges μ to try; None is 2^-15, 2^-13, …, 2^5, and from 2^-21 with several kernels or a metric.
+        Ridges μ to try; None means 2^-15, 2^-13, …, 2^5, starting from 2^-21 with several kernels or a
+        metric.
     degree, coef0 : float, default=3, 1.0
-        Of the polynomial kernel.
+        Parameters of the polynomial kernel.
     approximation : str or object from :mod:`onefold.approximations`, default="auto"
         How the kernel matrix is represented: "exact", "nystroem", "cg", "grid", "toeplitz" or
-        "circulant". "auto" is exact where time and memory allow, and takes landmarks beyond.
+        "circulant". "auto" uses the exact matrix where time and memory allow, and landmarks otherwise.
     cv : int, "loo", splitter or iterable of (train, test), default=5
-        An integer is stratified folds. ``"loo"`` scores all left-out predictions together. A metric or a
-        blend needs folds.
+        An integer is the number of stratified folds. ``"loo"`` computes one score from all left-out
+        predictions. A metric or a blend needs folds.
     criterion : str, scorer, or list of these, default="error"
-        "error" (its negative is the score), the name of a scikit-learn scorer, also of probabilities
-        ("neg_log_loss"), or a scorer; without splits "press", "span", "gcv", "evidence", "cost" and
-        "radius_margin" (:doc:`/manual/criteria`). With several kernels or a metric "error" and
-        "accuracy" rank by the squared error of the decision values; the scores are still counts of
-        errors. Of a list the first one decides; the others are recorded in ``cv_results_`` under their
-        names, at no further factorisation. With a metric: one.
+        "error" (its negative is the score), a scikit-learn scorer or its name, including scorers of
+        probabilities ("neg_log_loss"), or a criterion that needs no splits: "press", "span", "gcv",
+        "evidence", "cost" or "radius_margin" (:doc:`/manual/criteria`). With several kernels or a
+        metric, "error" and "accuracy" rank by the squared error of the decision values; the scores still
+        count errors. In a list, the first criterion decides and the others are recorded in
+        ``cv_results_`` under their names, without further factorisations. A metric takes only one.
     select : {"min", "1se"}, default="min"
-        The best mean score, or of all cells within one standard error of it the largest alpha, and at
-        that alpha the best score. The error is that of the mean difference to the best cell, paired over
-        the k splits: √(Σ (d_s − mean d)² / (k (k − 1))). Among several kernels the family stays the one
-        chosen. It needs two splits or more, and goes with neither metric nor blend.
+        "min" chooses the best mean score; "1se" chooses, among all cells within one standard error of
+        it, the largest alpha, and at that alpha the best score. The standard error is that of the mean
+        difference from the best cell, paired over the k splits: √(Σ (d_s − mean d)² / (k (k − 1))). The
+        choice among several kernels is not changed by it. "1se" needs at least two splits, and cannot
+        be used with metric or blend.
     search : {"grid", "halving"} or object from :mod:`onefold.search`, default="grid"
-        How the grid of `gammas` and `alphas` is searched. "halving" tries all on a subsample, those
-        that are not worse by more than noise on larger ones, and the last few on all rows, for a part
-        of the time (:class:`onefold.search.Halving`); not with metric or blend.
+        How the grid of `gammas` and `alphas` is searched. "halving" tries everything on a subsample,
+        keeps on larger ones what is not worse by more than noise, and tries the last few on all rows, in
+        a part of the time (:class:`onefold.search.Halving`); it cannot be used with metric or blend.
     refit : {"auto", "exact", "same"}, default="auto"
-        Fit the final model with the true kernel, or with the approximation that selected it.
+        Whether the final model is fitted with the true kernel ("exact") or with the approximation that
+        selected it ("same"); "auto" decides by the approximation and by the time it would take.
     metric : {None, "diagonal", "full", "auto"}, default=None
-        What is learned from the gradients of fitted models, for every kernel that can have it: a weight
-        for each feature, or a matrix that also mixes them. "auto" tries both, but for rbf only "full".
-        Laplacian kernels and sparse rows have diagonal ones only. Standardise the features first.
+        The metric to learn from the gradients of fitted models, for every kernel that can have one: a
+        weight for each feature ("diagonal"), or a matrix that also mixes features ("full"). "auto" tries
+        both, but only "full" for rbf. Laplacian kernels and sparse rows support only diagonal metrics.
+        Standardise the features first.
     max_rounds : int, default=5
-        Rounds of fitting and learning at most; a metric that gains less than half a per cent ends
-        earlier.
+        Maximum number of rounds of fitting and learning; rounds end earlier when one improves the score
+        by less than half a per cent.
     metric_rows : int or None, default=None
-        From how many rows metrics are learned. With no more rows than that every fold has a metric of
-        its own; with more, the last folds are reserved and alone are scored. None is all rows
-        up to 5000, from 1500 of which the metric of a fold is learned; beyond, as many as take ten
-        seconds on the machine of the rows, 4000 at least.
+        Number of rows that metrics are learned from. With at most this many rows, every fold has its own
+        metric; with more, the last folds are reserved and only these are scored. None means all rows
+        up to 5000, of which the metric of a fold is learned from 1500; with more rows, as many as take
+        about ten seconds on the hardware in use, but at least 4000.
     blend : bool, default=False
-        Keep a sum of the best models of the kernels, metrics and rounds, with weights w_g ≥ 0 from their
-        held-out predictions, unless the chosen one alone predicts held-out rows as well.
+        Use a weighted sum of the best models of all kernels, metrics and rounds, with weights w_g ≥ 0
+        from their held-out predictions, unless the chosen model alone predicts held-out rows as well.
     check : bool, default=False
         Run :func:`onefold.trust` on a subsample of 1000 rows first, without metric and blend; its
-        verdict is kept in ``approximation_["trust"]``, and "does not apply" warns.
+        verdict is stored in ``approximation_["trust"]``, and "does not apply" raises a warning.
     time_budget : float or None, default=None
-        Seconds after which the search begins nothing new: the best so far is used, and a warning says
-        what was not tried. The final fit comes on top. Ctrl-C does the same; a second one ends the fit.
+        Seconds after which the search starts no new evaluation: the best parameters so far are used, and
+        a warning says what was not tried. The time of the final fit is not included. Ctrl-C has the same
+        effect; a second Ctrl-C aborts the fit.
     checkpoint : path or None, default=None
-        A journal of the search. After a stop, a crash or a kill the same call goes on where it was and
-        ends with the same answer; with more `gammas` or `alphas` it does only what is new. Delete the
-        file when it has served.
+        File in which the search is recorded. After a stop, a crash or a kill the same call continues
+        where it stopped and gives the same result; with more `gammas` or `alphas` only the new ones are
+        evaluated. Delete the file when it is no longer needed.
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class; "balanced" counts the classes once,
         in all rows. A class of weight 0 is neither trained on nor scored.
     calibration : {"log_odds", "temperature", "sigmoid", "isotonic"} or None, default="log_odds"
-        How decision values become probabilities, fitted to the held-out ones
-        (:doc:`/manual/probabilities`): what ``CalibratedClassifierCV(ensemble=False)`` has, without
-        refitting. With "temperature", and with "log_odds" where there are no class weights, the
-        likeliest class is the one of `predict`; otherwise it may not be. Scorers of probabilities
-        calibrate with it, too (None: with "log_odds"), each fold by the others.
+        How decision values are turned into probabilities, fitted to held-out decision values
+        (:doc:`/manual/probabilities`): like ``CalibratedClassifierCV(ensemble=False)``, without
+        refitting. With "temperature", and with "log_odds" without class weights, the most probable class
+        is the one that `predict` returns; otherwise it may differ. Scorers of probabilities use the same
+        calibration ("log_odds" if None), where each fold is calibrated by the others.
     device : str, torch device or None, default=None
-        Move NumPy rows there ("cuda", say) and compute with torch; predictions for NumPy rows come back
-        as NumPy arrays. None computes where X is. Blocks of Dask's rows are moved by their worker.
+        Move NumPy rows to this device ("cuda", for example) and compute with torch; predictions for
+        NumPy rows are returned as NumPy arrays. None computes where X is. Blocks of Dask rows are moved
+        by their worker.
     client : dask.distributed.Client or None, default=None
-        Whose workers work on rows of a Dask array or dataframe, which then stay there; None is the
-        current client, or else threads. It needs a basis model: ``approximation="nystroem"``.
+        Client whose workers process the rows of a Dask array or dataframe, which stay there; None means
+        the current client, or threads if there is none. It needs ``approximation="nystroem"``.
     random_state : int, RandomState, Generator or None, default=None
-        Of the landmarks, of other random choices of the approximation, of the rows that metrics are
-        learned from, and of the subsample that `check` looks at; None leaves them to fixed settings.
+        Seed of the landmarks and other random choices of the approximation, of the rows that metrics are
+        learned from, and of the subsample of `check`; None means the fixed seeds of these settings.
     n_jobs : int or None, default=None
-        Threads; None and -1 use every core. The last digits of a dense factorisation of more than 1000
-        rows depend on it, nothing else does.
+        Number of threads; None and -1 use every core. Only the last digits of dense factorisations of
+        more than 1000 rows depend on it.
     verbose : int, default=0
-        1 writes a line to the standard error stream after each kernel.
+        With 1, a line is written to the standard error stream after each kernel.
     callback : function, optional
         Called after each kernel with a dict: done, total, best_score, best_params, part, seconds, left.
-        A search with a metric has several parts, each of which counts anew.
+        A search with a metric has several parts, each of which is counted separately.
 
     Attributes
     ----------
     gamma_, alpha_, best_params_, best_score_, best_index_
-        The choice; ties go to the largest gamma, then the largest alpha. Among several kernels, kinds of
-        metric and rounds it is the simplest within one standard error, paired by rows, of the best.
-        ``best_params_["gamma"]`` is as it was tried. With several kernels or a metric ``gamma_`` is the
-        kernel's own; otherwise it is the same as in ``best_params_``: of a kernel given by its name the
-        kernel's own, of a Kernel object the factor of its widths. The kernel that was fitted is
-        ``expansion_.kernel``. With reserved folds ``best_score_`` is theirs.
+        The chosen parameters and their score; ties go to the largest gamma, then the largest alpha.
+        Among several kernels, kinds of metric and rounds, the simplest within one standard error of the
+        best, paired by rows, is chosen. ``best_params_["gamma"]`` is the value that was tried. With
+        several kernels or a metric, ``gamma_`` is the kernel's own width; otherwise it is the value in
+        ``best_params_``: the width of a kernel given by name, or the factor of the widths of a Kernel
+        object. The fitted kernel is ``expansion_.kernel``. With reserved folds, ``best_score_`` is the
+        score on these.
     kernel_ : str or None
         Name of the chosen kernel; None for a single object without a learned metric.
     metric_ : array (d,), (d, d) or None
-        S of the chosen kernel, or its diagonal; None where the kernel without a metric was chosen. Of a
-        kernel that was given one width γ_j per feature it is √γ_j, of the Laplacian kernel γ_j.
+        S of the chosen kernel, or its diagonal; None if the chosen kernel has no metric. For a kernel
+        that was given one width γ_j per feature it is √γ_j, for the Laplacian kernel γ_j.
     feature_importances_ : array (d,) or None
-        Permutation importance on held-out rows: how much their squared error rises where the feature is
-        permuted among them, as a share of the sum over all features; 0 where it falls. None where no
-        metric is learned, or for the reason in ``search_["no_importances"]``: too many features, say.
+        Permutation importance on held-out rows: the increase of their squared error when the feature is
+        permuted, as a share of the sum over all features; 0 where it decreases. None if no metric is
+        learned, or for the reason in ``search_["no_importances"]``, such as too many features.
     metric_history_ : list of dict
         The best cell of every kernel, metric and round: kernel, metric, round, gamma (None for a kernel
-        without a width), alpha, score, rows. On a subsample the score is minus the squared error of the
-        rows that judged it.
+        without a width), alpha, score, rows. On a subsample the score is the negative squared error on
+        its validation rows.
     blend_ : list of dict or None
-        The members: kernel, metric, round, gamma, alpha, weight; the heaviest first.
+        The members of the blend: kernel, metric, round, gamma, alpha, weight; largest weight first.
     blend_score_ : float or None
-        Score of the blend where each fold is predicted with weights from the others.
+        Score of the blend, where each fold is predicted with weights from the others.
     cv_results_ : dict
-        As in ``GridSearchCV``, also with param_kernel, param_metric and param_round; of the last part of
-        a search with a metric. The criteria of a list after the first have columns of their own:
-        mean_test_press, say.
+        As in ``GridSearchCV``, also with param_kernel, param_metric and param_round; for a search with a
+        metric, of its last part. The other criteria of a list have their own columns, such as
+        mean_test_press.
     heldout_prediction_ : array (n,) or (n, classes)
-        Decision values of the choice, or of the blend, each from a model that did not see its row; NaN
-        for rows that were not tested and those of weight 0. Where folds were reserved these are all the
-        other rows.
+        Decision values of the chosen model, or of the blend, each from a model that was not trained on
+        its row; NaN for rows that were not tested and for rows of weight 0. With reserved folds, only
+        the rows of these were tested.
     splits_ : array (n,) or (n, splits), or None
-        Behind ``heldout_prediction_``: the number of the fold that tests a row, −1 for rows that every
-        split trains on, −2 for rows of weight 0. Where that does not say it, a column per split: 2 for
-        tested rows, 1 for training rows, 0 for others. None for leave-one-out.
+        The splits of ``heldout_prediction_``: the number of the fold that tests a row, −1 for rows that
+        every split trains on, −2 for rows of weight 0. For splits that this cannot describe, one column
+        per split: 2 for tested rows, 1 for training rows, 0 for others. None for leave-one-out.
     fingerprint_ : dict or None
-        Numbers, hashes and targets of some of the n rows, by which :meth:`report` knows them again.
+        Numbers, hashes and targets of some of the n rows, by which :meth:`report` recognises them.
     calibrator_ : Calibrator or None
-        From decision values to probabilities, fitted to ``heldout_prediction_``, rows counting by their
-        sample_weight; criteria without splits: to leave-one-out predictions. None without calibration:
-        then there is no `predict_proba`.
+        Turns decision values into probabilities; fitted to ``heldout_prediction_``, weighted by
+        sample_weight, or to leave-one-out predictions for criteria without splits. None without
+        calibration: then there is no `predict_proba`.
     heldout_proba_ : array (n, classes) or None
-        Probabilities of the held-out rows, those of a fold calibrated by the other folds; NaN where
-        ``heldout_prediction_`` is.
+        Probabilities of the held-out rows, where each fold is calibrated by the other folds; NaN where
+        ``heldout_prediction_`` is NaN.
     history_ : list of dict
-        Scores and time of each kernel, in the order they finished.
+        Scores and time of each kernel, in the order in which they finished.
     search_ : dict
         How the search went: its method, why it "stopped" early (None, "time_budget", "interrupted"
-        or "stopped by the callback"), and what was "untried" then. Of "halving" also
-        ``"n_resources"`` and ``"n_candidates"``, rows and kernels of each stage, and ``"stages"``: the
-        best of each, what it "added" next to the best, what it "dropped", by which "difference" from the
-        best, its "standard_error", and why. With a metric ``"no_importances"`` is why there are none, or
-        None.
+        or "stopped by the callback"), and what was "untried" then. For "halving" also
+        ``"n_resources"`` and ``"n_candidates"``, the rows and kernels of each stage, and ``"stages"``:
+        the best candidate of each, which neighbours it "added", which it "dropped", with the
+        "difference" from the best, its "standard_error", and the reason. With a metric,
+        ``"no_importances"`` is the reason why there are no importances, or None.
     classes_ : array
         Sorted labels.
     expansion_ : Expansion
-        Centres, coefficients, intercept and kernel: all that prediction needs.
+        Centres, coefficients, intercept and kernel: everything that prediction needs.
     approximation_ : dict
-        What ran, and why.
+        Which method was used, and why.
 
     Examples
     --------
@@ -554,20 +563,21 @@ class LSSVRCV(KernelMachineCV, KernelRegressor):
     kernel, gammas, alphas, degree, coef0, approximation
         As in :class:`LSSVCCV`.
     cv : int, "loo", splitter or iterable of (train, test), default=5
-        An integer is unshuffled folds, as in scikit-learn. ``"loo"`` scores all left-out predictions
-        together. A metric or a blend needs folds.
+        An integer is the number of unshuffled folds, as in scikit-learn. ``"loo"`` computes one score
+        from all left-out predictions. A metric or a blend needs folds.
     criterion : str, scorer, or list of these, default="mse"
-        "mse", "cov" (root mean square error over the mean of y) or "mape" (their negatives are the
-        scores), the name of a scikit-learn scorer, or a scorer; without splits, and as
-        lists, those of :class:`LSSVCCV`.
+        "mse", "cov" (root mean square error divided by the mean of y) or "mape" (their negatives are the
+        scores), a scikit-learn scorer or its name, or one of the criteria without splits of
+        :class:`LSSVCCV`; lists as there.
     select, search, refit, metric, max_rounds, metric_rows, blend, check, time_budget, checkpoint,
     device, client, random_state, n_jobs, verbose, callback
         As in :class:`LSSVCCV`.
     intervals : {"cv+", "jackknife+", "normalised"} or None, default="cv+"
-        How `predict_interval` and `predict_quantiles` make bounds from held-out residuals: with the
-        models without each fold, without each row (the exact machine alone, n² memory), or without each
-        fold and with residuals in units of their local size, which a second machine learns. A search
-        that holds out no folds takes five of consecutive rows.
+        How `predict_interval` and `predict_quantiles` make bounds from held-out residuals: "cv+" with
+        the models trained without each fold; "jackknife+" with those trained without each row (only with
+        ``approximation="exact"``, n² memory); "normalised" as "cv+", with residuals divided by their
+        local size, which a second model learns. A search without folds uses five folds of consecutive
+        rows.
 
     Attributes
     ----------
@@ -575,16 +585,16 @@ class LSSVRCV(KernelMachineCV, KernelRegressor):
     metric_, feature_importances_, metric_history_, blend_, blend_score_
         As in :class:`LSSVCCV`.
     heldout_prediction_ : array (n,) or (n, targets)
-        Predictions of the choice, or of the blend, each from a model that did not see its row; NaN as
-        in :class:`LSSVCCV`.
+        Predictions of the chosen model, or of the blend, each from a model that was not trained on its
+        row; NaN as in :class:`LSSVCCV`.
     splits_, fingerprint_
         As in :class:`LSSVCCV`.
     conformity_scores_ : array (n,) or (n, targets), or None
-        ``|y − held-out prediction|`` behind the intervals, the mean over the splits that test a row; NaN
-        where none does. None without intervals.
+        ``|y − held-out prediction|``, from which the intervals are made: the mean over the splits that
+        test a row, NaN if none does. None without intervals.
     intervals_, fold_models_, spread_models_ : object or None
-        What makes the bounds, the models without each fold, and those of the residuals' size.
-        ``approximation_["intervals"]`` says what was done.
+        The calculation of the bounds, the models trained without each fold, and the models of the size
+        of residuals. ``approximation_["intervals"]`` describes what was done.
     expansion_, approximation_
         As in :class:`LSSVCCV`.
 
@@ -608,7 +618,7 @@ class LSSVRCV(KernelMachineCV, KernelRegressor):
 @shared_docs(LSSVRCV)
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelRidgeCV(LSSVRCV):
-    """Kernel ridge regression (no intercept) that chooses gamma and alpha itself.
+    """Kernel ridge regression (without an intercept) that chooses gamma and alpha itself.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 r"""From what a search found to the model that is kept, with its calibration and its intervals.
 
-The model is the chosen one or a blend. Intervals come of residuals of held-out rows, fold by fold.
-*Normalised* ones need σ(x), how large residuals are at x, from a second machine on the logarithms of
+The model is the chosen one or a blend. Intervals come from residuals of held-out rows, fold by fold.
+*Normalised* ones need σ(x), how large residuals are at x, from a second model of the logarithms of
 their sizes: log σ_s(x) is a kernel expansion fitted to log max(R_i, floor) over rows i outside fold s,
 so that σ_s is not fitted to the residuals that it divides. It is not independent of them: the residuals
 of rows outside a fold come from models that were trained with that fold. One search on 2000 rows at
@@ -41,8 +41,8 @@ _FOLDS = 5  # where a search has held out none
 _MANY_FOLDS = 64
 _LARGEST_MODELS = 2**24  # coefficients of many folds that are kept; beyond, f itself serves
 _JACKKNIFE_ARRAYS = 8  # of n × n for each target, while the n models are made
-_BY_FOLDS = "the models without each fold"
-_BY_FINAL = "the final model itself, with the residuals of held-out rows"
+_BY_FOLDS = "the models trained without each fold"
+_BY_FINAL = "the final model, with the residuals of held-out rows"
 
 _PERMUTED_ROWS, _FEWEST_PERMUTED = 1000, 30  # whose features are permuted
 _PERMUTED_WORK = 1e10  # multiply-adds of their predictions
@@ -77,7 +77,7 @@ def finished(expansion: FittedFunction, problem: Problem, n: int) -> FittedFunct
     """The fitted function for a table of `n` rows; raise if it is not finite."""
     if not expansion.finite:
         raise ValueError(
-            "the coefficients are not finite: the kernel or the targets overflow; scale the "
+            "the coefficients are not finite, because the kernel or the targets overflow; scale the "
             "features and the targets, or use another kernel."
         )
     if problem.kept is not None and isinstance(expansion, Expansion) and expansion.centres is None:
@@ -163,7 +163,7 @@ def calibrate_alone(
         return {}
     approximation = run.approximation if run.refit is None else run.refit.approximation
     if run.problem.remote or not approximation.selects:
-        return {"calibrated_with": "nothing: there are no held-out predictions"}
+        return {"calibrated_with": "none: there are no held-out predictions"}
     n = run.problem.n
     some = drawn(np.arange(n), _ROWS, np.random.default_rng([seed, 2]), task.labels)
     rows, values = model().left_out(some, float(run.problem.ridge(alpha).reshape(-1)[0]))
@@ -171,7 +171,7 @@ def calibrate_alone(
     known = np.isfinite(values).all(axis=1)
     rows, values = rows[known], values[known]
     if not rows.size:
-        return {"calibrated_with": "nothing: there are no finite predictions of left-out rows"}
+        return {"calibrated_with": "none: there are no finite predictions of left-out rows"}
     calibrate(estimator, values, rows, task)
     return {"calibrated_with": f"predictions of {rows.size} of {n} rows, each left out of training"}
 
@@ -217,8 +217,8 @@ def heldout_importances(
 
     Of held-out rows, split after split until there are enough, by what was chosen, fitted to rows
     outside the split. `groups` of features, the indicators of one column say, are permuted together and
-    share their rise. All are 0 where no feature matters; the reason where there are none: it would take
-    longer than a few fits, or a ridge cannot be solved with on these rows.
+    share their rise. All are 0 where no feature matters. Returns the reason where there are none: it
+    would take longer than a few fits, or the system cannot be solved on these rows.
     """
     scoring, splits, problem = found.scoring, found.scoring.held_out, found.scoring.problem
     d, weights = problem.shape[1], np.ones(1) if final.blend is None else final.blend.weights
@@ -237,10 +237,9 @@ def heldout_importances(
             kernels = one.candidate.part_kernels  # learned without each part, where there are any
             model = run.model(kernels[number] if kernels else one.candidate.kernel)
             ridge = own.ridge(one.alpha)
-            if not model.usable(None, np.reshape(ridge, -1)).all():  # the search is worth more than they
-                return (
-                    "the chosen ridge cannot be solved with on the rows that importances are taken from"
-                )
+            # An error here would lose the result of the search, which matters more than importances.
+            if not model.usable(None, np.reshape(ridge, -1)).all():
+                return "the chosen alpha cannot be used on the rows that importances are computed from"
             members.append(own.restore(model.expansion(ridge)))
         X, Y = host_array(take_rows(problem.X, rows)), problem.targets[rows]
         v, order = scoring.training_weights[rows], generator.permutation(rows.size)
@@ -275,13 +274,13 @@ def check_intervals(method: Any, run: Run, *, learned: bool = False, given: str 
         raise ValueError(f"intervals must be None or one of {names}; got {method!r:.60}.")
     if method == "normalised" and problem.remote:
         raise ValueError(
-            "normalised intervals need the rows in one place, and those of Dask stay on its workers;"
-            ' use intervals="cv+".'
+            "normalised intervals need all rows in memory, and Dask rows stay on their workers; "
+            'use intervals="cv+".'
         )
     if method == "jackknife+":
         if not (approximation.exact and approximation.fold_models == "closed") or learned:
             raise ValueError(
-                "jackknife+ needs the exact machine in closed form, without a learned metric or a "
+                'intervals="jackknife+" needs the exact method, without a learned metric or a '
                 'blend; use approximation="exact", metric=None and blend=False, or intervals="cv+".'
             )
         n, _, t = problem.shape
@@ -290,8 +289,8 @@ def check_intervals(method: Any, run: Run, *, learned: bool = False, given: str 
     if given is not None and (problem.remote or not approximation.has_folds(problem.n)):
         what = "rows of Dask" if problem.remote else f"{approximation!r:.60} and {problem.n} rows"
         raise ValueError(
-            f"intervals need models without each fold, which a single fit does not make for {what}; "
-            f'use approximation="exact" or "nystroem", or {given}CV.'
+            f"intervals need models trained without each fold, which a single fit does not make for "
+            f'{what}; use approximation="exact" or "nystroem", or {given}CV.'
         )
 
 
@@ -308,7 +307,7 @@ def _searched_parts(method: str, found: Found) -> Sequence[Any] | None:
     count = len(splits.left_out)
     if count > _MANY_FOLDS and count * n * t > _LARGEST_MODELS:
         warn_user(
-            f"the models without each of {count} folds have too many coefficients to keep; use "
+            f"the models trained without each of {count} folds have too many coefficients to keep; use "
             f"{_MANY_FOLDS} folds or fewer."
         )
         return None
@@ -376,9 +375,9 @@ def fit_intervals(estimator: Any, held: HeldOut | None, seed: int, n: int) -> No
     if held.models is None:
         method = WITHOUT_FOLD_MODELS
         warn_user(
-            f'the intervals are made by method="{method}", not "{estimator.intervals}": there are no '
-            "models without each fold, and the final model takes their place, which has no guarantee of "
-            'coverage; use fewer folds, approximation="exact" or "nystroem", or intervals=None.'
+            f'the intervals use method="{method}" instead of "{estimator.intervals}", without a '
+            "guarantee of coverage: there are no models trained without each fold, and the final model "
+            'replaces them; use fewer folds, approximation="exact" or "nystroem", or intervals=None.'
         )
     elif method == "normalised":
         held, fold = _several(held, rows, fold)
@@ -481,7 +480,7 @@ def _learn_spread(
         cv=splits,
         intervals=None,
     )
-    # Not by `fit`: that a choice lies at the end of this grid is no matter to the user.
+    # Not by `fit`: users need no warning that a choice lies at the edge of this grid.
     setup = machine.set_up(X[:, few] if precomputed else X, sizes)
     found = setup.strategy.run(Search(setup))
     models = finish(found, blend=False, intervals="cv+").folds
@@ -489,7 +488,7 @@ def _learn_spread(
 
 
 def spread_from(log_spread: Any, residuals: Any) -> Any:
-    """Σ from its logarithm (…, targets), held within the sizes of the residuals (N, targets)."""
+    """σ from its logarithm (…, targets), held within the sizes of the residuals (N, targets)."""
     floor, largest = _range_of(residuals)
     return np.exp(np.clip(log_spread, np.log(floor), np.log(largest)))
 

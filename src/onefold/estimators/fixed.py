@@ -23,7 +23,7 @@ _AROUND = 4.0 ** np.arange(-3, 4)  # of given hyper-parameters: the grid of the 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Given(KernelMachine):
-    """Fit with the kernel and ridge as they stand."""
+    """Fit with the given kernel and ridge."""
 
     _chooser: ClassVar[type[KernelMachineCV]]  # what chooses from a grid what this one is given
 
@@ -39,21 +39,21 @@ class Given(KernelMachine):
     n_jobs: int | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> Self:
-        """Solve the least-squares problem.
+        """Fit the model.
 
-        O(n³/3) time and one n × n array with the exact kernel matrix.
+        O(n³/3) time and one n × n array with ``approximation="exact"``.
 
         Parameters
         ----------
         X : array or CSR matrix (n, d), or (n, n) with ``kernel="precomputed"``
         y : array (n,) or, for regression, (n, targets)
         sample_weight : array (n,), optional
-            v_i ≥ 0 in Σ v_i (y_i − f(x_i))²; rows of weight 0 are left out.
+            Weights v_i ≥ 0 in Σ v_i (y_i − f(x_i))²; rows of weight 0 are left out.
         """
         name = type(self).__name__
         if names_families(self.kernel):
             raise ValueError(
-                f"{name} takes one kernel, and got {self.kernel!r:.60}; use "
+                f"{name} takes one kernel; got {self.kernel!r:.60}. Use "
                 f"{self._chooser.__name__}, which chooses among several."
             )
         alpha = validation.check_alphas(self.alpha, "alpha")
@@ -70,7 +70,7 @@ class Given(KernelMachine):
         kernel.check_features(problem.X.shape[1])
         if alpha.size > 1 and (task.classes is not None or alpha.size != problem.Y.shape[1]):
             raise ValueError(
-                "alpha must be one number, or in regression one per target "
+                "alpha must be one number or, in regression, one per target "
                 f"({problem.Y.shape[1]}); got {alpha.size} values."
             )
         n = _num_samples(X)
@@ -98,8 +98,8 @@ class Given(KernelMachine):
         """An estimator that chooses from a grid around what is given, for the trust check."""
         if "_chooser" not in vars(type(self)):
             raise ValueError(
-                f"the trust check does not know {type(self).__name__}; use one of LSSVC, LSSVR, "
-                "KernelRidge, LSSVCCV, LSSVRCV, KernelRidgeCV."
+                f"the trust check does not support {type(self).__name__}; use LSSVC, LSSVR, "
+                "KernelRidge, LSSVCCV, LSSVRCV or KernelRidgeCV."
             )
         given = self.get_params(deep=False)
         gamma, alpha = given.pop("gamma"), given.pop("alpha")
@@ -128,27 +128,27 @@ class LSSVC(Given, KernelClassifier):
         :mod:`onefold.kernels` (which keeps its own parameters), or a function of two row blocks.
     gamma : float, array (d,), "scale" or None, default=1.0
         Width of a kernel given by name, as in scikit-learn; an array holds one per feature; None
-        is 1 / n_features.
+        means 1 / n_features.
     alpha : float, default=1.0
         Ridge μ, as in scikit-learn's ``KernelRidge``.
     degree, coef0 : float, default=3, 1.0
-        Of the polynomial kernel.
+        Parameters of the polynomial kernel.
     approximation : str or object from :mod:`onefold.approximations`, default="exact"
         How the kernel matrix is represented: "exact", "auto", "nystroem", "cg", "grid", "toeplitz" or
         "circulant".
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class.
     calibration : {"log_odds", "temperature", "sigmoid", "isotonic"} or None, default="log_odds"
-        How decision values become the probabilities of `predict_proba` (:doc:`/manual/probabilities`).
-        It is fitted to predictions of rows left out one by one: of all rows, or with the exact machine
-        of 1000 drawn at random, which takes some tenths of the time of the fit. With
-        "temperature", and with "log_odds" where there are no class weights, the likeliest class is the
-        one of `predict`; otherwise it may not be. None saves the time.
+        How decision values are turned into probabilities by `predict_proba`
+        (:doc:`/manual/probabilities`). The calibration is fitted to leave-one-out predictions: of all
+        rows or, with the exact method, of 1000 rows drawn at random, which takes a few tenths of the
+        time of the fit. With "temperature", and with "log_odds" without class weights, the most
+        probable class is the one that `predict` returns; otherwise it may differ. None saves the time.
     device, client
         As in :class:`LSSVCCV`.
     random_state : int, RandomState, Generator or None, default=None
-        Of landmarks and other random choices of the approximation; None leaves them to its own settings,
-        which are fixed too.
+        Seed of the landmarks and other random choices of the approximation; None uses the fixed seed
+        of its own settings.
     n_jobs
         As in :class:`LSSVCCV`.
 
@@ -157,8 +157,8 @@ class LSSVC(Given, KernelClassifier):
     classes_, expansion_, approximation_
         As in :class:`LSSVCCV`.
     calibrator_ : Calibrator or None
-        From decision values to probabilities; None without held-out predictions: with ``"cg"``, rows of
-        Dask, or calibration=None. Then there is no `predict_proba`.
+        Turns decision values into probabilities. None, and no `predict_proba`, without held-out
+        predictions: with ``approximation="cg"``, Dask rows, or ``calibration=None``.
     metric_ : array (d,) or (d, d), or None
         The metric of the kernel: weights per feature, or the matrix S of dist(S x, S x').
 
@@ -193,8 +193,8 @@ class LSSVR(Given, KernelRegressor):
     degree, coef0, approximation, device, client, random_state, n_jobs
         As in :class:`LSSVC`.
     intervals : {"cv+", "jackknife+", "normalised"} or None, default=None
-        How `predict_interval` makes bounds, as in :class:`LSSVRCV`; from five folds of consecutive rows
-        in closed form, or from single rows.
+        How `predict_interval` makes bounds, as in :class:`LSSVRCV`; here from five folds of consecutive
+        rows in closed form, or from single rows.
 
     Attributes
     ----------
@@ -224,8 +224,8 @@ class LSSVR(Given, KernelRegressor):
 class KernelRidge(LSSVR):
     r"""Kernel ridge regression: (K + μ V⁻¹) α = y, f(x) = Σ α_i k(x, x_i).
 
-    scikit-learn's ``KernelRidge``, with the same numbers where kernel, gamma and alpha are the same. The
-    defaults are others: ``kernel="rbf"`` and ``gamma=1.0``.
+    It gives the same predictions as scikit-learn's ``KernelRidge`` with the same kernel, gamma and
+    alpha. The defaults differ: ``kernel="rbf"`` and ``gamma=1.0``.
 
     Parameters
     ----------

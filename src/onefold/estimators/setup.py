@@ -87,8 +87,8 @@ def set_up(
     if estimator.metric is not None:
         if not isinstance(strategy, FullGrid):
             raise ValueError(
-                f'search="{strategy.name}" is not for learned metrics, which begin on few rows anyway; '
-                'leave search="grid" with metric.'
+                f'search="{strategy.name}" cannot be used with a learned metric, whose search starts on '
+                'few rows anyway; use search="grid", or metric=None.'
             )
         strategy = metric_search(estimator, families, problem, approximation)
     widths = width_grid(estimator, families, problem.X, relative=relative)
@@ -159,7 +159,7 @@ def decisive_settings(estimator: Any, setup: Setup) -> dict[str, Any]:
 
 
 def _check_parameters(estimator: Any, criteria: int) -> None:
-    """Raise for words that mean nothing, and for parameters that do not go together."""
+    """Raise for unknown values, and for parameters that cannot be combined."""
     if estimator.refit not in ("auto", "exact", "same"):
         raise ValueError(f'refit must be "auto", "exact" or "same"; got {estimator.refit!r}.')
     if estimator.select not in ("min", "1se"):
@@ -168,12 +168,12 @@ def _check_parameters(estimator: Any, criteria: int) -> None:
         raise ValueError(f"blend must be True or False; got {estimator.blend!r}.")
     if estimator.metric is not None and criteria > 1:
         raise ValueError(
-            "a search with a learned metric goes by one criterion; give one in place of a list."
+            "a search with a learned metric takes one criterion; pass one instead of a list."
         )
     if estimator.select == "1se" and (estimator.metric is not None or estimator.blend):
         raise ValueError(
-            'select="1se" takes one cell of a grid, and a learned metric or a blend is made of several; '
-            'use select="min", or leave metric and blend out.'
+            'select="1se" chooses one cell of a grid, which does not work with a learned metric or a '
+            'blend; use select="min", or metric=None and blend=False.'
         )
 
 
@@ -183,13 +183,13 @@ def _check_splits(estimator: Any, splits: Splits | None) -> None:
     if (estimator.metric is not None or estimator.blend) and not folds:
         what = "metric" if estimator.metric is not None else "blend"
         raise ValueError(
-            f"{what} needs held-out predictions of whole folds; use folds (cv=5, say) and a criterion "
-            'of held-out rows, such as "mse" or "error".'
+            f"{what} needs held-out predictions of whole folds; use folds, such as cv=5, and a "
+            'criterion of held-out rows, such as "mse" or "error".'
         )
     if estimator.select == "1se" and (splits is None or len(splits) < 2):
         raise ValueError(
-            'select="1se" compares scores over splits, and there are not two of them; use folds (cv=5, '
-            'say) and a criterion of held-out rows, such as "mse" or "error", or select="min".'
+            'select="1se" needs the scores of at least two splits; use folds, such as cv=5, and a '
+            'criterion of held-out rows, such as "mse" or "error", or select="min".'
         )
 
 
@@ -214,7 +214,7 @@ def families_of(estimator: Any) -> list[Family]:
     automatic = isinstance(given, str)
     members: Sequence[Any] = AUTO if automatic else list(given)
     if not members:
-        raise ValueError("kernel is an empty list; name at least one kernel.")
+        raise ValueError("kernel is an empty list; give at least one kernel.")
     kernels = [resolve_kernel(one, 1.0, estimator.degree, estimator.coef0) for one in members]
     if len(kernels) > 1 and any(isinstance(kernel, Precomputed) for kernel in kernels):
         raise ValueError("a precomputed kernel matrix cannot be one of several kernels; give it alone.")
@@ -242,8 +242,8 @@ def width_grid(estimator: Any, families: Sequence[Family], X: Any, *, relative: 
         return _relative_widths(estimator.gammas)
     if len(families) > 1:
         raise ValueError(
-            f"{type(estimator).__name__} takes one kernel, and got {estimator.kernel!r:.60}; name one, "
-            "or use LSSVCCV or LSSVRCV, which choose among several."
+            f"{type(estimator).__name__} takes one kernel; got {estimator.kernel!r:.60}. Give one, or "
+            "use LSSVCCV or LSSVRCV, which choose among several."
         )
     ((_, kernel),) = families
     kernel.check_features(X.shape[1])
@@ -267,8 +267,8 @@ def _relative_widths(gammas: Any) -> list[float]:
         real = isinstance(value, Real) and not isinstance(value, bool)
         if not real or not _FLATTEST <= float(value) <= 1 / _FLATTEST:
             raise ValueError(
-                "with several kernels or a learned metric gammas are numbers greater than 0, relative "
-                f"to the mean distance of the rows and not too far from 1; got {value!r}."
+                "with several kernels or a learned metric, gammas must be numbers greater than 0, "
+                f"relative to the mean distance of the rows and not too far from 1; got {value!r}."
             )
     return [float(value) for value in values]
 
@@ -285,12 +285,12 @@ def metric_search(
     """How the estimator's metric is learned; raise if it cannot be."""
     if not approximation.learns_metrics:
         raise ValueError(
-            f"no metric is learned with a {approximation.name} matrix; use metric=None, or the "
-            'approximation "exact", "nystroem", "cg" or "auto".'
+            f'a metric cannot be learned with approximation="{approximation.name}"; use metric=None, or '
+            'approximation="exact", "nystroem", "cg" or "auto".'
         )
     if problem.streamed:
         raise ValueError(
-            "a metric is not learned from rows that are streamed to a device; use fewer rows, or "
+            "a metric cannot be learned from rows that are streamed to a device; use fewer rows, or "
             "device=None."
         )
     n, rows = problem.n, estimator.metric_rows
@@ -341,17 +341,16 @@ def workload(
 
 
 def plan(estimator: Any, X: TableLike, y: MaybeArray = None) -> Plan:
-    """Say what a fit would run, the time and the memory it would take, without running it.
+    """Estimate what a fit would run, and the time and the memory it would take, without running it.
 
     Parameters
     ----------
-    estimator : estimator with an approximation, one of whole tables, or a Pipeline that ends in one
-        Its search is counted as that of the whole grid. Copies of a Pipeline's earlier steps are fitted
-        to X.
-    X : array (rows, features), or such a shape
+    estimator : estimator with an approximation, estimator for tables, or Pipeline that ends in one
+        Its search is counted as a search of the whole grid. Copies of the earlier steps of a Pipeline
+        are fitted to X.
+    X : array (rows, features), or its shape
     y : array (rows,) or (rows, targets), optional
-        How many classes or targets there are; of classes only which there are counts. Without it there
-        are two classes, or one target.
+        Gives the number of classes or targets. Without it, two classes or one target are assumed.
 
     Returns
     -------
@@ -382,7 +381,9 @@ def plan(estimator: Any, X: TableLike, y: MaybeArray = None) -> Plan:
         families = [one for one in families_of(final) if one[1].accepts_sparse or not is_sparse(X)]
         if final.metric is not None:
             if folds < 2:
-                raise ValueError("a metric needs held-out predictions of whole folds; use cv=5, say.")
+                raise ValueError(
+                    "a metric needs held-out predictions of whole folds; use folds, such as cv=5."
+                )
             machine = Machine.of(final.device)
             rows: Any = SimpleNamespace(X=X, n=n, shape=shape, streamed=False, machine=machine)
             load = learned_load(load, metric_search(final, families, rows, approximation), shape)
@@ -406,7 +407,9 @@ def _count_folds(cv: Any, X: Any, y: Any) -> int:
     if hasattr(cv, "get_n_splits"):
         return int(cv.get_n_splits(None if isinstance(X, tuple) else X, y))
     if isinstance(cv, Iterator):
-        raise ValueError("cv is an iterator of splits, which serves once; give a list to plan with.")
+        raise ValueError(
+            "cv is an iterator of splits, which can be used only once; pass a list of splits to plan."
+        )
     if isinstance(cv, str) or not isinstance(cv, Sized):
         raise ValueError(f'cv must be a number of folds, "loo" or a splitter; got {cv!r:.60}.')
     return len(cv)

@@ -73,21 +73,21 @@ class Pruned(KernelMachine):
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
     ) -> Self:
-        """Tune the full model, prune it, and choose the number of centres.
+        """Choose gamma and alpha for the full model, prune it, and choose the number of centres.
 
-        O(n m²) for the statistics of m = min(n, max_centres) first centres, and 4.7 m³ for each path.
-        The arguments are those of :meth:`LSSVRCV.fit`; X holds rows, not a kernel matrix.
+        O(n m²) for the statistics of m = min(n, max_centres) initial centres, and 4.7 m³ for each path.
+        The arguments are those of :meth:`LSSVRCV.fit`; X must hold rows, not a kernel matrix.
         """
         self._check_settings()
         if is_dask(X):
             raise ValueError(
-                f"{type(self).__name__} prunes rows that are in one place, and X is a collection of "
-                'Dask; fit X.compute(), or use LSSVRCV or LSSVCCV with approximation="nystroem".'
+                f"{type(self).__name__} needs all rows in memory, and X is a Dask collection; "
+                'fit X.compute(), or use LSSVRCV or LSSVCCV with approximation="nystroem".'
             )
         criterion, *others = setup.criteria_of(self).values()
         if others or not criterion.holds_out:
             raise ValueError(
-                f"criterion={self.criterion!r} is no score of held-out predictions, which choose the "
+                f"criterion={self.criterion!r} does not score held-out predictions, which choose the "
                 'number of centres; use "mse", "error" or a scikit-learn scorer.'
             )
         y, sample_weight, groups = to_host(y), to_host(sample_weight), to_host(groups)
@@ -99,7 +99,7 @@ class Pruned(KernelMachine):
         n, seed = _num_samples(X), seed_of(self.random_state) or 0
         splits = make_splits(self.cv, X, y, n=n, labels=task.labels, groups=groups, kept=problem.kept)
         if splits.leave_one_out:
-            raise ValueError("pruning by leave-one-out would prune n times; use folds, such as cv=10.")
+            raise ValueError('cv="loo" would prune once for every row; use folds, such as cv=10.')
         with self._threads(problem.n):
             most, left_out = min(problem.n, self.max_centres), splits.left_out
             needed = pruning_bytes(most, problem.source.grouped_by(left_out).count)
@@ -144,7 +144,7 @@ class Pruned(KernelMachine):
         check_count("max_centres", self.max_centres)
         tolerance = 0.0 if self.tolerance is None else self.tolerance
         if not isinstance(tolerance, Real) or not tolerance >= 0:
-            raise ValueError(f"tolerance must be a number and not negative; got {tolerance!r}.")
+            raise ValueError(f"tolerance must be a number of at least 0; got {tolerance!r}.")
         if not isinstance(self.drop, Real) or not 0 < self.drop < 1:
             raise ValueError(f"drop must be a number between 0 and 1; got {self.drop!r}.")
 
@@ -156,7 +156,9 @@ class Pruned(KernelMachine):
         widths = setup.width_grid(self, families, problem.X, relative=False)
         kernels, names = family_kernels(families, widths, problem, seed, relative=False)
         if isinstance(kernels[0], Precomputed):
-            raise ValueError("a precomputed kernel matrix has no rows to serve as centres.")
+            raise ValueError(
+                "a precomputed kernel matrix has no rows to use as centres; pass rows and a kernel."
+            )
         alphas = setup.ridge_grid(self)
         self.gamma_, self.alpha_ = names[0].get("gamma"), float(alphas[0])
         if len(kernels) == 1 and alphas.size == 1:
@@ -214,11 +216,11 @@ class Pruned(KernelMachine):
 class SparseLSSVR(KernelRegressor, Pruned):
     r"""Least-squares support vector regression with few centres [cawley2002]_.
 
-    f(x) = Σ_{j∈S} β_j k(x, z_j) + b, penalty βᵀK_SSβ, all residuals in the loss. gamma and alpha are
-    chosen for the full model; then the centres without which the objective rises least are dropped, a
-    twentieth at a time; [cawley2002]_ drops those of the smallest ``|β|``. One gamma and one alpha:
-    nothing is tuned. No metric is learned here; one that was learned elsewhere goes into the kernel:
-    ``kernel=RBF(metric=fitted.metric_)``.
+    f(x) = Σ_{j∈S} β_j k(x, z_j) + b with the penalty βᵀK_SSβ and the residuals of all rows in the loss.
+    gamma and alpha are chosen for the full model (not at all if only one of each is given). Then centres
+    are dropped, a twentieth at a time: those whose removal increases the objective least, where
+    [cawley2002]_ drops those of the smallest ``|β|``. No metric is learned; pass one that was learned
+    by another estimator with the kernel: ``kernel=RBF(metric=fitted.metric_)``.
 
     Parameters
     ----------
@@ -228,21 +230,24 @@ class SparseLSSVR(KernelRegressor, Pruned):
         Prune to this many centres.
     tolerance : float, optional
         Prune while the held-out score is within this share of the best: 0.05 allows 5 % more error.
-        With neither, the knee is taken: the fewest centres within one standard error of the best.
+        With neither n_centres nor tolerance, the fewest centres within one standard error of the best
+        score are kept.
     weights : {None, "robust"}, default=None
-        "robust" weighs rows down by their residual's robust distance, refitting until it settles.
+        "robust" gives smaller weights to rows with outlying residuals, and refits until the weights
+        converge.
     max_centres : int, default=1000
-        First centres: all rows up to this many, otherwise chosen by randomly pivoted Cholesky.
+        Number of initial centres: all rows up to this many, otherwise chosen by randomly pivoted
+        Cholesky.
     drop : float, default=0.05
         Share of the centres dropped at each step.
     cv : int, splitter or iterable of (train, test), default=5
-        An integer is unshuffled folds, as in scikit-learn.
+        An integer is the number of unshuffled folds, as in scikit-learn.
     criterion : str or scorer, default="mse"
         A score of held-out predictions: "mse", "cov", "mape" or a scikit-learn scorer.
     device
         As in :class:`LSSVRCV`.
     random_state : int, RandomState, Generator or None, default=0
-        Of the first centres where not all rows are; None: 0.
+        Seed of the initial centres, if these are not all rows; None means 0.
     n_jobs
         As in :class:`LSSVRCV`.
 
@@ -250,12 +255,13 @@ class SparseLSSVR(KernelRegressor, Pruned):
     ----------
     path_ : dict
         ``n_centres``, ``mean_test_score``, ``std_test_score`` and ``split*_test_score``: the held-out
-        score at each size that the training parts can judge, each pruned on its own.
+        scores for each number of centres that every training part can have; each part is pruned
+        separately.
     n_centres_, best_score_, gamma_, alpha_, expansion_, approximation_
-        ``alpha_`` is the ridge for all rows: the one that the folds chose times n over the number of
+        ``alpha_`` is the ridge for all rows: the one that the folds chose, times n over the number of
         rows they trained on.
     robust_weights_ : array (n,)
-        With ``weights="robust"``; 0 for rows of weight 0.
+        Weights of the rows with ``weights="robust"``; 0 for rows of weight 0.
 
     Examples
     --------
@@ -275,14 +281,14 @@ class SparseLSSVR(KernelRegressor, Pruned):
 class SparseLSSVC(KernelClassifier, Pruned):
     r"""Least-squares support vector classifier with few centres [cawley2002]_.
 
-    The same as :class:`SparseLSSVR`, with targets ±1, one-vs-rest for several classes.
+    Like :class:`SparseLSSVR`, with targets ±1, one-vs-rest for several classes.
 
     Parameters
     ----------
     kernel, gammas, alphas, degree, coef0, n_centres, tolerance, weights, max_centres, drop
         As in :class:`SparseLSSVR`.
     cv : int, splitter or iterable of (train, test), default=5
-        An integer is stratified folds.
+        An integer is the number of stratified folds.
     criterion : str or scorer, default="error"
         A score of held-out predictions: "error" or a scikit-learn scorer.
     device, random_state, n_jobs
@@ -290,8 +296,8 @@ class SparseLSSVC(KernelClassifier, Pruned):
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class, in the loss and in the scores.
     calibration : {"log_odds", "temperature", "sigmoid", "isotonic"} or None, default="log_odds"
-        How decision values become probabilities, fitted to the held-out decision values at the chosen
-        size (:doc:`/manual/probabilities`).
+        How decision values are turned into probabilities, fitted to the held-out decision values for the
+        chosen number of centres (:doc:`/manual/probabilities`).
 
     Attributes
     ----------
@@ -339,7 +345,7 @@ def robust_weights(residuals: Any) -> Any:
     """
     scale = 1.483 * np.median(np.abs(residuals - np.median(residuals, axis=0)), axis=0)
     distance = np.abs(residuals) / np.maximum(scale, np.finfo(float).tiny)[None, :]
-    # A target that is fitted exactly has no scale, and no outliers either.
+    # A target that is fitted exactly has neither a scale nor outliers.
     distance[:, scale == 0] = 0.0
     farthest = distance.max(axis=1)
     return np.clip((_FAR - farthest) / (_FAR - _NEAR), _LEAST, 1.0)
@@ -356,8 +362,8 @@ def best_size(scores: Any, tolerance: float | None) -> int:
     scored = np.flatnonzero(np.isfinite(scores).all(axis=0))
     if not scored.size:
         raise ValueError(
-            "no number of centres has a score: the criterion refuses the held-out predictions, or is "
-            "not defined for them; use another criterion, or folds with more rows to test."
+            "no number of centres has a score: the criterion fails or is undefined on the held-out "
+            "predictions; use another criterion, or folds with more test rows."
         )
     mean = scores[:, scored].mean(axis=0)
     best = int(np.argmax(mean))

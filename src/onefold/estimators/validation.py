@@ -51,7 +51,7 @@ def check_rows(estimator: Any, X: Any, *, sparse: bool, fitting: bool) -> Any:
         largest = max(float(xp.max(values)), -float(xp.min(values))) if 0 not in values.shape else 0.0
     if largest > _LARGEST:
         raise ValueError(
-            f"X holds values as large as {largest:.3g}, whose squares overflow; scale the features, "
+            f"X contains values as large as {largest:.3g}, whose squares overflow; scale the features, "
             "for example with sklearn.preprocessing.StandardScaler."
         )
     if largest <= _LARGEST_SINGLE:  # beyond, squares in single precision would overflow
@@ -67,7 +67,7 @@ def _check_host_rows(estimator: Any, X: Any, sparse: bool, fitting: bool) -> Any
         if "could not convert string" not in str(error):
             raise
         raise ValueError(
-            f"X holds text ({error}); encode such columns as numbers first, "
+            f"X contains text ({error}); encode such columns as numbers first, "
             "for example with sklearn.preprocessing.OneHotEncoder."
         ) from error
 
@@ -76,7 +76,7 @@ def require_finite(values: Any) -> Any:
     """Predictions as they are; raise where they are not finite."""
     if not all_finite(values):
         raise ValueError(
-            "the kernel overflows on these rows; scale them as the rows the model was fitted on."
+            "the kernel overflows on these rows; scale them like the rows that the model was fitted on."
         )
     return values
 
@@ -100,7 +100,7 @@ def problem_of(
         if estimator.calibration is not None:
             check_calibration(estimator.calibration)
         classes, index = np.unique(y, return_inverse=True)
-        _check_two(classes, "y has one class only ({})")
+        _check_two(classes, "y contains only one class ({})")
         # Two classes have one column, whose sign is the label.
         targets = 2.0 * is_class(index, 1 if classes.size == 2 else classes.size) - 1.0
         estimator.classes_ = classes
@@ -108,13 +108,13 @@ def problem_of(
             of_classes = compute_sample_weight(estimator.class_weight, y)
             if not np.all(np.isfinite(of_classes) & (of_classes >= 0)):
                 raise ValueError(
-                    "class_weight must hold finite numbers, none negative; got "
+                    "class_weight must contain finite, non-negative numbers; got "
                     f"{estimator.class_weight!r}."
                 )
     else:
         y = check_array(y, ensure_2d=False, dtype="numeric", input_name="y", ensure_min_samples=0)
         if y.ndim > 2:
-            raise ValueError(f"y must be (rows,) or (rows, targets); got shape {y.shape}.")
+            raise ValueError(f"y must have shape (rows,) or (rows, targets); got {y.shape}.")
         check_length(y, n)
         targets = np.asarray(y, dtype=np.float64).reshape(n, -1)
         estimator.single_target_ = y.ndim == 1
@@ -142,7 +142,7 @@ def problem_of(
         problem = left
         if classes is not None:
             _check_two(np.unique(task.y), "only one class ({}) has rows of positive weight")
-    if weight is not None:  # in units of their mean, which equal ones are exactly
+    if weight is not None:  # divided by their mean: equal weights become exactly 1
         largest = float(weight.max())
         unit = largest * float(np.mean(weight / largest))
         equal = bool(np.all(weight == weight[0]))
@@ -165,8 +165,8 @@ def check_squares(Y: Any) -> None:
     size = float(xp.max(xp.abs(Y)))
     if size > _LARGEST_TARGET or 0 < size < 1 / _LARGEST_TARGET:
         raise ValueError(
-            f"the targets vary by {size:.3g}, whose squared errors leave the range of float64; multiply "
-            "y by a constant."
+            f"the targets vary by {size:.3g}, so that squared errors leave the range of float64; "
+            "multiply y by a constant."
         )
 
 
@@ -193,7 +193,7 @@ def check_alphas(values: Any, name: str) -> Any:
     try:
         vector = np.asarray(to_host(values), dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be positive numbers; got {values!r}.") from error
+        raise ValueError(f"{name} must contain positive numbers; got {values!r}.") from error
     if vector.ndim > 1 or vector.size == 0:
         raise ValueError(f"{name} must be a non-empty list of positive numbers; got {values!r}.")
     vector = vector.reshape(-1)
@@ -237,26 +237,26 @@ def refuse_partitions(
     for wrong, message in (
         (
             is_precomputed(estimator.kernel),
-            "a precomputed kernel matrix must be in one place, and X is one of Dask; fit X.compute(), "
-            "or give rows and a kernel.",
+            "a precomputed kernel matrix must be in memory, and X is a Dask collection; fit "
+            "X.compute(), or pass rows and a kernel.",
         ),
         (
             not approximation.streams,
-            f"{approximation!r} needs all rows in one place, and those of Dask stay on its workers; use "
-            'approximation="nystroem", or fit X.compute() if memory holds it.',
+            f"{approximation!r} needs all rows in memory, and Dask rows stay on their workers; use "
+            'approximation="nystroem", or fit X.compute() if it fits in memory.',
         ),
         (
             any(criterion.needs not in ("squares", "sums") for criterion in criteria),
-            "the criterion needs all held-out rows, or the whole smoother, in one place, and rows of "
-            'Dask stay on its workers; use "mse", "error", "accuracy", "cov" or "mape".',
+            "the criterion needs all held-out rows in memory, and Dask rows stay on their workers; use "
+            'criterion="mse", "error", "accuracy", "cov" or "mape".',
         ),
         (
             isinstance(getattr(estimator, "cv", None), str | LeaveOneOut),
-            "leave-one-out predictions of rows on Dask's workers are not made; use folds, such as cv=5.",
+            "leave-one-out is not available for Dask rows; use folds, such as cv=5.",
         ),
         (
             getattr(estimator, "refit", None) == "exact",
-            'refit="exact" needs all rows in one place, and those of Dask stay on its workers; use '
+            'refit="exact" needs all rows in memory, and Dask rows stay on their workers; use '
             'refit="auto" or "same".',
         ),
     ):

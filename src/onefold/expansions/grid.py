@@ -182,7 +182,7 @@ def make_lattice(kernel: Kernel, lowest: Any, highest: Any, counts: Any | None =
         chosen = np.clip(wanted, _FEWEST, max(limit, _FEWEST)).astype(int)
     else:
         chosen = np.broadcast_to(np.asarray(counts, dtype=int), d)
-    # A hair of room, so that rounding does not push the outermost rows off the grid.
+    # A small margin, so that rounding does not push the outermost rows off the grid.
     step = extent / (chosen - 3) * (1 + 1e-6)
     return Lattice(middle - step * (chosen - 1) / 2, step, tuple(int(c) for c in chosen))
 

@@ -122,8 +122,8 @@ class Expansion(FittedFunction):
     def _gradients(self, X: Array) -> Array:
         if isinstance(self.kernel, Precomputed):
             raise ValueError(
-                "an expansion of a precomputed kernel knows no features to take a derivative in; fit "
-                "with the kernel itself."
+                "a model with a precomputed kernel has no gradient, because the features are unknown; "
+                "fit with rows and a kernel."
             )
         return gradient_product(self.kernel, X, self.centres, self.coef)
 
@@ -168,12 +168,12 @@ def outer_gradients(
     if not total > 0:
         raise ValueError(
             "the average outer product of gradients needs a row of positive weight; give some rows a "
-            "weight above 0."
+            "positive weight."
         )
     if is_sparse(X) and not diagonal:
         raise ValueError(
-            "sparse rows have a diagonal metric alone, as a full one would mix all their columns into "
-            'dense ones; use metric="diagonal", or dense rows.'
+            "a full metric mixes all features, which would make sparse rows dense; use "
+            'metric="diagonal", or dense rows.'
         )
     root = None if weight is None else np.sqrt(np.asarray(weight, dtype=np.float64))
     moment: Any = 0.0

@@ -32,7 +32,7 @@ class Blend(FittedFunction):
     def __post_init__(self) -> None:
         members = tuple(self.members)
         if not members or not all(isinstance(member, Member) for member in members):
-            raise ValueError("the members of a blend must be expansions, one at least.")
+            raise ValueError("the members of a blend must be expansions, and at least one.")
         weights = host_array(self.weights)
         if weights.shape != (len(members),):
             raise ValueError(f"{len(members)} members do not match weights of shape {weights.shape}.")
@@ -115,7 +115,9 @@ class FoldModels:
         terms, folds = tuple(self.terms), tuple(np.asarray(numbers) for numbers in self.folds)
         intercept = host_array(self.intercept)
         if intercept.ndim != 2 or not intercept.size or not terms or len(terms) != len(folds):
-            raise ValueError("fold models need a term or more, and an intercept (folds, targets).")
+            raise ValueError(
+                "fold models need at least one term, and an intercept of shape (folds, targets)."
+            )
         k, t = intercept.shape
         for term, numbers in zip(terms, folds):
             known = isinstance(term, Member) and numbers.ndim == 1 and numbers.dtype.kind == "i"

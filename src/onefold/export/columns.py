@@ -31,14 +31,14 @@ def columns_in(preparation: Preparation, inputs: Any) -> dict[str, Node]:
     for part in preparation.parts:
         if type(part) not in _NODES:
             raise ValueError(
-                f"column '{part.name}' holds {part.label}, for which ONNX has no type; fit with it "
-                "dropped or as numbers, or export what is inside, estimator_.to_onnx(), for rows of the "
-                "matrix that matrix(X) makes."
+                f"column '{part.name}' holds {part.label}, for which ONNX has no type; fit with the "
+                "column dropped or converted to numbers, or export the inner estimator with "
+                "estimator_.to_onnx() and pass it the rows of matrix(X)."
             )
         if part.name not in by_name:
             raise ValueError(
-                f"the graph has no input '{part.name}', a column that the model needs; give it one "
-                f"input (rows, 1) for each of {', '.join(preparation.columns)}."
+                f"the graph has no input '{part.name}', a column that the model needs; give it an "
+                f"input of shape (rows, 1) for each of {', '.join(preparation.columns)}."
             )
         if isinstance(by_name[part.name].type, text) != part.as_text:
             wanted = "text" if part.as_text else "numbers"

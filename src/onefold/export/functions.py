@@ -50,8 +50,8 @@ def check_function(f: FittedFunction) -> None:
 def _check_kernel(kernel: Kernel) -> None:
     if type(kernel) not in _KERNELS:  # one derived from a kernel of ours may have another formula
         raise ValueError(
-            f"a {type(kernel).__name__} kernel cannot be written to ONNX; fit to rows with a kernel of "
-            "onefold.kernels itself, a sum or a product of them."
+            f"a {type(kernel).__name__} kernel cannot be exported to ONNX; fit to rows with a "
+            "built-in kernel of onefold.kernels, or a sum or product of these."
         )
     if isinstance(kernel, kernels.Sum | kernels.Product):
         _check_kernel(kernel.left)

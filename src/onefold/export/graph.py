@@ -54,8 +54,8 @@ class Graph:
         self._bytes += array.nbytes
         if self._bytes > _LARGEST:
             raise ValueError(
-                "the graph would be larger than the 2 GiB that an ONNX model can hold; fit fewer "
-                'centres: approximation="nystroem", SparseLSSVC or SparseLSSVR.'
+                "the graph would exceed the 2 GiB limit of ONNX models; fit fewer centres with "
+                'approximation="nystroem", SparseLSSVC or SparseLSSVR.'
             )
         name: str = self._scope.get_unique_variable_name("constant")
         if array.dtype.kind in "UO":

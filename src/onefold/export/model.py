@@ -48,24 +48,24 @@ def to_onnx(
     target_opset: int | None = None,
     decision: bool = False,
 ) -> Any:
-    """The fitted model as a graph of ONNX, which other programs run without this library.
+    """Convert a fitted model to an ONNX graph, which other programs can run without this library.
 
     Parameters
     ----------
-    estimator : one of ours, fitted
+    estimator : fitted onefold estimator
     dtype : {"float32", "float64"}, default="float32"
-        Of the rows that come in and the values that go out; what is between them is float64.
+        Type of inputs and outputs; computations are in float64.
     target_opset : int, optional
-        Version of ONNX's operators, 13 at least; None is the latest that skl2onnx knows.
+        ONNX operator set version, at least 13; None is the latest that skl2onnx supports.
     decision : bool, default=False
-        Whether a classifier gives its decision values too, one column per class.
+        Whether a classifier also outputs its decision values, one column per class.
 
     Returns
     -------
     model : onnx.ModelProto
-        From "X", (rows, features), or from one input (rows, 1) for each column of a table, to
-        "variable", (rows, targets); of a classifier to "label" and "probabilities", or "decision" where
-        nothing was calibrated.
+        The input is "X", (rows, features), or one input (rows, 1) per column of a table. The output of
+        a regressor is "variable", (rows, targets); those of a classifier are "label" and
+        "probabilities", or "decision" without a calibration.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def to_onnx(
         raise ValueError(f'dtype must be "float32" or "float64"; got {dtype!r}.')
     if decision and not is_classifier(estimator):
         raise ValueError(
-            f"{type(estimator).__name__} predicts its decision values already; leave decision out."
+            f"decision is for classifiers, but this is a {type(estimator).__name__}; leave it out."
         )
     need("onnx")
     skl2onnx, types = need("skl2onnx"), need("skl2onnx.common.data_types")
@@ -110,10 +110,10 @@ def to_onnx(
 
 
 def register_converters() -> None:
-    """Let skl2onnx convert our estimators, and pipelines that end in one; a second call changes nothing.
+    """Register converters with skl2onnx for onefold estimators and pipelines that end in one.
 
-    Probabilities are an array, (rows, classes), whatever skl2onnx's option `zipmap` is. The option
-    `decision` asks for decision values in addition, `raw_scores` for these in their place.
+    A second call changes nothing. Probabilities are an array, (rows, classes), regardless of skl2onnx's
+    option `zipmap`. The option `decision` adds decision values, `raw_scores` outputs them instead.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def _shapes(operator: Any) -> None:
     calibrator = getattr(machine, "calibrator_", None)
     if calibrator is not None and calibrator.name not in _CALIBRATIONS:
         raise ValueError(
-            f"the calibration {calibrator.name!r} cannot be written to ONNX; fit with calibration="
+            f"the calibration {calibrator.name!r} cannot be exported to ONNX; fit with calibration="
             '"log_odds", "temperature", "sigmoid" or "isotonic", or with None for decision values.'
         )
     if preparation is not None:
@@ -190,8 +190,8 @@ def _shapes(operator: Any) -> None:
         text = any(isinstance(kind, types.StringTensorType) for kind in kinds)
         if text or (len(known) == len(kinds) and sum(known) != model.n_features_in_):
             raise ValueError(
-                f"{type(model).__name__} takes {model.n_features_in_} features, all numbers, and "
-                f"its input in the graph has {'text' if text else sum(known)}; give it such rows."
+                f"{type(model).__name__} takes {model.n_features_in_} numeric features, but its input "
+                f"in the graph has {'text' if text else sum(known)}; change the input."
             )
         number = type(types.guess_tensor_type(kinds[0]))
     rows = operator.inputs[0].get_first_dimension()
@@ -209,7 +209,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     model, graph, outputs = operator.raw_operator, Graph(scope, container), operator.outputs
     opset = container.target_opset_any_domain("")
     if opset < FIRST_OPSET:
-        raise ValueError(f"the graph needs opset {FIRST_OPSET} at least; got target_opset={opset}.")
+        raise ValueError(f"target_opset must be at least {FIRST_OPSET}; got {opset}.")
     machine, preparation = _inside(model)
     if preparation is not None:
         X = prepared(graph, preparation, columns_in(preparation, operator.inputs))
@@ -246,8 +246,8 @@ def _label_values(classes: Any) -> Any:
     ):
         return np.array([int(label) for label in labels], dtype=np.int64)
     raise ValueError(
-        f"labels of ONNX are whole numbers of 64 bits or text, and the classes are {labels!r:.60}; "
-        "encode y before fitting, with LabelEncoder of scikit-learn say."
+        f"ONNX labels must be 64-bit whole numbers or text, but the classes are {labels!r:.60}; encode "
+        "y before fitting, for instance with scikit-learn's LabelEncoder."
     )
 
 

@@ -45,7 +45,7 @@ def _root(score: Any) -> Any:
 
 # Criteria whose measure is neither the score nor its negative.
 _CONVERSIONS = {"error": _accuracy, "mse": _root, "neg_mean_squared_error": _root}
-OWN_FUNCTION = "a function of your own"
+OWN_FUNCTION = "a custom function"
 
 
 @dataclass(frozen=True)
@@ -123,10 +123,10 @@ def check_criterion(name: str, task: str, target: str, values: np.ndarray | None
     if name in get_scorer_names():
         meant = _task_of(get_scorer(name))
     if meant is None:
-        raise ValueError(f"there is no criterion '{name}'; {_nearest(name, task)}")
+        raise ValueError(f"unknown criterion '{name}'; {_nearest(name, task)}")
     if meant != task:
         raise ValueError(
-            f"the criterion {name!r} is for {meant}, and this is {task}; use {_INSTEAD[task]}"
+            f"the criterion {name!r} is for {meant}, but the task is {task}; use {_INSTEAD[task]}"
         )
     if task == "classification" and values is not None:
         _check_labels(name, get_scorer(name), target, np.unique(values))
@@ -161,6 +161,6 @@ def _check_labels(name: str, scorer: Any, target: str, classes: np.ndarray) -> N
         better = f"{name}_macro" if name in {"f1", "precision", "recall", "jaccard"} else "f1_macro"
         better = "neg_log_loss" if "brier" in name else better
         raise ValueError(
-            f"the criterion {name!r} does not go with the classes {named} of '{target}'; use {better}, "
-            "or error or balanced_accuracy"
+            f"the criterion {name!r} cannot be used with the classes {named} of '{target}'; use "
+            f"{better}, error or balanced_accuracy"
         ) from error

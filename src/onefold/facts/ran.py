@@ -16,6 +16,11 @@ from onefold.facts.words import aligned, counted, number_words, percent, power_o
 _NEXT_BEST = 4
 _MOST_FEATURES = 6
 _LEAST_SHARE = 0.01  # of a feature that is worth a line
+_VERDICTS = {
+    "applies": "can be trusted",
+    "doubtful": "is doubtful",
+    "does not apply": "cannot be trusted here",
+}
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ def parameter_lines(params: Mapping[str, Any]) -> list[tuple[str, str]]:
     lines = [("kernel", group_words(params))] if "kernel" in params else []
     if params.get("gamma") is not None:
         width = float(params["gamma"])
-        relative = f"{width:.4g}, relative to the mean distance of the rows"
+        relative = f"{width:.4g}, relative to the mean distance between rows"
         lines.append(("gamma", relative if "kernel" in params else number_words(width)))
     return [*lines, ("alpha", number_words(float(params["alpha"])))]
 
@@ -111,7 +116,7 @@ def blend_lines(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     if not members:
         return []
     if len(members) == 1:
-        return [("blend", "none, one model was best")]
+        return [("blend", "none; a single model was best")]
     whole = score_words(criterion, report["blend_score"])
     alone = score_text(criterion, report["best_score"])
     # It goes by the squared error, of which an error rate is a coarse picture.
@@ -146,7 +151,7 @@ def importance_lines(shares: Mapping[str, float] | None) -> list[tuple[str, str]
     lines = [(name, percent(shares[name])) for name in shown]
     if len(shares) > len(shown):
         left = percent(max(0.0, 1.0 - sum(shares[name] for name in shown)))
-        lines.append((counted(len(shares) - len(shown), "other"), f"{left} together"))
+        lines.append((counted(len(shares) - len(shown), "other"), f"{left} in total"))
     return lines
 
 
@@ -178,12 +183,12 @@ def next_best(estimator: Any, criterion: str | None) -> list[str]:
             best.setdefault(tuple(params[i].get(name) for name in key), i)
     rivals = [*best.values()][:_NEXT_BEST]
     if not rivals:
-        return ["  there was no other candidate with a score"]
+        return ["  no other candidate has a score"]
     names = [group_words(params[i]) if families else _cell_words(params[i]) for i in rivals]
     lines = aligned([(name, score_words(criterion, scores[i])) for name, i in zip(names, rivals)])
     if scores[rivals[0]] > estimator.best_score_:
-        lines.append("  (models are compared by squared error: the simplest within one standard error")
-        lines.append("  of the best is chosen)")
+        lines.append("  (chosen by squared error: the simplest model within one standard error of the")
+        lines.append("  best)")
     return lines
 
 
@@ -192,7 +197,7 @@ def approximation_lines(approximation: dict[str, Any]) -> list[tuple[str, str]]:
     if "selected_with" not in approximation:
         return [("method", _method(approximation))]
     selected, fitted = approximation["selected_with"], approximation["fitted_with"]
-    why = selected.get("chosen", "as asked for")
+    why = selected.get("chosen", "as requested")
     if selected["name"] == "cg":  # in the place of what was chosen first
         why = selected.get("reason", why)
     lines = [("selected with", f"{_method(selected)} ({why})"), ("fitted with", _method(fitted))]
@@ -213,7 +218,7 @@ def _method(report: dict[str, Any]) -> str:
     if "diagonals" in report:
         words.append(f"diagonals {report['diagonals']}")
     if "distance" in report:
-        words.append(f"{percent(float(report['distance']))} away from the kernel matrix")
+        words.append(f"differs from the kernel matrix by {percent(float(report['distance']))}")
     return ", ".join(words)
 
 
@@ -221,19 +226,19 @@ def trust_facts(approximation: dict[str, Any]) -> dict[str, Any]:
     """The verdict on the approximation and what it rests on, or how to get one."""
     stages = [approximation.get(name, {}).get("name") for name in ("selected_with", "fitted_with")]
     if {*stages} <= {"exact"} or approximation.get("name") == "exact":
-        return {"verdict": "exact", "words": "the exact method: nothing was approximated"}
+        return {"verdict": "exact", "words": "exact method: nothing was approximated"}
     found = approximation.get("trust")
     if found is not None:
         words = (
-            f"the approximation {found['verdict'].replace('doubtful', 'is doubtful')} "
+            f"the approximation {_VERDICTS[found['verdict']]} "
             f"({counted(found['steps'], 'grid step')} from the exact choice on {found['rows']} rows, "
             f"regret {found['regret']:.3g})"
         )
         return {"verdict": found["verdict"], "words": words}
     if approximation.get("name") == "sparse":
-        words = "pruned to few centres; the scores of every size say what that costs"
+        words = "pruned to few centres; path_ has the score of every size"
         return {"verdict": None, "words": words}
-    words = "not checked; call onefold.trust(estimator, X, y)"
+    words = "not checked against the exact method; call onefold.trust(estimator, X, y)"
     if "selected_with" in approximation:
         words += ", or fit with check=True (onefold tune --check)"
     return {"verdict": None, "words": words}
@@ -255,7 +260,7 @@ def ran_facts(estimator: Any, seconds: float | None = None) -> dict[str, Any]:
     if score is not None:
         lines.append((f"criterion: {score['label']}", score["words"]))
     if rule is not None:
-        lines.append(("choice", rule))
+        lines.append(("selection rule", rule))
     lines += approximation_lines(estimator.approximation_)
     if search:
         words = f"{search.get('method', 'grid')}, {counted(candidates, 'candidate')}"
@@ -264,7 +269,7 @@ def ran_facts(estimator: Any, seconds: float | None = None) -> dict[str, Any]:
             words += f"; stopped early ({search['stopped'].replace('_', ' ')}), {untried} not tried"
         lines.append(("search", words))
     if seconds is not None:
-        lines.append(("time of the search", f"{seconds:.1f} s"))
+        lines.append(("search time", f"{seconds:.1f} s"))
     return {
         "estimator": type(estimator).__name__,
         "choice": choice,

@@ -73,17 +73,17 @@ def heldout_predictions(estimator: Any, y: np.ndarray) -> Predictions | None:
     values = as_columns(kept)
     probabilities = getattr(estimator, "heldout_proba_", None)
     probabilities = None if probabilities is None else as_columns(probabilities)
-    how = "held-out predictions of the fit, each from a model that did not see its row"
+    how = "held-out predictions of the fit, each from a model that was not fitted to that row"
     if estimator.splits_ is None:
         splits, every = own_folds(y, hasattr(estimator, "classes_"), 10), [np.arange(len(y))]
-        where = f"{len(splits)} folds, as refitting for every single row would take long"
+        where = f"{len(splits)} folds, because refitting for every single row would take long"
         return Predictions(values, probabilities, splits, every, how, where)
     splits = unpacked(to_numpy(estimator.splits_))
     tests = [test for _, test in splits]
     if np.bincount(np.concatenate(tests)).max() > 1:
         how += (
-            "; rows that several splits test count once, with the mean of their predictions, which "
-            "tends to err less than each of them"
+            "; rows that several splits test count once, with their mean prediction, which tends to "
+            "have a smaller error than each single one"
         )
     where = f"the same {counted(len(splits), 'split')} as the model"
     return Predictions(values, probabilities, splits, tests, how, where)
@@ -179,7 +179,7 @@ def score_facts(
         found["baselines"].append(simply)
     if simple[0].train_rows is not None:  # so have all
         names, count = ", ".join(one.name for one in simple), simple[0].train_rows
-        found["notes"].append(f"{names}: fitted to {count:,} rows of each training part")
+        found["notes"].append(f"{names}: fitted to {count:,} rows of each training set")
     return found | {"verdict": verdict(found)}
 
 
@@ -239,11 +239,15 @@ def comparison_words(scores: dict[str, Any], lead: str = "the best simple model,
     gain = found["gain"]
     size = f"{number(main, abs(gain['value']))} ± {error_number(main, gain['error'])}"
     asked = scores.get("instead_of")
-    why = "" if asked is None else f"; compared by {label}, as simple models are not scored by {asked}"
+    why = (
+        ""
+        if asked is None
+        else f"; compared by {label}, because simple models are not scored by {asked}"
+    )
     if found["than_best"] == "better":
         return f"{words}: this model is better by {size}{why}"
     if found["than_best"] == "worse":
-        return f"{words}: that is better by {size}, use it instead{why}"
+        return f"{words}: it is better than this model by {size}; use it instead{why}"
     which = "better" if gain["value"] >= 0 else "worse"
     return f"{words}: this model is {which} by {size}, which is within two standard errors{why}"
 
@@ -256,19 +260,19 @@ def score_notes(scores: dict[str, Any] | None) -> list[str]:
     notes, new = [], scores.get("new_rows", False)  # where simple models were fitted to these rows
     if not new and not found["better_than_baseline"]:
         gain = f"gain in {MEASURES[main].label} {measured_words(main, baseline['gain'])}"
-        notes.append(f"no better than the {baseline['name']} by two standard errors: {gain}")
+        notes.append(f"not better than the {baseline['name']} by two standard errors: {gain}")
     if not new and found["than_best"] == "worse" and found["best"] != baseline["name"]:
         gain = found["gain"]
         size = f"{number(main, -gain['value'])} ± {error_number(main, gain['error'])}"
         notes.append(f"a simple model is better: {found['best']}, by {size} in {MEASURES[main].label}")
     if not new and scores.get("in_order_of") is not None:
         notes.append(
-            f"the rows are in the order of '{shortened(scores['in_order_of'])}': to predict later rows, "
-            "score with blocks of consecutive rows (ordered=True, on the command line --ordered)"
+            f"the rows are sorted by '{shortened(scores['in_order_of'])}': to predict later rows, use "
+            "blocks of consecutive rows as folds (ordered=True, or --ordered on the command line)"
         )
     if scores["rows"] < _FEW_ROWS:
         notes.append(
-            f"scores of {counted(scores['rows'], 'row')} are uncertain, and so are their errors"
+            f"scores from {counted(scores['rows'], 'row')} are uncertain, as are their standard errors"
         )
     return notes
 

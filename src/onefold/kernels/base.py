@@ -53,16 +53,16 @@ def check_width(gamma: Any, name: str = "gamma") -> Width:
             raise ValueError(f"{name} must be greater than 0; got {gamma!r}.")
         return float(values)
     if np.any(values < 0) or not np.any(values > 0):
-        raise ValueError(f"{name} must not be negative, nor 0 for every feature; got {gamma!r}.")
+        raise ValueError(f"{name} must be non-negative and not all 0; got {gamma!r}.")
     return tuple(float(v) for v in values)
 
 
 class Kernel(ABC):
-    """A kernel k(x, x'): call it on two row blocks for the matrix of its values.
+    """A kernel k(x, x'): call it on two blocks of rows to get the matrix of its values.
 
     Examples
     --------
-    Kernels of a distance derive from :class:`Radial`; others need no more than a call.
+    For kernels of a distance, derive from :class:`Radial`; for others, a function is enough.
 
     >>> import numpy as np
     >>> from onefold import LSSVR
@@ -104,7 +104,7 @@ class Kernel(ABC):
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Any:
         """Σ_j factor_ij coef_jt ∇ₓ k(x_i, z_j) (rows, d, t) of dense rows; `factor` is 1 if None."""
         raise ValueError(
-            f"{self!r:.80} has no derivative here; use a kernel of onefold.kernels other than a "
+            f"{self!r:.80} has no derivative; use a kernel of onefold.kernels other than a "
             "precomputed matrix or a function."
         )
 
@@ -134,7 +134,8 @@ class Kernel(ABC):
     def with_metric(self, values: Any) -> Self:
         """The same kernel of rows S x; `values` are S, or one weight per feature."""
         raise ValueError(
-            f"{self!r:.80} has no metric to learn; use {listed(lambda k: k.learns)}, or metric=None."
+            f"no metric can be learned for {self!r:.80}; use {listed(lambda k: k.learns)}, or "
+            "metric=None."
         )
 
     def on_grid(self, axes: Sequence[Array]) -> Any:
@@ -167,7 +168,7 @@ class _Pair(Kernel):
     def __post_init__(self) -> None:
         for part in (self.left, self.right):
             if not isinstance(part, Kernel):
-                raise TypeError(f"{part!r} is not a kernel; build one from onefold.kernels.")
+                raise TypeError(f"{part!r} is not a kernel; use one from onefold.kernels.")
         both = {name: getattr(self.left, name) and getattr(self.right, name) for name in _OF_BOTH}
         for name, value in (both | {"has_width": self.left.has_width or self.right.has_width}).items():
             object.__setattr__(self, name, value)
@@ -209,7 +210,7 @@ class Sum(_Pair):
     Parameters
     ----------
     left, right : Kernel
-        The two kernels; ``left + right`` makes it, too.
+        The two kernels; the same as ``left + right``.
 
     Examples
     --------
@@ -234,7 +235,7 @@ class Product(_Pair):
     Parameters
     ----------
     left, right : Kernel
-        The two kernels; ``left * right`` makes it, too.
+        The two kernels; the same as ``left * right``.
 
     Examples
     --------
@@ -262,7 +263,7 @@ class Product(_Pair):
 
 @dataclass(frozen=True)
 class Precomputed(Kernel):
-    """X is the kernel matrix itself: (n, n) to fit, (rows, n) to predict.
+    """The kernel matrix is passed as X: shape (n, n) to fit, (rows, n) to predict.
 
     Examples
     --------
@@ -280,8 +281,8 @@ class Precomputed(Kernel):
 
     def __call__(self, A: Array, B: Array) -> Array:
         raise TypeError(
-            "a precomputed kernel has no rows to compare, X being the kernel matrix itself; use it by "
-            "itself, and add or multiply matrices before they are given."
+            "a precomputed kernel cannot be combined with others, because X is the kernel matrix "
+            "itself; add or multiply the matrices first, and pass the result as X."
         )
 
     def diagonal(self, A: Array) -> Array:

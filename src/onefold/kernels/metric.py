@@ -45,15 +45,16 @@ class Metric:
         square = values.ndim == 2 and values.shape[0] == values.shape[1]
         if not (values.ndim == 1 or square) or values.size == 0:
             raise ValueError(
-                f"metric must have one weight per feature, (d,), or be a matrix (d, d); got the shape "
+                f"metric must be one weight per feature, shape (d,), or a matrix (d, d); got shape "
                 f"{values.shape}."
             )
         if not np.all(np.abs(values) <= _LARGEST):
-            raise ValueError(f"metric must hold finite numbers up to {_LARGEST:g}; got {given!r:.60}.")
+            raise ValueError(
+                f"metric must contain finite numbers up to {_LARGEST:g}; got {given!r:.60}."
+            )
         if not np.any(values) or (values.ndim == 1 and np.any(values < 0)):
             raise ValueError(
-                "the weights of a metric must not be negative, nor 0 for every feature; "
-                f"got {given!r:.60}."
+                f"the weights of a metric must be non-negative and not all 0; got {given!r:.60}."
             )
         values.flags.writeable = False
         object.__setattr__(self, "values", values)
@@ -128,8 +129,8 @@ class WidthKernel(Kernel):
         if isinstance(width, tuple):
             if metric is not None:
                 raise ValueError(
-                    "gamma has one width per feature and there is a metric besides; give one gamma, "
-                    "and the widths as weights of the metric."
+                    "gamma with one width per feature cannot be combined with a metric; use one gamma, "
+                    "and include the widths in the metric."
                 )
             width, metric = 1.0, Metric(np.power(width, self.width_power))
         object.__setattr__(self, "gamma", width)

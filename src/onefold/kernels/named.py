@@ -42,7 +42,7 @@ _STRIP = 2**16  # numbers of a tile whose slopes are taken at once: they and the
 
 
 class Radial(WidthKernel):
-    """A kernel of a distance: `profile` and `slope` make one, defaults serve for the rest.
+    """Base class of kernels of a distance: define `profile` and `slope`.
 
     Parameters
     ----------
@@ -331,8 +331,8 @@ class Laplacian(WidthKernel):
         super().__post_init__()
         if self.metric is not None and self.metric.values.ndim == 2:
             raise ValueError(
-                "the Laplacian kernel adds up features one by one and takes no matrix as its metric; "
-                f"give one weight per feature, or use {listed(lambda kind: 'full' in kind.learns)}."
+                "the Laplacian kernel does not support a matrix as its metric; use one weight per "
+                f"feature, or another kernel: {listed(lambda kind: 'full' in kind.learns)}."
             )
 
     def bind(self, landmarks: Array) -> Tile:

@@ -97,7 +97,7 @@ def device_of(x: Array) -> Device:
 
 
 def on_accelerator(x: Array) -> bool:
-    """True if `x` lies on a GPU, where the costs of LAPACK's routines stand differently."""
+    """True if `x` lies on a GPU, where LAPACK's routines have other relative costs."""
     return is_foreign(x) and str(_device(x)).lower().startswith(("cuda", "<cuda", "gpu"))
 
 
@@ -277,15 +277,13 @@ def library_rows(X: Any) -> Array | None:
         return None
     X, xp = without_gradient(X), namespace(X)
     if X.ndim != 2 or 0 in X.shape:
-        raise ValueError(
-            f"X must have two dimensions, rows and features, none empty; got shape {tuple(X.shape)}."
-        )
+        raise ValueError(f"X must be a non-empty array (rows, features); got shape {tuple(X.shape)}.")
     if X.dtype not in (xp.float32, xp.float64):
         if not xp.isdtype(X.dtype, ("integral", "bool", "real floating")):
-            raise ValueError(f"X must hold real numbers; got {X.dtype}.")
+            raise ValueError(f"X must contain real numbers; got {X.dtype}.")
         X = xp.astype(X, xp.float64)  # half precision too: its squares overflow from 256 on
     if not all_finite(X):
-        raise ValueError("X contains NaN or infinity; impute or drop those rows.")
+        raise ValueError("X contains NaN or infinity; impute or drop these rows.")
     return X
 
 
@@ -335,8 +333,8 @@ def _torch() -> Any:
         import torch
     except ImportError as error:
         raise ImportError(
-            f"device=... computes with PyTorch, which is not installed; {pip_install('torch')}, or "
-            "leave device=None."
+            f"device=... needs PyTorch, which is not installed; {pip_install('torch')}, or use "
+            "device=None."
         ) from error
     return torch
 

@@ -7,7 +7,7 @@ Squared ones come in one matrix product,
 times a constant, its sign included: the exponent −d² of the rbf kernel leaves the product as it is,
 without a pass over the tile to turn its sign.
 
-Sums of absolute differences, Σ_f |a_f − b_f|, and of their signs no matrix product gives: n · m · d
+No matrix product gives sums of absolute differences, Σ_f |a_f − b_f|, or of their signs: n · m · d
 differences are formed one by one, in one pass over a tile.
 
     NumPy           loops compiled by Numba where it is installed, SciPy's cdist in float64 otherwise
@@ -40,7 +40,7 @@ Pairs = tuple[Index, Index]
 # ‖a‖² + ‖b‖² − 2a·b loses eps·(‖a‖² + ‖b‖²) of d². In units of a kernel's width that is harmless
 # while the norms are small; above this sum of squared norms the close pairs are computed anew.
 HARMLESS_NORM = 64.0
-_FAR = 50.0  # exp(−50) is nothing: pairs further apart need no better distance
+_FAR = 50.0  # exp(−50) is negligible: pairs further apart need no better distance
 _LOST_DIGITS = 1e-3
 _ROUNDINGS = 4  # eps per feature that d² of close rows may be wrong by, as a share of ‖a‖²
 _PAIR_NUMBERS = 2**20  # differences of close pairs formed at a time
@@ -108,7 +108,7 @@ class SquaredDistances:
             tile[i, j] = sign * squares
         # This distance stands for all further ones. The square of the kernel there is still a normal
         # number: products of subnormal numbers take a processor a hundred times longer, and 2⁻⁶² of the
-        # diagonal is nothing.
+        # diagonal is negligible.
         halvings = 62 if tile.dtype == np.float32 else 510
         farthest = sign * self._reach(math.log(2.0) * halvings)
         linalg.clip_in_place(tile, min(0.0, farthest), max(0.0, farthest))

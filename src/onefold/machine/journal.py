@@ -40,7 +40,7 @@ class Journal(AbstractContextManager["Journal"]):
         self.path = Path(path)
         self._lock = Lock()
         if not self.path.parent.is_dir():
-            raise FileNotFoundError(f"there is no folder {self.path.parent}; make it first.")
+            raise FileNotFoundError(f"the folder {self.path.parent} does not exist; create it first.")
         new = not self.path.exists()
         if not (new or self.path.is_file() or self.path.is_dir()):  # reading it may never end
             raise OSError(f"{self.path} is a pipe or a device; use another name for the journal.")
@@ -60,7 +60,7 @@ class Journal(AbstractContextManager["Journal"]):
             if not isinstance(error, BlockingIOError):
                 raise
             raise BlockingIOError(
-                f"{self.path} is in use by another search; wait until that has ended, or use another "
+                f"{self.path} is in use by another search; wait until it has finished, or use another "
                 "name."
             ) from None
 
@@ -75,7 +75,9 @@ class Journal(AbstractContextManager["Journal"]):
                 raise OSError(error.errno, error.strerror, str(self.path)) from error
             return [], len(_FIRST_LINE)
         if not content.startswith(_FIRST_LINE):
-            raise ValueError(f"{self.path} is no journal of a search; use another name for that.")
+            raise ValueError(
+                f"{self.path} is not the journal of a search; use another name for the journal."
+            )
         *lines, _ = content.split(b"\n")
         records: list[dict[str, Any]] = []
         end = len(_FIRST_LINE)
@@ -84,7 +86,9 @@ class Journal(AbstractContextManager["Journal"]):
             if record is None:
                 if number == len(lines):
                     break
-                raise ValueError(f"line {number} of {self.path} is damaged; delete it to search anew.")
+                raise ValueError(
+                    f"line {number} of {self.path} is damaged; delete the file to search again."
+                )
             records.append(record)
             end += len(line) + 1
         return records, end
@@ -103,8 +107,8 @@ class Journal(AbstractContextManager["Journal"]):
                     os.ftruncate(self._file, self._end)
                 self._end = -1
                 warn_user(
-                    f"{self.path} could not be written ({error.strerror}): the search goes on, but what "
-                    "follows will be lost if it is stopped."
+                    f"{self.path} could not be written ({error.strerror}); the search continues, but "
+                    "new results will be lost if it is stopped."
                 )
                 return
             self._end += len(line)

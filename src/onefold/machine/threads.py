@@ -108,6 +108,8 @@ class cached_property(functools.cached_property[Result]):
 
 # How many threads
 
+MOST_JOBS = 4096  # that a fit takes, and a model file
+
 
 def count_workers(n_jobs: int | None) -> int:
     """Number of threads for ``n_jobs``: ``None`` and -1 mean every core this process may use."""
@@ -116,7 +118,9 @@ def count_workers(n_jobs: int | None) -> int:
     except TypeError:
         raise ValueError(f"n_jobs must be a whole number or None; got {n_jobs!r}.") from None
     if number == 0:
-        raise ValueError("n_jobs=0 has no meaning; use n_jobs=1, a larger number, or -1 for all.")
+        raise ValueError("n_jobs must not be 0; use 1, a larger number, or -1 for all cores.")
+    if abs(number) > MOST_JOBS:
+        raise ValueError(f"n_jobs must be at most {MOST_JOBS}; got {number}; use -1 for all cores.")
     if number > 0:
         return number
     cores = cpu_count()

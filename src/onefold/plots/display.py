@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 BLUE, ACCENT = "#1a80bb", "#d55e00"
 FAINT = (0.5, 0.5, 0.5, 0.25)
-_MISSING = f"pictures need matplotlib: {pip_install('plot')}"
+_MISSING = f"plots need matplotlib: {pip_install('plot')}"
 _PAGE_INCHES, _PAGE_DPI = (5.6, 4.2), 120
 
 
 class Display(ABC):
-    """Data of a picture, and the way to draw it, as scikit-learn's displays.
+    """Base class of plots, used like scikit-learn's displays.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn last.
+        Of the last call of `plot`.
 
     Examples
     --------
@@ -52,14 +52,14 @@ class Display(ABC):
     figure_: Figure
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Self:
-        """Draw.
+        """Draw the plot.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure of pyplot.
+            Axes to draw on; by default those of a new pyplot figure.
         **style
-            Settings of matplotlib for the main marks, in place of the display's own.
+            Matplotlib properties of the main markers, in place of the defaults.
 
         Returns
         -------
@@ -76,10 +76,10 @@ class Display(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """What the picture shows, in a sentence or two."""
+        """What the plot shows, in a sentence or two."""
 
     def caption(self) -> str:
-        """How to read the picture, for a text below it."""
+        """How to read the plot, for a caption below it."""
         return self.describe()
 
     @abstractmethod
@@ -104,7 +104,7 @@ def as_png(display: Display) -> bytes:
 
 
 def fitted(machine: Any, attribute: str, remedy: str) -> Any:
-    """An attribute of a fitted machine; a ValueError with the remedy where it has none."""
+    """An attribute of a fitted estimator; a ValueError with the remedy where it has none."""
     if not hasattr(machine, "expansion_"):
         raise NotFittedError(f"this {type(machine).__name__} is not fitted yet; call fit first.")
     found = getattr(machine, attribute, None)

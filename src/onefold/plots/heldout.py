@@ -36,20 +36,20 @@ _BARS = 20
 
 @dataclass(eq=False)
 class PredictionDisplay(Display):
-    r"""Targets, or residuals, against predictions by models that did not see their rows.
+    r"""Targets, or residuals, against held-out predictions.
 
     The band is prediction ± q with q the :math:`\lceil c (n + 1) \rceil`-th smallest of the n conformity
-    scores :math:`|y_i - \hat f_{-i}(x_i)|`: a share c of new rows, were all as hard to predict. It is in
-    units of the target, also where a transform of that was fitted.
+    scores :math:`|y_i - \hat f_{-i}(x_i)|`: it covers a fraction c of new rows if all rows are equally
+    hard to predict. It is in units of the target, even if a transform of the target was fitted.
 
     Parameters
     ----------
     target, prediction : ndarray (rows,)
-        Of the rows that were tested.
+        Targets and predictions of the held-out rows.
     lower, upper : ndarray (rows,) or None
-        The band; infinite where there are too few rows for the coverage, None without conformity scores.
+        The band; infinite if there are too few rows for the coverage, None without conformity scores.
     coverage : float
-        Share c of the rows that the band is made for.
+        Fraction c of new rows that the band is to cover.
     kind : {"actual_vs_predicted", "residuals"}
     name : str
         What is predicted.
@@ -79,45 +79,45 @@ class PredictionDisplay(Display):
         cls, estimator: Any, y: Any, *, coverage: float = 0.9, kind: Kind = "actual_vs_predicted",
         target: int = 0,
     ) -> Self:  # fmt: skip
-        """The held-out predictions of a fitted LSSVRCV or KernelRidgeCV.
+        """Plot the held-out predictions of a fitted LSSVRCV or KernelRidgeCV.
 
         Parameters
         ----------
-        estimator : fitted estimator, Pipeline or TransformedTargetRegressor of one, or table's model
+        estimator : fitted estimator, Pipeline or TransformedTargetRegressor of one, or table model
         y : array (n,) or (n, targets)
-            The targets that it was fitted on.
+            The targets that the estimator was fitted on.
         coverage : float, default=0.9
-            Share of new rows that the band is made for, where the estimator has ``conformity_scores_``.
+            Fraction of new rows that the band is to cover, if the estimator has ``conformity_scores_``.
         kind : {"actual_vs_predicted", "residuals"}, default="actual_vs_predicted"
         target : int, default=0
-            Which one, where there are several.
+            Index of the target to plot, if there are several.
         """
         subject = subject_of(estimator)
         machine = subject.estimator
         if not 0 < coverage < 1:
-            raise ValueError(f"coverage must lie between 0 and 1; got {coverage!r}.")
+            raise ValueError(f"coverage must be between 0 and 1; got {coverage!r}.")
         if subject.classes is not None:
             raise ValueError(
                 f"{type(machine).__name__} predicts classes; use ReliabilityDisplay.from_estimator."
             )
         remedy = (
-            'it takes held-out rows; fit LSSVRCV or KernelRidgeCV with folds (cv=5, criterion="mse").'
+            'held-out rows are needed; fit LSSVRCV or KernelRidgeCV with folds (cv=5, criterion="mse").'
         )
         heldout = as_columns(fitted(machine, "heldout_prediction_", remedy))
         given, count = as_columns(y), heldout.shape[1]
         if given.shape != heldout.shape:
             raise ValueError(
-                f"y has shape {np.shape(y)}, and the held-out predictions are of {len(heldout)} rows, "
+                f"y has shape {np.shape(y)}, but the held-out predictions have {len(heldout)} rows and "
                 f"{count} targets; pass the y that the estimator was fitted on."
             )
         if not -count <= target < count:
             raise ValueError(
-                f"there is no target {target!r}: the estimator predicts {count}, numbered from 0; use "
-                f"target=0 to {count - 1}."
+                f"target must be an index from 0 to {count - 1}, as the estimator predicts {count}; "
+                f"got {target!r}."
             )
         tested = np.isfinite(heldout[:, target])
         if not tested.any():
-            raise ValueError("no row has a held-out prediction: the splits tested none.")
+            raise ValueError("no row has a held-out prediction, because the splits test none.")
         heldout, lower, upper = heldout[tested], None, None
         if (scores := getattr(machine, "conformity_scores_", None)) is not None:
             known = as_columns(scores)[tested, target]
@@ -138,7 +138,7 @@ class PredictionDisplay(Display):
 
     @property
     def share_inside(self) -> float:
-        """Share of these rows inside the band; NaN without one."""
+        """Fraction of these rows inside the band; NaN without one."""
         if self.lower is None or self.upper is None:
             return np.nan
         rounding = 1e-9 * self.half_width  # of the row whose score is q
@@ -146,21 +146,21 @@ class PredictionDisplay(Display):
         return float(np.mean(inside))
 
     def describe(self) -> str:
-        """What the picture shows, in a sentence or two."""
+        """What the plot shows, in a sentence or two."""
         rows = len(self.target)
         rmse = readable(float(np.sqrt(np.mean((self.target - self.prediction) ** 2))))
         words = f"Held-out prediction against {self.name} of {rows:,} rows: RMSE {rmse}."
         return f"{words} {self._band_words()}".rstrip()
 
     def caption(self) -> str:
-        """How to read the picture, for a text below it."""
-        return "Targets against held-out predictions; the nearer to the diagonal the better."
+        """How to read the plot, for a caption below it."""
+        return "Targets against held-out predictions; closer to the diagonal is better."
 
     def _band_words(self) -> str:
         if self.lower is None or self.upper is None:
             return ""
         if np.isinf(self.half_width):
-            return f"Too few rows for intervals of {self.coverage:.0%}."
+            return f"Too few rows for {self.coverage:.0%} intervals."
         uneven = np.ptp(self.upper - self.lower) > 1e-6 * self.half_width  # of a transformed target
         width = f"± {readable(self.half_width)}{' at the median' if uneven else ''}"
         return f"{width} for {self.coverage:.0%}: {self.share_inside:.1%} inside."
@@ -187,7 +187,7 @@ class PredictionDisplay(Display):
             axis.set_major_locator(AutoLocator())
         plain_numbers(axes)
         axes.set_xlabel("held-out prediction")
-        axes.set_ylabel(self.name + (" less prediction" if residuals else ""))
+        axes.set_ylabel(self.name + (" minus prediction" if residuals else ""))
         drawn = "" if rows <= _MOST else f", {_MOST:,} of them drawn"
         finish(axes, f"{rows:,} held-out rows{drawn}", "both")
 
@@ -196,24 +196,24 @@ class PredictionDisplay(Display):
 class ReliabilityDisplay(Display):
     r"""Observed frequency against held-out probability in quantile bins.
 
-    The expected calibration error is :math:`\sum_b n_b / n\, |\bar p_b - \bar h_b|`, p the probability,
-    h whether it came true.
+    The expected calibration error is :math:`\sum_b n_b / n\, |\bar p_b - \bar h_b|`, with p the
+    probability and h 1 if the event happened, else 0.
 
     Parameters
     ----------
     probability : ndarray (rows,)
         Held-out probabilities of the event.
     happened : bool ndarray (rows,)
-        Whether it did.
+        Whether the event happened.
     n_bins : int
-        Bins; equal probabilities share one, so there may be fewer.
+        Number of bins; equal probabilities share a bin, so there may be fewer.
     event : str
-        What the probability is of.
+        The event, in words.
 
     Attributes
     ----------
     predicted, observed, counts : ndarray (bins,)
-        Mean probability and frequency of each bin, and its rows.
+        Mean probability, observed frequency and number of rows of each bin.
 
     Examples
     --------
@@ -242,18 +242,18 @@ class ReliabilityDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, y: Any, *, n_bins: int = 10, label: Any = None) -> Self:
-        """The held-out probabilities of a fitted LSSVCCV.
+        """Plot the held-out probabilities of a fitted LSSVCCV.
 
         Parameters
         ----------
         estimator : fitted estimator, or Pipeline that ends in one
         y : array (n,)
-            The labels that it was fitted on.
+            The labels that the estimator was fitted on.
         n_bins : int, default=10
-            Bins of about equal counts.
+            Number of bins, which have about equal counts.
         label : label, default=None
-            The class whose probability is judged. None is the second of two classes; of more, whichever
-            has the highest probability in each row.
+            The class to plot. None is the second of two classes, or the most likely class of each row
+            if there are more.
         """
         subject = subject_of(estimator)
         machine, classes = subject.estimator, cast(Any, subject.classes)
@@ -261,25 +261,25 @@ class ReliabilityDisplay(Display):
             raise ValueError(
                 f"{type(machine).__name__} predicts numbers; use PredictionDisplay.from_estimator."
             )
-        remedy = 'it takes folds and a calibration; fit LSSVCCV with cv=5 and calibration="log_odds".'
+        remedy = 'folds and calibration are needed; fit LSSVCCV with cv=5, calibration="log_odds".'
         proba = np.asarray(fitted(machine, "heldout_proba_", remedy), dtype=float)
         labels = np.ravel(to_numpy(y))
         if len(labels) != len(proba):
             raise ValueError(
-                f"y has {len(labels)} labels, and there are {len(proba)} held-out probabilities; pass "
+                f"y has {len(labels)} labels, but there are {len(proba)} held-out probabilities; pass "
                 "the y that the estimator was fitted on."
             )
         if not (known := np.isin(labels, classes)).all():
             odd = labels[~known][0]
             raise ValueError(f"y has the label {odd!r}, which the estimator was not fitted on.")
         if label is not None and label not in classes:
-            raise ValueError(f"there is no class {label!r}; the classes are {classes.tolist()!r:.200}.")
+            raise ValueError(f"unknown class {label!r}; the classes are {classes.tolist()!r:.200}.")
         tested = np.isfinite(proba).all(axis=1)
         if not tested.any():
-            raise ValueError("no row has a held-out probability: the splits tested none.")
+            raise ValueError("no row has a held-out probability, because the splits test none.")
         proba, index = proba[tested], np.searchsorted(classes, labels[tested])
         if label is None and len(classes) > 2:
-            return cls(proba.max(axis=1), proba.argmax(axis=1) == index, n_bins, "the likeliest class")
+            return cls(proba.max(axis=1), proba.argmax(axis=1) == index, n_bins, "the most likely class")
         column = len(classes) - 1 if label is None else int(np.searchsorted(classes, label))
         return cls(proba[:, column], index == column, n_bins, f"class {classes[column]}")
 
@@ -289,15 +289,15 @@ class ReliabilityDisplay(Display):
         return float(self.counts @ np.abs(self.predicted - self.observed) / self.counts.sum())
 
     def describe(self) -> str:
-        """What the picture shows, in a sentence or two."""
+        """What the plot shows, in a sentence or two."""
         return (
             f"Observed frequency against held-out probability of {self.event}: {len(self.counts)} bins, "
             f"{len(self.probability):,} rows; expected calibration error {self.calibration_error:.3f}."
         )
 
     def caption(self) -> str:
-        """How to read the picture, for a text below it."""
-        return "Observed frequency against held-out probability; the nearer to the diagonal the better."
+        """How to read the plot, for a caption below it."""
+        return "Observed frequency against held-out probability; closer to the diagonal is better."
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
         from sklearn.calibration import CalibrationDisplay
@@ -309,7 +309,7 @@ class ReliabilityDisplay(Display):
         curve.plot(ax=axes, name=label, **{"color": BLUE} | style)
         heights, edges = np.histogram(self.probability, _BARS, (0, 1))
         look: dict[str, Any] = {"align": "edge", "color": FAINT, "zorder": 0}
-        axes.bar(edges[:-1], heights / rows, np.diff(edges), **look, label="share of the rows")
+        axes.bar(edges[:-1], heights / rows, np.diff(edges), **look, label="fraction of rows")
         event = plain_text(self.event, 40)
         axes.set_xlabel(f"held-out probability of {event}")
         axes.set_ylabel("observed frequency")

@@ -40,32 +40,32 @@ _NO_REGION = "one score per candidate: no standard error"
 
 @dataclass(eq=False)
 class GridDisplay(Display):
-    r"""Scores over :math:`\log_2` gamma and :math:`\log_2` alpha, the choice, and its flat region.
+    r"""Scores over :math:`\log_2` gamma and :math:`\log_2` alpha, with the chosen candidate.
 
-    The flat region is every candidate whose mean score is within one standard error of the best one's,
-    paired over the splits, as ``select="1se"`` reckons; they have dark borders. The best third of the
-    candidates gets a third of the colours at least; what is much worse gets the last one. With one gamma
-    (or none, as for the linear kernel) or one alpha it is a curve.
+    Candidates whose mean score is within one standard error of the best (the flat region; paired over
+    the splits, as for ``select="1se"``) have dark borders. The best third of the candidates gets at
+    least a third of the colours; much worse ones get the last colour. With a single gamma (or none, as
+    for the linear kernel) or a single alpha the plot is a curve.
 
     Parameters
     ----------
     gammas, alphas, scores : ndarray (candidates,)
-        Those with a finite score; gammas are NaN for a kernel without a width.
+        Candidates with a finite score; gammas are NaN for a kernel without a width.
     gamma, alpha, score : float
-        The chosen one.
+        The chosen candidate.
     flat : bool ndarray (candidates,), or None
-        Which are within one standard error of the best; None where there are not two splits.
+        Which candidates are within one standard error of the best; None with fewer than two splits.
     criterion : str, optional
-        What the scores are of; squared errors are drawn as RMSE, error rates as accuracy.
+        Criterion of the scores; squared errors are drawn as RMSE, error rates as accuracy.
     group : str, optional
-        The kernel and metric of the candidates where there were several; their widths are multiples of
-        the kernel's own scale then.
+        Kernel and metric of the candidates, if several were searched; widths are then relative to the
+        scale of the kernel.
     rows : int, optional
-        How many held-out rows the scores are of.
+        Number of held-out rows that were scored.
     rule : str, optional
-        How the chosen one was chosen.
+        The rule by which the candidate was chosen.
     finalists : bool
-        The candidates are the best of searches on fewer rows, and not a grid.
+        Whether the candidates are the best of searches on fewer rows, not a grid.
 
     Examples
     --------
@@ -94,9 +94,9 @@ class GridDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
-        """The search of a fitted LSSVCCV, LSSVRCV or KernelRidgeCV; of several kernels the chosen."""
+        """Plot the search of a fitted LSSVCCV, LSSVRCV or KernelRidgeCV, for the chosen kernel."""
         machine = subject_of(estimator).estimator
-        remedy = "a machine that searches has one; fit LSSVCCV, LSSVRCV or KernelRidgeCV."
+        remedy = "only estimators that search have it; fit LSSVCCV, LSSVRCV or KernelRidgeCV."
         results, best = fitted(machine, "cv_results_", remedy), machine.best_params_
         scores = np.asarray(results["mean_test_score"], dtype=float)
         kept, group = np.isfinite(scores), None
@@ -106,7 +106,7 @@ class GridDisplay(Display):
             kept &= [name == kernel and kind in ("none", metric) for name, kind, _ in groups]
             group = kernel if metric == "none" else f"{kernel}: best of its rounds, {metric} metric"
         if kept.sum() < 2:
-            raise ValueError("the search has fewer than two finite scores: a picture would be one dot")
+            raise ValueError("the search has fewer than two finite scores, which is too few to plot")
         candidates = [one for one, finite in zip(results["params"], kept) if finite]
         gammas, alphas = np.array([(_width(one), float(one["alpha"])) for one in candidates]).T
         names = takewhile(results.__contains__, (f"split{i}_test_score" for i in count()))
@@ -130,7 +130,7 @@ class GridDisplay(Display):
         )
 
     def describe(self) -> str:
-        """What the picture shows, in a sentence or two."""
+        """What the plot shows, in a sentence or two."""
         at = f"alpha {self.alpha:.3g}"
         at = f"gamma {self.gamma:.3g}, {at}" if np.isfinite(self.gamma) else at
         region = _NO_REGION if self.flat is None else f"{self._region()} of the best"
@@ -140,7 +140,7 @@ class GridDisplay(Display):
         )
 
     def caption(self) -> str:
-        """How to read the picture: the rows that were scored, the region, and why the choice is that."""
+        """How to read the plot: the rows that were scored, the region, and why the choice is that."""
         label = shown(self.criterion).label
         kernel = "" if self.group is None else " of the chosen kernel"
         where = "" if self.rows is None else f" on {self.rows:,} held-out rows"
@@ -243,22 +243,22 @@ class GridDisplay(Display):
 
 @dataclass(eq=False)
 class RoundsDisplay(Display):
-    """Scores by the rounds of learning a metric; all kinds start from the kernel as it is.
+    """Scores by round of learning a metric; round 0 is the kernel without a metric.
 
     Parameters
     ----------
     scores : dict from (kernel, metric, round) to float
-        Of the rows that taught the metrics, where those are not all.
+        Scores on the rows that the metrics were learned from, if these are not all rows.
     chosen : tuple
-        The group that was chosen.
+        The kernel, metric and round that were chosen.
     criterion : str, optional
-        What the scores are of.
+        Criterion of the scores.
     rows : int, optional
-        How many rows were scored, if these only taught the metric.
+        Number of rows that the metric was learned from, if only these were scored.
     tested : int, optional
-        How many held-out rows the choice rests on.
+        Number of held-out rows that the choice is based on.
     rule : str, optional
-        How the chosen one was chosen.
+        The rule by which the candidate was chosen.
 
     Examples
     --------
@@ -280,12 +280,12 @@ class RoundsDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
-        """The rounds of a machine that was fitted with ``metric=``."""
+        """Plot the rounds of an estimator that was fitted with ``metric=``."""
         machine = subject_of(estimator).estimator
-        remedy = 'rounds belong to learned metrics; fit with metric="auto".'
+        remedy = 'rounds need a learned metric; fit with metric="auto".'
         history = fitted(machine, "metric_history_", remedy)
         if not any(one["round"] > 0 for one in history):
-            raise ValueError(f"this {type(machine).__name__} has learned in no round: {remedy}")
+            raise ValueError(f"this {type(machine).__name__} has not learned a metric: {remedy}")
         # Scores of rows that only taught the metric are squared errors, whatever the criterion; where
         # paths were followed again on more rows, scores of both kinds of rows do not make one line.
         first = [one for one in history if one["rows"] == history[0]["rows"]]
@@ -305,7 +305,7 @@ class RoundsDisplay(Display):
         return learned + [(name, "none") for name in plain if name not in dict(learned)]
 
     def describe(self) -> str:
-        """What the picture shows, in a sentence or two."""
+        """What the plot shows, in a sentence or two."""
         best = max(self.scores, key=lambda group: self.scores[group])
         kernel, metric, number = self.chosen
         chosen = group_words({"kernel": kernel, "metric": metric, "round": number})
@@ -315,7 +315,7 @@ class RoundsDisplay(Display):
         )
 
     def caption(self) -> str:
-        """How to read the picture: which rows the scores are of, and why the choice is that."""
+        """How to read the plot: which rows the scores are of, and why the choice is that."""
         label = shown(self.criterion).label
         words = f"{_capital(label)} by rounds of learning which columns matter"
         if self.rows is None:
@@ -323,13 +323,13 @@ class RoundsDisplay(Display):
             own = self.scores.get(self.chosen, -np.inf)
             best = own >= max(self.scores.values())
             return f"{words}{where}. {_choice_words(self.rule, label, best=best)}"
-        words = f"{words}, on the {self.rows:,} rows that it was first learned from."
+        words = f"{words}, on the {self.rows:,} rows that the metric was first learned from."
         last = "more rows" if self.tested is None else f"{self.tested:,} held-out rows"
         rule = "" if self.rule is None else f" ({self.rule})"
         chosen = f"chosen later on {last}{rule}, where the order may differ"
         if self.chosen in self.scores:
-            return f"{words} The ring is around the kernel and metric that were {chosen}."
-        return f"{words} What was {chosen}, is not among them."
+            return f"{words} The ring marks the kernel and metric that were {chosen}."
+        return f"{words} The kernel and metric that were {chosen}, are not shown."
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
         scale = shown(self.criterion)
@@ -345,24 +345,24 @@ class RoundsDisplay(Display):
         if self.chosen in scores:
             later = "" if self.rows is None else " later, on more rows"
             mark_chosen(axes, self.chosen[2], scores[self.chosen], f"chosen{later}")
-        axes.set_xlabel("round (0: the kernel as it is)")
+        axes.set_xlabel("round (0: no metric)")
         axes.set_ylabel(_axis_words(self.criterion))
         plain_numbers(axes, "y")
         axes.set_xticks(range(max(number for _, _, number in scores) + 1))
-        where = "" if self.rows is None else f", on {self.rows:,} rows that it was learned from"
+        where = "" if self.rows is None else f", on the {self.rows:,} rows that it was learned from"
         finish(axes, f"learning a metric{where}", "y")
 
 
 @dataclass(eq=False)
 class ImportanceDisplay(Display):
-    """The most important features as bars; the scores by rounds are :class:`RoundsDisplay`.
+    """Bar chart of the most important features.
 
     Parameters
     ----------
     importances : dict from str to float
-        Permutation importance of every feature on held-out rows, as a share of the sum.
+        Permutation importance of every feature on held-out rows, as a fraction of the total.
     most : int
-        How many are drawn.
+        Maximum number of features to draw.
 
     Examples
     --------
@@ -381,19 +381,19 @@ class ImportanceDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, most: int = _MOST_BARS) -> Self:
-        """The importances of a machine that learned a metric, or of the columns of its table.
+        """Plot the importances of an estimator that learned a metric, or of the columns of its table.
 
         Parameters
         ----------
         estimator : fitted estimator, or Pipeline that ends in one
         most : int
-            How many features are drawn at most.
+            Maximum number of features to draw.
         """
         named = getattr(estimator, "importances_", None)
         if named:  # of a table's columns
             return cls({str(name): float(share) for name, share in named.items()}, most)
         subject = subject_of(estimator)
-        remedy = 'importances come with learned metrics; fit with metric="auto".'
+        remedy = 'importances need a learned metric; fit with metric="auto".'
         shares = fitted(subject.estimator, "feature_importances_", remedy)
         return cls(dict(zip(subject.features, map(float, shares))), most)
 
@@ -403,9 +403,9 @@ class ImportanceDisplay(Display):
         return {name: self.importances[name] for name in order[: self.most]}
 
     def describe(self) -> str:
-        """What the picture shows, in a sentence or two."""
+        """What the plot shows, in a sentence or two."""
         words = ", ".join(f"{name} {share:.1%}" for name, share in list(self._largest.items())[:5])
-        return f"Permutation importance of {len(self.importances)} features, as shares: {words}."
+        return f"Permutation importance of {len(self.importances)} features: {words}."
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
         shares, every = self._largest, len(self.importances)
@@ -438,8 +438,8 @@ def _tested_rows(machine: Any) -> int | None:
 def _choice_words(rule: str | None, label: str, *, best: bool) -> str:
     """Why the ring is where it is."""
     if best or rule is None:
-        return "The ring is around the choice."
-    return f"The ring is around the choice: {rule}, so others may have a better {label}."
+        return "The ring marks the chosen candidate."
+    return f"The ring marks the chosen candidate: {rule}, so others may have a better {label}."
 
 
 def _capital(text: str) -> str:

@@ -34,7 +34,7 @@ from onefold.report.report import Report, sentences
 from onefold.report.rows import ReportRows, rows_given
 from onefold.tables.findings import columns_alone, columns_of, duplicate_columns
 
-_NO_ROWS = "pass X and y, the rows that it was fitted on"
+_NO_ROWS = "pass X and y, the rows that the model was fitted on"
 _MOST_SHARES = 50
 _MOST_ROWS = 3000  # of which a fixed estimator is given held-out predictions
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "pyarrow", "matplotlib", "torch")
@@ -51,25 +51,25 @@ def write_report(
     new_rows: bool | None = False,
     repeat: Sequence[str] | None = None,
 ) -> Report:
-    """A report on a fitted model, and one self-contained HTML page of it.
+    """Report on a fitted model, and write it as one self-contained HTML page.
 
     Parameters
     ----------
-    model : estimator, Pipeline that ends in one, or model of tables
-        Fitted.
+    model : estimator, Pipeline that ends in one, TableClassifier or TableRegressor
+        The fitted model.
     path : path, optional
-        Where the page goes; its folder must exist. None writes nothing.
-    X, y : the rows that it was fitted on, optional
-        Without them the sections that need rows say so. For a model of tables X may be the table, or
-        its path, with the target in it.
+        File to write the page to; its folder must exist. None writes nothing.
+    X, y : the rows that the model was fitted on, optional
+        Without them the sections that need rows are not available. For a table model, X may be the
+        table or its path, including the target column.
     sample_weight : array (n,), optional
-        As `fit` had it.
+        The weights passed to `fit`.
     title : str, optional
-        Of the page.
+        Title of the page.
     new_rows : bool or None, default=False
-        The rows are new to the model: scores are those of a test. None finds it out.
+        Whether the rows are new to the model, so that scores are those of a test set. None detects it.
     repeat : list of str, optional
-        Lines that lead here again, in place of Python's.
+        Lines that reproduce the report, shown in place of Python code.
 
     Returns
     -------
@@ -88,8 +88,8 @@ def write_report(
     estimator, given, predictions = subject.estimator, None, None
     if not isinstance(estimator, KernelMachine):
         raise ValueError(
-            f"a report is of an estimator of onefold's, of a Pipeline that ends in one or of a table's "
-            f"model, not of {type(estimator).__name__}; give one of these."
+            "model must be a onefold estimator, a Pipeline that ends in one, or a table model; got "
+            f"{type(estimator).__name__}."
         )
     check_is_fitted(estimator, "expansion_")
     if X is not None:
@@ -164,7 +164,7 @@ def _predictions_of_fixed(estimator: Any, given: ReportRows) -> Predictions | No
             found = heldout_predictions(chooser.fit(X, y, sample_weight=given.weight), y)
         except (ValueError, MemoryError):
             return None
-    how = "held-out predictions of 5 folds, made for this report with the given hyper-parameters"
+    how = "held-out predictions from 5 folds, made for this report with the given hyper-parameters"
     return None if found is None else replace(found, how=how, where="the same 5 folds")
 
 
@@ -230,14 +230,14 @@ def _importances(subject: Subject) -> dict[str, Any]:
     features = getattr(subject.estimator, "feature_importances_", None)
     if features is None:
         reason = getattr(subject.estimator, "search_", {}).get("no_importances")
-        return {"absent": reason or 'they are computed where a metric is learned (metric="auto")'}
+        return {"absent": reason or 'they are computed only if a metric is learned (metric="auto")'}
     if subject.table is not None:
         shares = subject.table.preparation_.shares(features) or {}
     else:
         shares = dict(zip(subject.features, np.asarray(features, dtype=np.float64).tolist()))
     order = sorted(shares, key=lambda name: -shares[name])
     kept = {name: shares[name] for name in order[:_MOST_SHARES]}
-    how = "rise of the squared error of held-out rows where a column is permuted, in shares of the sum"
+    how = "increase in held-out squared error when a column is permuted, as a fraction of the total"
     return {"shares": kept, "more": len(shares) - len(kept), "how": how}
 
 

@@ -40,36 +40,36 @@ _PICTURES = (
 
 
 class Report:
-    """What :func:`onefold.write_report` found out about a model.
+    """Report on a model, as returned by :func:`onefold.write_report`.
 
     Parameters
     ----------
     facts : dict
         Plain values by section.
-    model : estimator, Pipeline or model of tables
-        For the pictures.
+    model : estimator, Pipeline or table model
+        The model to plot.
     y : ndarray or None
-        The targets that it was fitted on, for the pictures that need them.
+        The targets that the model was fitted on, for plots that need them.
     """
 
     def __init__(self, facts: dict[str, Any], model: Any, y: Any = None) -> None:
         self._facts, self._model, self._y = facts, model, y
 
     def as_dict(self) -> dict[str, Any]:
-        """The facts in what JSON has; undefined numbers are None."""
+        """The report as a dict that can be written as JSON; undefined numbers are None."""
         found: dict[str, Any] = words.plain(self._facts)
         return found
 
     def text(self) -> str:
-        """The facts for a terminal."""
+        """The report as plain text."""
         return _environment(False).get_template("report.txt.j2").render(facts=self._facts).rstrip()
 
     def html(self) -> str:
-        """The page: one document that needs nothing but a browser."""
+        """The report as one self-contained HTML page."""
         return page(self._facts, *pictures_of(self._model, self._y))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page, whole or not at all; the folder must exist."""
+        """Write the HTML page to a file, atomically; the folder must exist."""
         with replacing(Path(path)) as temporary:
             temporary.write_text(self.html(), encoding="utf-8")
 
@@ -99,7 +99,7 @@ def pictures_of(model: Any, y: Any = None) -> tuple[list[dict[str, str]], str | 
         except ImportError as error:
             return [], str(error)
         except Exception as error:  # noqa: BLE001 (matplotlib raises whatever it likes; none of it matters)
-            missing = f"matplotlib can't draw '{title}' ({' '.join(str(error).split()):.100} …)"
+            missing = f"matplotlib cannot draw '{title}' ({' '.join(str(error).split()):.100} …)"
             continue
         one = {"title": title, "caption": display.caption()}
         one["description"] = f"{title}. {display.describe()}"

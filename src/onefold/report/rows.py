@@ -25,7 +25,7 @@ from onefold.tables.training import rows_in_memory, with_target
 
 MOST_COLUMNS = 200  # that are looked at one by one
 _ROUNDING = 1e-5  # of targets that were float32 once
-_NO_TARGETS = "a report on rows needs their targets: give y as well as X."
+_NO_TARGETS = "a report on rows needs their targets; pass y as well as X."
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,17 @@ def rows_given(subject: Subject, X: Any, y: Any, weight: Any, new_rows: bool | N
     n, classes = len(given.y), subject.classes
     if given.matrix.shape[0] != n:
         raise ValueError(
-            f"X has {given.matrix.shape[0]} rows and y has {n}; give both of the same rows."
+            f"X has {given.matrix.shape[0]} rows but y has {n}; pass both for the same rows."
         )
     if n < 2:
-        raise ValueError(f"a report on rows needs at least 2 of them; X has {n}.")
+        raise ValueError(f"a report needs at least 2 rows; X has {n}.")
     targets = 1 if classes is not None else subject.estimator.expansion_.n_targets
     if given.y.size != n * targets:
         columns = counted(given.y.size // n, "column")
-        raise ValueError(f"y has {columns}, and the model predicts {targets}; give the same targets.")
+        raise ValueError(f"y has {columns}, but the model predicts {targets}; pass the same targets.")
     if classes is not None and not (known := np.isin(given.y, classes)).all():
         odd = str(given.y[~known][0])
-        raise ValueError(f"y has the class {odd!r}, which the model does not know; remove such rows.")
+        raise ValueError(f"y has the class {odd!r}, which was not in training; remove such rows.")
     fitted, weight = subject.fitted_target(given.y), check_weights(weight, n)
     new, assumed, optimistic = match_training_rows(subject.estimator, given.matrix, fitted, new_rows)
     return replace(given, fitted=fitted, weight=weight, new=new, assumed=assumed, optimistic=optimistic)
@@ -125,15 +125,15 @@ def match_training_rows(
     kept, fingerprint = getattr(estimator, "heldout_prediction_", None), estimator.fingerprint_
     n = int(matrix.shape[0])
     wrong = ValueError(
-        "X does not have the rows that the model was fitted on, or has them in another order; give "
-        "exactly those, or rows that are new to it (new_rows=True)."
+        "X does not have the rows that the model was fitted on, or has them in another order; pass "
+        "exactly these rows, or new rows with new_rows=True."
     )
     if fingerprint is None:  # rows of Dask
         if new_rows is False and kept is not None and len(kept) != n:
             raise wrong
         same = kept is not None and len(kept) == n if new_rows is None else not new_rows
-        words = "the rows it was fitted on" if same else counted(n, "new row")
-        return not same, f"taken for {words}, which cannot be checked for rows on Dask workers", False
+        words = "the rows that the model was fitted on" if same else counted(n, "new row")
+        return not same, f"assumed to be {words}, which cannot be checked on Dask workers", False
     rows = fingerprint["rows"]
     pairwise = estimator.__sklearn_tags__().input_tags.pairwise
     if pairwise and matrix.shape[1] == estimator.n_features_in_:
@@ -141,14 +141,14 @@ def match_training_rows(
     hashes = row_hashes(matrix, np.float32)
     if not new_rows and n == fingerprint["n"] and np.array_equal(hashes[rows], fingerprint["hashes"]):
         _refuse_targets(estimator, fingerprint["targets"], y[rows])
-        return False, f"the {n:,} rows it was fitted on", False
+        return False, f"the {n:,} rows that the model was fitted on", False
     shuffled = n == fingerprint["n"] and np.isin(fingerprint["hashes"], hashes).all()
     if new_rows is False or (new_rows is None and shuffled):
         raise wrong
     equal = equal_to_training(estimator, hashes, y)
     if equal is None or equal.rows == 0:
         return True, f"{counted(n, 'row')} that are new to the model", False
-    words = f"{counted(n, 'row')} taken as new, but {equal.words()}"
+    words = f"{counted(n, 'row')} treated as new, but {equal.words()}"
     return True, f"{words}; scores are optimistic if those are the same rows", True
 
 
@@ -162,8 +162,8 @@ def _refuse_targets(estimator: Any, own: np.ndarray, y: np.ndarray) -> None:
         right = np.array_equal(np.asarray(classes)[labels_of(own)], y)
     if not right:
         raise ValueError(
-            "y is not the y that the model was fitted on, or in another order; give its own, or "
-            "new_rows=True for the scores of a test."
+            "y is not the target that the model was fitted on, or is in another order; pass that "
+            "target, or new_rows=True to score the rows as a test set."
         )
 
 

@@ -22,7 +22,7 @@ def to_device(X: Any, device: Device) -> Array:
         return X
     if is_sparse(X):
         raise ValueError(
-            f"device={device!r} takes dense rows; convert X with X.toarray(), or leave device=None."
+            f"device={device!r} needs dense rows; convert X with X.toarray(), or use device=None."
         )
     free = free_device_memory(device)
     room = _MOVED_AT_ONCE if free is None else min(_MOVED_AT_ONCE, int(_SHARE * free))

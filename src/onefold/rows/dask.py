@@ -57,7 +57,7 @@ def require_dask() -> Any:
         import dask
     except ImportError as error:
         raise ImportError(
-            f"rows of Dask need it installed, which it is not; {pip_install('dask')}, or give rows in "
+            f"Dask rows need Dask, which is not installed; {pip_install('dask')}, or pass rows in "
             "memory."
         ) from error
     return dask
@@ -117,7 +117,7 @@ class Runner:
             raise _lost() from None
         if alone:
             self._warned = True
-            warn_user("the Dask cluster has no workers; the fit waits until some come.")
+            warn_user("the Dask cluster has no workers; the fit waits until there are some.")
         with _quiet():
             return list(self.client.compute(list(lazy)))
 
@@ -227,7 +227,7 @@ def look_at(rows: Any, number: int, names: Sequence[Any] | None, features: int) 
             column = int(np.flatnonzero(~np.isfinite(size).all(axis=0))[0])
             name = column if names is None else names[column]
             where = f"column {name!r} of partition {number}"
-            return Look(number, f"X contains NaN or infinity in {where}; impute or drop those rows.")
+            return Look(number, f"X contains NaN or infinity in {where}; impute or drop these rows.")
         largest = max(largest, float(size.max(initial=0.0)))
     return Look(number, None, len(rows), dtype.str, largest, *_checksum(rows))
 
@@ -237,28 +237,28 @@ def _unusable(rows: Any, number: int, names: Sequence[Any] | None, features: int
     here = f"partition {number} of X"
     if names is not None:
         if not hasattr(rows, "iloc") or list(rows.columns) != list(names):
-            return f"{here} has other columns than the first; give all partitions the same columns."
+            return f"{here} has other columns than the first; all partitions must have the same columns."
         from pandas.api.types import is_complex_dtype, is_numeric_dtype
 
         for name, dtype in rows.dtypes.items():
             if not is_numeric_dtype(dtype) or is_complex_dtype(dtype):
                 return (
-                    f"column {name!r} of partition {number} holds text, or other values that are no "
+                    f"column {name!r} of partition {number} contains text, or other values that are not "
                     f"real numbers ({dtype}); encode it as numbers first, for example with "
                     "sklearn.preprocessing.OneHotEncoder, or leave it out."
                 )
         return None
     if is_sparse(rows) or not isinstance(rows, np.ndarray):
         return (
-            f"{here} is a {type(rows).__name__}; convert it with X.map_blocks(numpy.asarray), and name "
-            "the device with device=..."
+            f"{here} is a {type(rows).__name__}; convert it with X.map_blocks(numpy.asarray), and use "
+            "device=... to compute on a device."
         )
     if isinstance(rows, np.ma.MaskedArray) and np.ma.is_masked(rows):
-        return f"{here} has masked values; impute or drop those rows."
+        return f"{here} has masked values; impute or drop these rows."
     if rows.ndim != 2 or rows.shape[1] != features:
-        return f"{here} has the shape {rows.shape}; give all partitions {features} columns."
+        return f"{here} has the shape {rows.shape}; all partitions must have {features} columns."
     if rows.dtype.kind not in "biuf":
-        return f"{here} holds {rows.dtype} and not real numbers; encode them as numbers first."
+        return f"{here} contains {rows.dtype} instead of real numbers; encode them as numbers first."
     return None
 
 
@@ -282,7 +282,7 @@ def _checksum(rows: Any) -> tuple[float, float]:
 
 def require_same(rows: Any, look: Look) -> None:
     """Raise if a partition does not hold the rows, in the order, that were looked at."""
-    remedy = "give rows that are the same whenever they are computed, for example X.persist()."
+    remedy = "pass rows that are the same each time they are computed, for example X.persist()."
     if len(rows) != look.rows:
         raise ValueError(
             f"partition {look.number} of X had {look.rows} rows when it was first read and has "
@@ -291,8 +291,8 @@ def require_same(rows: Any, look: Look) -> None:
     total, scale = _checksum(rows)
     if not abs(total - look.checksum) <= _SAME * max(scale, look.scale):
         raise ValueError(
-            f"partition {look.number} of X has other values, or another order of rows, than when it was "
-            f"first read; {remedy}"
+            f"partition {look.number} of X has changed since it was first read, in its values or in the "
+            f"order of its rows; {remedy}"
         )
 
 

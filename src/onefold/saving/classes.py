@@ -22,6 +22,7 @@ from onefold.expansions import Blend, Expansion, FoldModels, GridExpansion
 from onefold.expansions.grid import LARGEST_DIMENSION
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import all_finite, is_sparse
+from onefold.machine.threads import MOST_JOBS
 from onefold.saving.container import NONSENSE, BadContent
 
 _ESTIMATORS = (
@@ -47,7 +48,6 @@ _NAMES = {
 }  # fmt: skip
 MODULES = {name: module for module, names in _NAMES.items() for name in names}
 _LARGEST = 1e300  # sums of a few such numbers are still finite
-_MOST_JOBS = 4096
 
 
 def find(name: str) -> type | None:
@@ -94,7 +94,7 @@ def _check_function(f: Any) -> None:
             if array.dtype.kind != "f":
                 raise BadContent(f"the {what} of its expansion has dtype {array.dtype}, not floats")
             if not all_finite(array):
-                raise BadContent(f"the {what} of its expansion has values that are not all finite")
+                raise BadContent(f"the {what} of its expansion has infinite or undefined values")
         if part.n_centres == 0 or part.n_targets == 0:
             raise BadContent("its expansion is empty")
         if grid:
@@ -105,7 +105,7 @@ def _check_function(f: Any) -> None:
             if isinstance(kernel, Precomputed) or part.centres.ndim != 2 or part.centres.shape[1] == 0:
                 raise BadContent("the centres of its expansion are not a table of rows")
             if is_sparse(part.centres) and not kernel.accepts_sparse:
-                raise BadContent("its centres are sparse and its kernel takes dense rows only")
+                raise BadContent("its centres are sparse, but its kernel takes dense rows only")
         if part.n_features:
             kernel.check_features(part.n_features)
         with np.errstate(all="ignore"):
@@ -142,7 +142,7 @@ def _check_estimator(estimator: Any) -> None:
             value is None
             or (classifier and isinstance(value, Calibrator) and value.columns in (None, f.n_targets))
         ),
-        "n_jobs": lambda value: value is None or (_is_whole(value) and 0 < abs(value) <= _MOST_JOBS),
+        "n_jobs": lambda value: value is None or (_is_whole(value) and 0 < abs(value) <= MOST_JOBS),
     }
     if classifier:
         rules["classes_"] = lambda value: _are_classes(value, f.n_targets)
@@ -154,8 +154,8 @@ def _check_estimator(estimator: Any) -> None:
         value = getattr(estimator, key, None)
         if not holds(value):
             raise BadContent(
-                f"the {key} of its {type(estimator).__name__} is {value!r:.60}, which does not fit the "
-                "rest of the model"
+                f"the {key} of its {type(estimator).__name__} is {value!r:.60}, which is inconsistent "
+                "with the rest of the model"
             )
 
 
@@ -176,19 +176,19 @@ def _are_classes(value: Any, columns: int) -> bool:
 def _check_table_model(model: Any) -> None:
     """Parameters must make sense, and what prediction reads must fit together."""
     model.check_settings()
-    tables = import_module("onefold.tables")  # above this room
+    tables = import_module("onefold.tables")  # a higher layer
     inner, preparation = model.estimator_, model.preparation_
     if type(inner).__name__ not in _ESTIMATORS:
-        raise BadContent("the estimator of its tables is none of ours")
+        raise BadContent("its inner estimator is not a onefold estimator")
     if type(preparation) is not tables.Preparation or type(model.reading_) is not tables.Reading:
-        raise BadContent("the preparation of its tables is none")
+        raise BadContent("its table preparation is not valid")
     labels = hasattr(inner, "classes_")
     if labels != (model.task == "classification") or labels != hasattr(model, "classes_"):
-        raise BadContent("the estimator of its tables is for another task")
+        raise BadContent("its inner estimator is for another task")
     if labels and not np.array_equal(model.classes_, inner.classes_):
-        raise BadContent("its classes are not those of its estimator")
+        raise BadContent("its classes differ from those of its inner estimator")
     if len(preparation.feature_names) != inner.n_features_in_:
-        raise BadContent("the preparation of its tables makes other features than its estimator takes")
+        raise BadContent("its table preparation does not make the features of its inner estimator")
     names = getattr(model, "feature_names_in_", None)
     columns = [one for one in (model.target_, model.id_column_, model.id_column) if one is not None]
     remembered = (
@@ -198,14 +198,14 @@ def _check_table_model(model: Any) -> None:
         and type(model.notes_) is list
     )
     if not remembered:
-        raise BadContent("what it remembers of its table is damaged")
+        raise BadContent("its record of the table is damaged")
 
 
 def _check_reading(reading: Any) -> None:
     """Words and columns must be texts; the constructor checks the rest."""
     lists = [reading.na_values, reading.points, list(reading.categories), *reading.categories.values()]
     if not all(map(_are_texts, lists)):
-        raise BadContent("how its tables are read is damaged")
+        raise BadContent("its options for reading tables are damaged")
 
 
 def _are_texts(value: Any) -> bool:

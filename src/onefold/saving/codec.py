@@ -70,7 +70,7 @@ class Kind(NamedTuple):
 
 def _array(value: Any) -> np.ndarray:
     if type(value) is not np.ndarray:
-        raise BadContent("a value stands where an array belongs")
+        raise BadContent("it has another value where an array is expected")
     return value
 
 
@@ -135,7 +135,7 @@ def _build_csr(parts: Parts) -> Any:
     result = build((data, *places), shape=_shape(parts["shape"]))
     result.check_format(full_check=True)  # bad indices would read outside the arrays
     if not result.has_canonical_format:
-        raise BadContent("the entries of a sparse matrix are out of order or there twice")
+        raise BadContent("the entries of a sparse matrix are out of order or duplicated")
     return result
 
 
@@ -146,7 +146,7 @@ def _scalar_name(value: np.generic) -> str:
 def _build_scalar(parts: Parts) -> np.generic:
     name, value = str(parts["$scalar"]), parts["value"]
     if name not in _SCALARS:
-        raise BadContent(f"the scalar type {name!r:.60} is not known")
+        raise BadContent(f"the scalar type {name!r:.60} is unknown")
     dtype = np.dtype(name)
     if type(value) is not _PYTHON_TYPES[dtype.kind]:
         raise BadContent(f"a {name} scalar has a value of another type")
@@ -317,11 +317,11 @@ def _why_not(value: Any) -> str:
     kind = type(value).__name__
     if callable(value):
         return (
-            f"a {kind} is Python code, which a model file does not hold; use one of the built-in "
+            f"a {kind} is Python code, which a model file cannot store; use one of the built-in "
             "choices, or for a kernel compute the matrix yourself and pass kernel='precomputed'"
         )
     of = f" of dtype {value.dtype}" if isinstance(value, np.ndarray) else ""
-    return f"a {kind}{of} has no place in a model file; use numbers, strings, arrays or CSR matrices"
+    return f"a {kind}{of} cannot be stored in a model file; use numbers, strings, arrays or CSR matrices"
 
 
 class Decoder:
@@ -348,7 +348,7 @@ class Decoder:
                 return self._array(node["$array"], node.get("order", "C"))
             if tag == "$again":
                 if node["$again"] not in self._read:
-                    raise BadContent(f"the array {node['$again']!r:.60} is not there to be used again")
+                    raise BadContent(f"the array {node['$again']!r:.60} is used before it is defined")
                 return self._read[node["$again"]]
             if tag == "$object":
                 return self._object(node, depth)
@@ -364,7 +364,7 @@ class Decoder:
     def finish(self) -> None:
         """Check that no array is left over."""
         if self._unread:
-            raise BadContent(f"nothing refers to its array {min(self._unread)!r:.60}")
+            raise BadContent(f"its array {min(self._unread)!r:.60} is not used")
 
     def _parts(self, nodes: dict[str, Node], depth: int) -> Parts:
         return {key: self.decode(item, depth + 1) for key, item in nodes.items()}

@@ -43,7 +43,7 @@ NONSENSE = (
 
 
 class ModelFileError(ValueError):
-    """A file that is not a usable onefold model; the message says why and what to do.
+    """A file is not a usable onefold model; the message says why and what to do.
 
     Examples
     --------
@@ -77,8 +77,8 @@ def write(path: Path, text: str, arrays: Mapping[str, np.ndarray]) -> None:
     target = Path(os.path.realpath(path))  # through a link, so that the link stays one
     if not target.parent.is_dir() or (target.exists() and not target.is_file()):
         raise OSError(
-            f"cannot save to {path}: it is a folder or a device, or its folder does not exist; give the "
-            "name of a file in a folder that exists."
+            f"cannot save to {path}: it is a folder or a device, or its folder does not exist; give a "
+            "file name in an existing folder."
         )
     # Widest items first keeps every array aligned.
     order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
@@ -106,8 +106,8 @@ def _header(text: str, arrays: Mapping[str, np.ndarray]) -> bytes:
     header += b" " * (-len(header) % _ALIGNMENT)
     if len(header) > MAX_HEADER:
         raise ValueError(
-            f"cannot save: everything but numeric arrays takes {len(header)} bytes, and a model "
-            f"file has room for {MAX_HEADER}; keep large values in numeric arrays."
+            f"cannot save: everything except numeric arrays takes {len(header)} bytes, but a model "
+            f"file can hold at most {MAX_HEADER}; keep large values in numeric arrays."
         )
     return header
 
@@ -144,14 +144,14 @@ class Container:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
         if size < _LENGTH_BYTES or length > min(size - _LENGTH_BYTES, MAX_HEADER):
-            raise BadContent("it is not a safetensors file or was cut short")
+            raise BadContent("it is not a safetensors file or is truncated")
         header = parse_json(file.read(length), "header")
         metadata = header.pop("__metadata__", None)
         self._file, self._data = file, _LENGTH_BYTES + length
         self._entries = _read_entries(header, size - self._data)
         wanted = {METADATA_KEY, CHECKSUM_KEY}
         if not isinstance(metadata, dict) or not wanted <= metadata.keys():
-            raise BadContent("it is a safetensors file, but not one of onefold's")
+            raise BadContent("it is a safetensors file, but not a onefold model")
         self.text, self._checksum = metadata[METADATA_KEY], metadata[CHECKSUM_KEY]
         if not isinstance(self.text, str):
             raise BadContent("its metadata is not text")
@@ -169,9 +169,8 @@ class Container:
         if there is not None and total > there:
             # A file may have holes: its size costs whoever made it nothing.
             raise BadContent(
-                f"it holds {total / 2**30:.1f} GiB of numbers and {there / 2**30:.1f} GiB of memory "
-                "are free",
-                "load it where there is more memory",
+                f"it needs {total / 2**30:.1f} GiB of memory, but only {there / 2**30:.1f} GiB are free",
+                "load it on a computer with more memory",
             )
         arrays = {name: self._read(name, entry) for name, entry in self._entries.items()}
         if _checksum(self.text, arrays) != self._checksum:
@@ -186,7 +185,7 @@ class Container:
         raw = array.reshape(-1).view(np.uint8)
         self._file.seek(self._data + entry.start)
         if self._file.readinto(raw.data) != raw.nbytes:  # type: ignore[attr-defined]
-            raise BadContent("it was cut short while it was read")
+            raise BadContent("it was truncated while being read")
         if entry.dtype == "bool" and raw.size and raw.max() > 1:
             raise BadContent(f"its array {name!r:.60} holds bytes that are neither true nor false")
         return array.astype(entry.dtype, copy=False)
@@ -200,7 +199,7 @@ def _read_entries(header: dict[str, Any], size: int) -> dict[str, Entry]:
             raise BadContent("its arrays overlap or leave gaps")
         position = entry.stop
     if position != size:
-        raise BadContent("its arrays do not fill the file; it was cut short or has been added to")
+        raise BadContent("its arrays do not fill the file: it is truncated or has extra bytes")
     return entries
 
 
@@ -246,12 +245,12 @@ def opened(path: Path) -> Iterator[Container]:
     try:
         # Before opening: a pipe would block.
         if not stat.S_ISREG(os.stat(path).st_mode):
-            raise BadContent("it is a folder or a device, not a file", "give the model file itself")
+            raise BadContent("it is a folder or a device, not a file", "give the path of the model file")
         with open(path, "rb") as file:
             yield Container(file)
     except MemoryError as error:
         raise ModelFileError(
-            f"{refusal} it needs more memory than there is; load it where there is more."
+            f"{refusal} it needs more memory than is available; load it on a computer with more memory."
         ) from error
     except BadContent as error:
         raise ModelFileError(f"{refusal} {error.cause}; {error.remedy}.") from error
@@ -259,4 +258,4 @@ def opened(path: Path) -> Iterator[Container]:
         raise
     except OSError as error:  # a loop of links, say, or a file that can't be read at its beginning
         reason = (error.strerror or str(error)).lower()
-        raise ModelFileError(f"{refusal} {reason}; give the model file itself.") from error
+        raise ModelFileError(f"{refusal} {reason}; give the path of the model file.") from error

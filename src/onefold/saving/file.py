@@ -38,31 +38,31 @@ _KEYS = ("values", "predictions", "probabilities", "bounds")
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to one file, which replaces an older file only once it is complete.
+    """Write a fitted model to one file; an existing file is replaced only once the new one is complete.
 
     Saving the same model again gives the same file, byte for byte. So does an equal fit, unless it
-    searches: how long its steps took is in the file (``cv_results_``, ``history_``, ``report_``).
-    Constructor parameters that served the fit alone and have no place in a file (a scorer function, a
-    splitter of the user's own, a random generator, a callback) are noted by their repr, and what belongs
-    to this machine (`checkpoint`, `client`, `scratch`) by its type; the loaded estimator has the
-    defaults instead, and the notes in ``dropped_params_``.
+    searches, because the file records the time of each step (``cv_results_``, ``history_``,
+    ``report_``). Constructor parameters that are needed only for fitting and cannot be stored (a scorer
+    function, a custom splitter, a random generator, a callback) are recorded by their repr, and those
+    that are specific to this computer (`checkpoint`, `client`, `scratch`) by their type; the loaded
+    estimator has the defaults instead, and the records in ``dropped_params_``.
 
     Parameters
     ----------
     model : object
-        A fitted estimator of onefold, of tables too. A scikit-learn ``Pipeline`` around one is saved
-        with skops or joblib.
+        A fitted onefold estimator, including TableClassifier and TableRegressor. Save a scikit-learn
+        ``Pipeline`` around one with skops or joblib.
     path : str or path-like
-        Where to write; the folder must exist.
+        The file to write; its folder must exist.
 
     Raises
     ------
     TypeError
-        If something that prediction needs is Python code, such as a kernel function.
+        If prediction needs Python code, such as a kernel function.
     ValueError
-        If the model's parts do not fit together.
+        If the parts of the model are inconsistent.
     OSError
-        If the file cannot be written; an older file is then left as it was.
+        If the file cannot be written; an existing file is then left unchanged.
 
     Examples
     --------
@@ -77,8 +77,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     if name is None:
         search = "save its best_estimator_, or " if hasattr(model, "best_estimator_") else ""
         raise CannotSave(
-            f"cannot save a {type(model).__name__}: a model file holds an estimator of onefold; {search}"
-            "save pipelines and other estimators with skops or joblib."
+            f"cannot save a {type(model).__name__}, which is not a onefold estimator; {search}save "
+            "pipelines and other estimators with skops or joblib."
         )
     if isinstance(model, BaseEstimator):
         check_is_fitted(model)
@@ -100,10 +100,10 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model that `save` has written; no code in the file is ever run.
+    """Load a model that was written by `save`; no code in the file is ever run.
 
-    What predicts is checked, and tried on rows that lie in the file. What only describes the fit, such
-    as ``cv_results_``, comes back as it was written.
+    Everything that prediction uses is checked, and the model is tested on rows stored in the file.
+    Records of the fit, such as ``cv_results_``, are returned as they were written.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     ModelFileError
         If the file is not a onefold model, is damaged, or comes from a newer version.
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
 
     Examples
     --------
@@ -140,13 +140,13 @@ def load(path: str | os.PathLike[str]) -> Any:
         decoder.finish()
         name = classes.name_of(model)
         if name is None or name != metadata["estimator"]:
-            raise BadContent("it holds no model, or another than it says")
+            raise BadContent("its content is not the model that its metadata names")
         verify(model, test)
     return model
 
 
 def peek(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read what a file says of itself, building nothing; raises as `load` does.
+    """Read the metadata of a model file without building the model; raises the errors of `load`.
 
     Parameters
     ----------
@@ -180,17 +180,17 @@ def _checked(text: str) -> dict[str, Any]:
         raise BadContent("its metadata is not that of a onefold model")
     version = metadata.get("format_version")
     if type(version) is not int or version < 1:
-        raise BadContent("its metadata gives no format version")
+        raise BadContent("its metadata has no format version")
     if version > FORMAT_VERSION:
         writer = metadata.get("onefold_version")
         raise BadContent(
-            f"it was written by a newer onefold, {writer!s:.40}, in format version {version}, and this "
+            f"it was written by a newer onefold, {writer!s:.40}, in format version {version}, but this "
             f"onefold {__version__} reads format versions up to {FORMAT_VERSION}",
             UPGRADE,
         )
     for key, kind in _ENTRIES.items():
         if type(metadata.get(key)) is not kind:
-            raise BadContent(f"its metadata gives no {key}")
+            raise BadContent(f"its metadata has no {key}")
     return metadata
 
 
@@ -210,7 +210,7 @@ def verify(model: Any, stored: Any) -> None:
     if function is None:
         return
     if type(stored) is not dict or stored.keys() != {"rows", *_KEYS}:
-        raise BadContent("it lacks the rows that it should be tried on")
+        raise BadContent("it lacks the rows to test the model on")
     itemsize, found = _answers(model, stored["rows"])
     machine = getattr(model, "estimator_", model)
     with np.errstate(all="ignore"):
@@ -223,7 +223,7 @@ def verify(model: Any, stored: Any) -> None:
             again = machine.calibrator_.probabilities(stored["values"])
             same.append(_close(again, stored["probabilities"], 0.0))
     if not all(same) or (found["probabilities"] is None) != (stored["probabilities"] is None):
-        raise BadContent("it does not predict what it did when it was saved")
+        raise BadContent("its predictions differ from those made when it was saved")
 
 
 def _function(model: Any) -> FittedFunction | None:
@@ -286,7 +286,7 @@ def _answers(model: Any, rows: Any) -> tuple[int, dict[str, Any]]:
     if hasattr(machine, "classes_") and not np.isin(labels, machine.classes_).all():
         raise BadContent("it predicts labels that are not among its classes")
     if values.size == 0 or not np.isfinite(values).all():
-        raise BadContent("its values at rows of its own are infinite or undefined")
+        raise BadContent("its predictions of its own rows are infinite or undefined")
     values = np.ascontiguousarray(values.reshape(values.shape[0], -1), dtype=np.float64)
     return matrix.dtype.itemsize, dict(zip(_KEYS, (values, predictions, probabilities, bounds)))
 

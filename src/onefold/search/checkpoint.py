@@ -98,18 +98,16 @@ class Checkpoint:
         if differ:
             raise ValueError(
                 f"{self._journal.path} is the journal of another search, which differs in "
-                f"{', '.join(differ)}; delete it, or use another name."
+                f"{', '.join(differ)}; delete the file, or use another name."
             )
         for number, record in enumerate(others, start=3):
             if record.get("search") != self._mark:
-                what = "is of another search"
+                what = "belongs to another search"
                 if "key" not in record:  # a header
-                    what = (
-                        "begins a search again: two processes wrote to it, or two journals were joined"
-                    )
+                    what = "starts a second search: two processes wrote to the file, or two were joined"
                 raise ValueError(
-                    f"line {number} of {self._journal.path} {what}; delete the file, and give every "
-                    "search a name of its own."
+                    f"line {number} of {self._journal.path} {what}; delete the file, and use a separate "
+                    "file for every search."
                 )
 
     def find(
@@ -123,7 +121,7 @@ class Checkpoint:
                 found = read(record)
             except (ValueError, TypeError, LookupError, AttributeError) as error:
                 what = f"{self._journal.path} is damaged ({type(error).__name__} in a record)"
-                raise ValueError(f"{what}; delete it to search anew.") from error
+                raise ValueError(f"{what}; delete the file to search again.") from error
             if found is not None:
                 yield found
 
@@ -245,8 +243,8 @@ def _imported(value: Any) -> str:
         found = None
     if found is not value:
         raise ValueError(
-            f"a checkpoint compares functions by the names they are imported by, and {value!r:.80} "
-            "has none; define it with def at the top of a module, or leave checkpoint out."
+            f"a checkpoint identifies functions by their import name, and {value!r:.80} has none; "
+            "define it with def at the top level of a module, or use checkpoint=None."
         )
     return f"{module}.{name}"
 

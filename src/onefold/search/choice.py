@@ -9,7 +9,7 @@ Of all groups within one such standard error of the best, the simplest is chosen
 metric before a diagonal before a full one, and among these the best score. The criterion says what the
 loss is: the squared error, or 0 and 1 where cells are ranked by counts of errors.
 
-**The constant** that a classifier must beat by more than noise before its luck is reported:
+**The constant** that a classifier must beat by more than noise before its error rate is used to choose:
 
     c_i = Σ_j v_j y_j / Σ_j v_j    over the rows j that are trained on where row i is held out
 

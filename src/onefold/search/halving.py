@@ -6,12 +6,12 @@ more than noise are dropped. On all rows the widths that are left are tried with
 best one and its neighbours with the ridges around these, or all of them with all where that costs hardly
 more; and the search goes on to neighbours until the best cell is a local optimum of the whole grid.
 
-The exact machine pays c n³ for a width: a stage of a third of the rows costs 1/27 of the grid. Basis
+The exact method takes c n³ for a width: a stage of a third of the rows costs 1/27 of the grid. Basis
 models pay in proportion. Where only the best candidate and its neighbours are left, a stage is left out
 unless it is cheap: all that it may find is that the best one has moved.
 
-**Who goes on.** With e_i and e*_i the held-out losses of row i at the best ridges of a candidate and of
-the best one,
+**Which candidates go on.** With e_i and e*_i the held-out losses of row i at the best ridges of a
+candidate and of the best one,
 
     d_i = e_i − e*_i,    dropped if mean d > 2 s,    s² = Σ v_i² (d_i − mean d)² / (Σ v_i)²
 
@@ -59,16 +59,16 @@ _ERRORS = 2.0  # standard errors that a candidate may be worse by
 @register_strategy
 @dataclass(frozen=True)
 class Halving:
-    """Successive halving whose stages drop what is worse by more than noise.
+    """Successive halving, where each stage drops the candidates that are worse by more than noise.
 
     Parameters
     ----------
     factor : float, default=3
-        How many times more rows each stage has.
+        Ratio of the number of rows of each stage to that of the stage before.
     min_resources : int or "smallest", default="smallest"
-        The fewest rows of a stage. "smallest" is 100, or 20 for each fold, or one row in 300, whichever
-        is most; and 20 for each class, or 1/`factor` of all rows where these are fewer. Tables with
-        fewer than `factor` times as many rows are searched as a grid.
+        Minimum number of rows of a stage. "smallest" is the largest of 100, 20 per fold and one row in
+        300; and at least 20 per class, or 1/`factor` of all rows if that is less. Data with fewer than
+        `factor` times as many rows are searched as a full grid.
 
     Examples
     --------
@@ -96,25 +96,26 @@ class Halving:
             return
         if not isinstance(given, Integral) or isinstance(given, bool) or given < 2:
             raise ValueError(
-                f'min_resources must be "smallest" or a number of rows, at least 2; got {given!r}.'
+                f'min_resources must be "smallest" or a number of rows of at least 2; got {given!r}.'
             )
 
     def check(self, setup: Setup) -> None:
         """Raise unless rows are held out and any of them make a problem of the same kind."""
         if setup.blend:
             raise ValueError(
-                'search="halving" drops families that a blend wants; leave search="grid" with blend.'
+                'search="halving" cannot be used with blend, which needs all kernels; use '
+                'search="grid", or blend=False.'
             )
         if setup.scoring.splits is None:
             raise ValueError(
-                'search="halving" compares candidates by held-out rows; use a criterion of them, such '
-                'as "mse" or "error", or search="grid".'
+                'search="halving" needs a criterion of held-out rows; use "mse" or "error", for '
+                'example, or search="grid".'
             )
         approximation = setup.run.approximation
         if not (approximation.selects and approximation.learns_metrics):
             raise ValueError(
-                f"some of the rows have no {approximation.name} matrix of their own; use "
-                'search="grid", or approximation="exact" or "nystroem".'
+                f'search="halving" cannot be used with approximation="{approximation.name}", which '
+                'needs all rows; use search="grid", or approximation="exact" or "nystroem".'
             )
 
     def sizes(self, setup: Setup) -> list[int]:
@@ -157,8 +158,8 @@ class Halving:
                 found = stage.run(climbed).found()
             except NoScoreError as error:
                 raise NoScoreError(
-                    f"on {size} rows: {error} If all rows have scores, use a greater min_resources or "
-                    'search="grid".'
+                    f"on {size} rows: {error} If this happens only on a subsample, use a larger "
+                    'min_resources, or search="grid".'
                 ) from error
             ridges, dropped = compare(found, near)
             stages.append(_record(size, found, left, dropped))
@@ -185,7 +186,7 @@ class Halving:
 
 
 def compare(found: Found, near: Sequence[Sequence[int]]) -> tuple[dict[int, int], list[dict[str, Any]]]:
-    """Who goes on, the best first, with the best ridge of each; and why others do not."""
+    """Which candidates go on, the best first, with the best ridge of each; and why others do not."""
     ledger, (index, _) = found.ledger, found.ledger.best()
     best = next(leader for leader in found.leaders if leader.index == index)
     order = sorted(found.leaders, key=lambda o: (o is not best, -ledger.ranks[o.index, o.ridge]))

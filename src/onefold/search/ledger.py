@@ -169,7 +169,7 @@ class Ledger:
 def best_cell(scores: Any, widths: Any, ridges: Any) -> tuple[int, int]:
     """Row and column of the best mean score (widths, ridges); ties: the largest gamma, then alpha."""
     if not np.isfinite(scores).any():
-        raise ValueError("every candidate has an undefined score; check the criterion and the data.")
+        raise ValueError("the score of every candidate is undefined; check the criterion and the data.")
     comparable = np.where(np.isfinite(scores), scores, -np.inf)
     widths, ridges = np.asarray(widths, dtype=float), np.asarray(ridges, dtype=float)
     tied = comparable >= comparable.max() - tie_tolerance(scores)
@@ -183,7 +183,7 @@ def tie_tolerance(scores: Any) -> float:
     """How far below the best a score may lie and still be tied with it; it scales with the scores."""
     finite = np.asarray(scores)[np.isfinite(scores)]
     best = float(finite.max())
-    # Hopeless candidates, whose scores know no bounds, have no say in the spread.
+    # Very bad candidates, whose scores are unbounded, do not count in the spread.
     return _TIE * (best - float(np.quantile(finite, 0.9))) + _ROUNDING * abs(best)
 
 
@@ -211,7 +211,7 @@ def deviation(scores: Any, axis: int) -> Any:
 
 
 class GridEdgeWarning(UserWarning):
-    """The best value is the last one tried: there may be better beyond.
+    """The best value is the smallest or largest that was tried: there may be better ones beyond.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 r"""The loop of a search: a strategy proposes, models are solved side by side, the ledger remembers.
 
-Everything that evaluates does it here: a grid, halving, rounds of metrics, an optimiser from elsewhere.
+Everything that evaluates does it here: a grid, halving, rounds of metrics, an external optimiser.
 A :class:`Search` has one or more stages. A :class:`Stage` is a scoring on some rows, the candidates that
 are compared there and the ledger of their evaluations. What a journal knows is not evaluated again. A
 search that ends early, by its time budget or Ctrl-C, chooses among what it has tried.
@@ -37,7 +37,7 @@ TIME_IS_UP = "time_budget"
 INTERRUPTED = "interrupted"
 BY_CALLBACK = "stopped by the callback"
 _NOT_DEFINITE = (
-    "their matrix plus alpha is not positive definite; use larger alphas or gammas, or "
+    "the matrix plus alpha is not positive definite; use larger alphas or gammas, or "
     'negative="clip" in the approximation.'
 )
 _NAMED = 6  # candidates that were not tried are named, if they are no more
@@ -51,7 +51,7 @@ class NoScoreError(ValueError):
 
 
 class StopSearch(Exception):
-    """Raised by a callback: nothing more is begun, and the best so far is used.
+    """Raise it in a callback to stop the search: the best parameters so far are used.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class StopSearch(Exception):
 
 
 class SearchStoppedWarning(UserWarning):
-    """The search ended before it had tried everything.
+    """The search stopped before it had tried everything.
 
     Examples
     --------
@@ -91,18 +91,18 @@ class SearchStoppedWarning(UserWarning):
 
 
 class Proposal(NamedTuple):
-    """A candidate, by its number, to be evaluated with the ridges of some numbers.
+    """A candidate and the ridges to evaluate it with, by their numbers.
 
     Parameters
     ----------
     candidate : int
-        The number that a stage gave to the kernel.
+        Number of the kernel, from the stage.
     ridges : array of int
         Numbers of the ridges in the ledger.
 
     Examples
     --------
-    A strategy makes them (:doc:`/extending/strategy`).
+    Strategies make proposals (:doc:`/extending/strategy`).
 
     >>> from onefold.search import Proposal
     >>> Proposal(candidate=0, ridges=[2, 3])
@@ -169,10 +169,10 @@ class Search:
             return
         why = f"the search was {self.stopped}"
         if self.stopped == TIME_IS_UP:
-            why = f"the search ended with its time_budget of {self.seconds:g} s"
+            why = f"the search reached its time_budget of {self.seconds:g} s"
         names = [", ".join(f"{k}={v}" for k, v in one.items()) for one in self.untried]
         listed = f": {'; '.join(names)}" if 0 < len(names) <= _NAMED else ""
-        what = "what would follow was" if not names else "1 candidate was"
+        what = "later steps were" if not names else "1 candidate was"
         what = f"{len(names)} candidates were" if len(names) > 1 else what
         what = f"{what} not tried{listed}"
         warn_user(f"{why}; the best so far is used, and {what}.", SearchStoppedWarning)

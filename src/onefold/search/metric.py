@@ -100,7 +100,7 @@ class MetricSearch:
     name: ClassVar[str] = "grid"
 
     def check(self, setup: Setup) -> None:
-        """Whatever could be wrong was found when the tracks were made."""
+        """Do nothing: making the tracks has checked everything already."""
 
     def run(self, search: Search) -> Found:
         """Learn the metrics, search and choose; if stopped, with the best that has been found."""
@@ -163,7 +163,7 @@ class MetricSearch:
         reserved = np.unique(np.concatenate(inside.left_out))
         rest = np.setdiff1d(np.arange(splits.n), reserved)
         run, rest, reserved = self._decided(setup, members, rest, reserved)
-        if not run.approximation.streams:  # the exact machine: rows held out cost least at the end
+        if not run.approximation.streams:  # the exact method: rows held out cost least at the end
             order = np.concatenate([rest, reserved])
             problem, task, inside = problem.rows(order), task.rows(order), inside.within(order)
         outside = setup.scoring.criterion.start(problem, task, inside)
@@ -229,7 +229,7 @@ class MetricSearch:
                 count = max(int(size * reserved.size / n), RESERVED_ROWS)
                 reserved = drawn(reserved, count, generator, setup.task.labels)
                 rest = drawn(rest, size - reserved.size, generator, setup.task.labels)
-                words = f"{rest.size + reserved.size} of {n} rows, exactly; {run.reason}"
+                words = f"exact on {rest.size + reserved.size} of {n} rows; {run.reason}"
                 run = replace(run, approximation=Exact(), reason=words, shared=None)
         return run, rest, reserved
 
@@ -549,8 +549,8 @@ def divide(splits: Splits, task: Task, size: int, seed: int, *, reserve: bool) -
         pool[validation] = False
     if not pool.any():
         raise ValueError(
-            "the splits leave no rows to learn a metric from other than those it is validated on; use "
-            "metric=None, or splits with larger training parts."
+            "the splits leave no rows to learn a metric from, apart from those that validate it; use "
+            "metric=None, or splits with larger training sets."
         )
     validation = drawn(validation, _VALIDATION, generator, task.labels)
     return Division(reserved, drawn(np.flatnonzero(pool), size, generator, task.labels), validation)

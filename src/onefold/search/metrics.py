@@ -59,14 +59,14 @@ def tracks_of(families: Sequence[tuple[str, Kernel]], metric: str, X: Array) -> 
         wanted = ["full"] if full_alone else KINDS[metric]
         if metric == "full" and is_sparse(X) and "full" in kernel.learns:
             raise ValueError(
-                "a full metric mixes all features and makes sparse rows dense; use "
+                "a full metric mixes all features, which would make sparse rows dense; use "
                 'metric="diagonal", or dense rows.'
             )
         kinds = [kind for kind in wanted if kind in able] or able[:1] or ["none"]
         found += [Track(name, kernel, kind) for kind in kinds]
     if all(track.kind == "none" for track in found):
         raise ValueError(
-            f"none of the kernels ({', '.join(name for name, _ in families)}) has a metric to learn; "
+            f"no metric can be learned for kernel {', '.join(name for name, _ in families)}; "
             f"use {listed(lambda kind: kind.learns)}, or metric=None."
         )
     return found
@@ -150,7 +150,7 @@ def next_round(
 
 
 def measured(kernel: Kernel, problem: Problem, seed: int) -> Fitted:
-    """A kernel whose width is relative to the rows of a problem; their targets it does not see."""
+    """A kernel whose width is relative to the rows of a problem; it does not see their targets."""
     rows = drawn(np.arange(problem.n), _PAIRS_OF, np.random.default_rng(seed))
     weight = None if problem.weight is None else problem.weight[rows]
     return Fitted(kernel, kernel.mean_exponent(take_rows(problem.X, rows), weight))
@@ -165,7 +165,7 @@ def model_of(run: Run, part: Problem, kernel: Kernel, n_alphas: int, *, rough: b
 class CrossFitted(Model):
     """Models that were each trained without one of the `parts`, with a kernel learned without it."""
 
-    no_leave_one_out = "a metric of its own for every row is not learned; use folds."
+    no_leave_one_out = "leave-one-out cannot be used with a learned metric; use folds, such as cv=5."
 
     def __init__(self, run: Run, parts: Sequence[Any], kernels: Sequence[Kernel]) -> None:
         self._run, self._parts, self._kernels = run, parts, kernels
@@ -188,7 +188,7 @@ class CrossFitted(Model):
 
     def heldout_blocks(self, parts: Sequence[Any], alphas: Any) -> Iterator[tuple[int, Any, Array]]:
         if parts is not self._parts:
-            raise ValueError("the parts are not those that the metrics were learned without.")
+            raise ValueError("the metrics were learned for other splits; use the same splits.")
         for number in range(len(parts)):
             yield number, slice(None), self._predicted(number, np.asarray(alphas).reshape(-1))
 
@@ -223,4 +223,6 @@ class CrossFitted(Model):
         return FoldModels.each([fitted(number) for number in range(len(parts))])
 
     def expansion(self, alpha: Any) -> Expansion:
-        raise ValueError("a cross-fitted model only predicts held-out rows; the final one is the run's.")
+        raise ValueError(
+            "a cross-fitted model predicts only held-out rows; the run makes the final model."
+        )

@@ -117,17 +117,17 @@ STRATEGIES: dict[str, type[Any]] = {}  # the classes by name
 
 
 def register_strategy(strategy: _Class) -> _Class:
-    """Make a class of strategies known by its name.
+    """Register a class of strategies, so that it can be used by name.
 
     Parameters
     ----------
     strategy : class
-        With a `name`, and the methods `check` and `run` (:doc:`/extending/strategy`).
+        A class with a `name` and the methods `check` and `run` (:doc:`/extending/strategy`).
 
     Returns
     -------
     class
-        The same one.
+        The same class.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def register_strategy(strategy: _Class) -> _Class:
 
 
 def resolve_strategy(search: Any) -> Strategy:
-    """The strategy behind a name or an object."""
+    """Return the strategy for a name or an object."""
     if isinstance(search, str) and search in STRATEGIES:
         return STRATEGIES[search]()
     if type(search) in STRATEGIES.values():
@@ -162,7 +162,7 @@ def resolve_strategy(search: Any) -> Strategy:
 @register_strategy
 @dataclass(frozen=True)
 class FullGrid:
-    """Every kernel with every ridge.
+    """Try every kernel with every alpha.
 
     Examples
     --------
@@ -178,7 +178,7 @@ class FullGrid:
     name: ClassVar[str] = "grid"
 
     def check(self, setup: Setup) -> None:
-        """A grid can be searched always."""
+        """Do nothing: a full grid can search any setup."""
 
     def run(self, search: Search) -> Found:
         """Search."""

@@ -46,7 +46,7 @@ def why_unsolvable(error: Exception) -> str:
     """The cause and the remedy, as a part of a sentence."""
     if isinstance(error, UnsolvableError):
         return str(error)
-    return f"their matrix cannot be factorised ({error}); use larger alphas."
+    return f"the matrix cannot be factorised ({error}); use larger alphas."
 
 
 class Smoother(ABC):
@@ -234,10 +234,10 @@ def choose_route(
     name: Literal["eigen", "cholesky", "low rank"]
     if uneven:
         name, cost = "cholesky", triangles
-        reason = "weights of very different size, whose digits a decomposition would lose"
+        reason = "weights of very different size, which an eigendecomposition would treat inaccurately"
     elif rank is not None:
         name, cost = "low rank", min(eigen, triangles)
-        reason = f"rank {rank} of {n} to the rounding of the kernel matrix"
+        reason = f"numerical rank {rank} of {n}"
     else:
         name, cost = ("cholesky", triangles) if triangles < eigen else ("eigen", eigen)
         unit = "factorisations" if gpu else "n³"

@@ -90,8 +90,8 @@ class CirculantSpectrum:
         count = self.count_nonpositive(alpha)
         if count:
             raise UnsolvableError(
-                f"the circulant matrix plus alpha={alpha:.3g} on its diagonal has {count} of its "
-                f"eigenvalues not positive (the matrix itself goes down to {self.smallest:.3g}); use an "
+                f"the circulant matrix plus alpha={alpha:.3g} on its diagonal has {count} eigenvalues "
+                f"that are not positive (the smallest of the matrix is {self.smallest:.3g}); use an "
                 f"alpha above {-self.smallest:.3g}, a larger gamma or spacing, "
                 'or Circulant(negative="clip") to set negative eigenvalues to 0.'
             )
@@ -153,7 +153,7 @@ class CirculantFilter:
             return cholesky(self.block(cells, cells), overwrite=True)
         except np.linalg.LinAlgError as error:
             raise UnsolvableError(
-                f"the circulant matrix plus alpha={self.alpha:.3g} is singular to rounding on some of "
+                f"the circulant matrix plus alpha={self.alpha:.3g} is numerically singular for some of "
                 "the rows; use a larger alpha, gamma or spacing."
             ) from error
 

@@ -114,8 +114,7 @@ class GohbergSemencul:
         if x[0] <= _SMALLEST_PIVOT * np.abs(x).max():
             raise UnsolvableError(
                 "the Toeplitz matrix has a leading block that is singular or not positive definite, so "
-                "that its inverse cannot be written by its first column; use a larger alpha, or the "
-                "exact kernel matrix."
+                'that its inverse cannot be computed; use a larger alpha, or approximation="exact".'
             )
         self._x, self._n, self._length = x, x.size, toeplitz.length
         self._Fx = rfft(self._x, self._length)
@@ -305,7 +304,7 @@ class ToeplitzSmoother(Smoother):
         self._preconditioner: Callable[[float], Map] | None = None
         self._earlier: list[tuple[float, HostArray]] = []
         self.report: dict[str, Any] = {} if report is None else report
-        solver, reason = "levinson", f"n = {n} ≤ {SHORT}: O(n²) is quicker than iterating"
+        solver, reason = "levinson", f"n = {n} ≤ {SHORT}: O(n²) is faster than iterating"
         self._iterates = n > SHORT
         if self._iterates:
             solver, reason = "pcg", f"n = {n} > {SHORT}: O(n log n) per iteration"
@@ -372,8 +371,8 @@ class ToeplitzSmoother(Smoother):
     def logdet(self, alphas: ArrayLike) -> HostArray:
         if self.n > _LOGDET_LIMIT:
             raise ValueError(
-                f"the log-determinant of a Toeplitz matrix takes n² operations, too many for n = "
-                f'{self.n}; use criterion="press" or "gcv".'
+                f"the log-determinant of a Toeplitz matrix takes n² operations, too many for {self.n} "
+                'rows; use criterion="press" or "gcv".'
             )
 
         def one(solved: _Solved) -> float:
@@ -531,6 +530,6 @@ class ToeplitzSmoother(Smoother):
 
 def _unsolvable(mu: float, why: str) -> UnsolvableError:
     return UnsolvableError(
-        f"the Toeplitz matrix plus {mu:.3g}·I cannot be solved with: {why}; "
-        "use a larger alpha or gamma, or another approximation (Grid, Nystroem)."
+        f"the system of the Toeplitz matrix plus {mu:.3g}·I cannot be solved: {why}; use a larger "
+        'alpha or gamma, or approximation="grid" or "nystroem".'
     )

@@ -135,7 +135,9 @@ def _not_a_number(name: str, value: str, row: int, form: NumberFormat) -> TableE
         return TableError(
             f"{found}, which is not written like {form.example}", ["write it that way", *mark]
         )
-    return TableError(found, ["fix it", "leave it empty if it is missing", Remedy("na_values", [value])])
+    return TableError(
+        found, ["correct it", "leave it empty if it is missing", Remedy("na_values", [value])]
+    )
 
 
 def _wrong_type(name: str, kind: pa.DataType) -> str:
@@ -242,7 +244,7 @@ def meaning_of(text: str, form: NumberFormat = PLAIN) -> object:
 
 
 def refuse_mangled_numbers(first: Mapping[str, int], name: str, target: bool = False) -> None:
-    """Refuse a text column that is a column of numbers but for a few values.
+    """Refuse a text column that is numeric except for a few values.
 
     One "?" among the numbers makes the whole column text, and hundreds of "categories" would then
     be learned in silence. A few whole numbers among words are taken for codes. `first` has the row in
@@ -257,7 +259,7 @@ def refuse_mangled_numbers(first: Mapping[str, int], name: str, target: bool = F
     codes = [] if target else [Remedy("categorical", [name], "if they are codes")]
     if not words and many:
         raise TableError(
-            f"column '{name}' holds numbers as text, the first being '{min(numbers)}'",
+            f"column '{name}' holds numbers as text, such as '{min(numbers)}'",
             ["store them as numbers with a decimal point", *codes],
         )
     if not words or not (fractions or many):
@@ -266,9 +268,8 @@ def refuse_mangled_numbers(first: Mapping[str, int], name: str, target: bool = F
     also = Remedy("drop_missing_target", True) if target else None
     missing = Remedy("na_values", [value], "if it means missing", also)
     raise TableError(
-        f"column '{name}' holds numbers but for some values, the first being '{value}' "
-        f"in data row {first[value]}",
-        ["fix it", missing, *codes, *([] if target else [Remedy("drop", [name])])],
+        f"column '{name}' is numeric except for values such as '{value}' in data row {first[value]}",
+        ["correct it", missing, *codes, *([] if target else [Remedy("drop", [name])])],
     )
 
 
@@ -279,19 +280,18 @@ def refuse_decorated_numbers(categories: tuple[str, ...], name: str) -> None:
     few_suffixes = len(suffixes) <= _FEW_NUMBERS
     if len(categories) > _FEW_CATEGORIES and 2 * len(found) > len(categories) and few_suffixes:
         raise TableError(
-            f"column '{name}' has numbers with something around them, such as '{found[0][0]}'",
+            f"column '{name}' has numbers with units or symbols, such as '{found[0][0]}'",
             [
-                "write the numbers alone and in one unit",
+                "write plain numbers in one unit",
                 Remedy("categorical", [name], "if they are codes"),
             ],
         )
 
 
 def not_dates(name: str, value: str, row: int) -> TableError:
-    """The error about a column of dates in which one value is none, or not clearly one."""
+    """The error about a column of dates in which one value is not a date, or is ambiguous."""
     return TableError(
-        f"dates or times in '{name}' that are not understood, the first being '{value}' in data row "
-        f"{row}",
+        f"column '{name}' has dates or times that cannot be parsed, such as '{value}' in data row {row}",
         [
             "write them like 2024-12-31 or 2024-12-31 23:59",
             Remedy("drop", [name]),
@@ -346,10 +346,10 @@ def times_in(
                 "empty if it is missing"
             )
     elif kind != "date":
-        raise TableError(f"column '{name}' should hold dates or times and has type {column.type}")
+        raise TableError(f"column '{name}' should hold dates or times but has type {column.type}")
     elif pa.types.is_time(column.type) != (order == "time"):
         one, other = ("times of day", "dates") if order == "time" else ("dates", "times of day")
-        raise TableError(f"column '{name}' should hold {one} and holds {other}; convert it")
+        raise TableError(f"column '{name}' should hold {one} but holds {other}; convert it")
     else:
         seconds, found = typed_seconds(column, zone), zone_of(column)
     refuse_other_zone(name, zone, found)
@@ -359,8 +359,10 @@ def times_in(
 def refuse_other_zone(name: str, zone: str, found: str) -> None:
     """Refuse times without a zone, "", where those of training had one, or the reverse."""
     if bool(zone) != bool(found):
-        was, now = (f"times of the zone {it}" if it else "times without a zone" for it in (zone, found))
-        raise TableError(f"column '{name}' had {was} in training and has {now} here; convert it")
+        was, now = (
+            f"times in time zone {it}" if it else "times without a time zone" for it in (zone, found)
+        )
+        raise TableError(f"column '{name}' had {was} in training but has {now} here; convert it")
 
 
 def zone_of(column: pa.ChunkedArray) -> str:
@@ -371,8 +373,8 @@ def zone_of(column: pa.ChunkedArray) -> str:
 def no_time_zones(zone: str) -> ImportError:
     """The error for times of a zone on a system that does not know its clocks."""
     return ImportError(
-        f"times of the zone '{zone}' need a time-zone database, and this system has none; install "
-        "tzdata with the system's package manager, or where there is none: pip install tzdata"
+        f"times in time zone '{zone}' need a time-zone database, which this system lacks; install "
+        "tzdata with the system's package manager or with pip install tzdata"
     )
 
 

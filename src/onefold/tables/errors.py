@@ -26,7 +26,7 @@ class Remedy(NamedTuple):
 
 
 class TableError(ValueError):
-    """A table that can't be used as it is; the message says why and what to do.
+    """A table that cannot be used as it is; the message says why and what to do.
 
     Parameters
     ----------

@@ -133,10 +133,10 @@ class TableModel(BaseEstimator):
         Parameters
         ----------
         X : pandas, polars or pyarrow table, array, path or open table
-            A table on disk that is larger than memory stays there.
+            A table on disk that is larger than memory is not read into memory as a whole.
         y : array or column (n,), or the name of a column of X
         sample_weight, groups : array (n,), or the name of a column of X, optional
-            How much rows count; which rows stay in the same fold.
+            Weights of the rows; groups of rows that stay in the same fold.
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
@@ -185,7 +185,7 @@ class TableModel(BaseEstimator):
         self.check_settings()
         with ExitStack() as files:
             if hasattr(self, "estimator_"):
-                again = prepared_again(self, X, y, sample_weight, groups)
+                again = prepared_again(self, self._opened(X), y, sample_weight, groups)
                 matrix, y, weight, groups = files.enter_context(again)
                 inner = self.estimator_
             else:
@@ -220,7 +220,7 @@ class TableModel(BaseEstimator):
 
     @available_if(_inside("decision_function"))
     def decision_function(self, X: TableLike | TableSource) -> np.ndarray:
-        """Decision values, as the estimator inside gives them."""
+        """Decision values of the inner estimator."""
         return self._predicted("decision_function", X)
 
     @available_if(_inside("predict_proba"))
@@ -259,9 +259,9 @@ class TableModel(BaseEstimator):
         return None if y is None else as_target(y)
 
     def report(self, path: Any = None, X: Any = None, y: Any = None, **options: Any) -> Any:
-        """A report on the fit, written to `path` as one HTML page; see :func:`onefold.write_report`.
+        """Return a report on the fit and write it to `path` as HTML; see :func:`onefold.write_report`.
 
-        X and y, or the name of y's column in X, are the rows that it was fitted on.
+        X and y are the rows that the model was fitted on; y may be the name of a column of X.
         """
         check_is_fitted(self, "estimator_")
         from onefold.report import write_report
@@ -273,16 +273,16 @@ class TableModel(BaseEstimator):
     ) -> Any:
         """Preparation and estimator as an ``onnx.ModelProto`` with one input (rows, 1) per column.
 
-        Numbers are of this type, NaN where missing; all else is text, "" where missing
-        (:doc:`/manual/export`).
-        Dates are refused. float64, as columns come as they are and float32 has seven digits.
+        Numbers have type `dtype`, NaN where missing; all other columns are text, "" where missing
+        (:doc:`/manual/export`). Date columns are not supported. The default is float64, because columns
+        are passed unscaled and float32 has only seven digits.
         """
         from onefold.export import to_onnx
 
         return to_onnx(self, dtype=dtype, target_opset=target_opset, decision=decision)
 
     def matrix(self, X: Any) -> Any:
-        """The rows of a table as the matrix that the estimator inside sees."""
+        """The rows of a table as the matrix that the inner estimator takes."""
         return _joined([matrix for _, matrix in self.matrix_blocks(X, 1 << 62)])
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -292,36 +292,36 @@ class TableModel(BaseEstimator):
 
     @property
     def best_score_(self) -> float:
-        """The score of the model that is kept: of the blend, or of the best candidate."""
+        """The score of the final model: of the blend, or of the best candidate."""
         check_is_fitted(self, "estimator_")
         blended = getattr(self.estimator_, "blend_score_", None)
         return float(self.estimator_.best_score_ if blended is None else blended)
 
     @property
     def best_params_(self) -> dict[str, Any]:
-        """What was chosen, as the estimator inside has it."""
+        """The chosen hyper-parameters, as in the inner estimator."""
         check_is_fitted(self, "estimator_")
         return dict(self.estimator_.best_params_)
 
     @property
     def cv_results_(self) -> dict[str, Any]:
-        """Every candidate with its scores, as the estimator inside has it."""
+        """Every candidate with its scores, as in the inner estimator."""
         check_is_fitted(self, "estimator_")
         return dict(self.estimator_.cv_results_)
 
     @property
     def importances_(self) -> dict[str, float]:
-        """Permutation importance of every table column, in shares of all, the greatest first."""
+        """Permutation importance of every table column, as a fraction of the total, largest first."""
         check_is_fitted(self, "estimator_")
         features = getattr(self.estimator_, "feature_importances_", None)
         found = self.preparation_.shares(features)
         if found is None:
-            raise AttributeError("importances come with a learned metric; fit with metric='auto'")
+            raise AttributeError("importances need a learned metric; fit with metric='auto'")
         return found
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """The same in the order of the columns, 0 for those that were left out."""
+        """`importances_` as an array in the order of the columns, 0 for dropped columns."""
         shares = self.importances_
         names = self._column_names()
         return np.array([shares.get(name, 0.0) for name in names])
@@ -367,7 +367,7 @@ class TableModel(BaseEstimator):
         if _is_array(table) and (width := as_array(table).shape[1]) != self.n_features_in_:
             raise ValueError(
                 f"X has {width} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input; pass a table with named columns, or such rows."
+                "features as input; pass a table with named columns, or rows with as many features."
             )
         if _is_array(table) and hasattr(self, "feature_names_in_"):  # scikit-learn's words
             name = type(self).__name__
@@ -398,7 +398,9 @@ class TableModel(BaseEstimator):
         """Raise where parameters make no sense, whatever the table."""
         for name in ("drop", "categorical"):
             if isinstance(getattr(self, name), str):
-                raise ValueError(f"{name} is a list of columns; use {name}=[{getattr(self, name)!r}]")
+                raise ValueError(
+                    f"{name} must be a list of columns; use {name}=[{getattr(self, name)!r}]"
+                )
         if self.reading is not None and not isinstance(self.reading, Reading):
             raise ValueError(f"reading must be an onefold.tables.Reading; got {self.reading!r}")
         for name, choices in _CHOICES.items():
@@ -410,8 +412,8 @@ class TableModel(BaseEstimator):
         whole = isinstance(least, int | np.integer) and not isinstance(least, bool) and least >= 1
         if least is not None and not whole and not (isinstance(least, float) and 0.0 < least < 1.0):
             raise ValueError(
-                "min_frequency must be a number of rows, at least 1, or a share of them between 0 and "
-                f"1; got {least!r}"
+                "min_frequency must be a number of rows, at least 1, or a fraction of them between 0 "
+                f"and 1; got {least!r}"
             )
         if (isinstance(self.cv, int | np.integer) and self.cv < 2) or (
             isinstance(self.cv, str) and self.cv != "loo"
@@ -422,7 +424,7 @@ class TableModel(BaseEstimator):
         if getattr(self, "calibration", None) is not None:
             check_calibration(self.calibration)
         if self.scratch is not None and not os.path.isdir(self.scratch):
-            raise ValueError(f"scratch must be a folder that exists; got {self.scratch!r}")
+            raise ValueError(f"scratch must be an existing folder; got {self.scratch!r}")
         check_kernels(self)
         check_budget(self.time_budget)
 
@@ -446,71 +448,71 @@ class TableModel(BaseEstimator):
 @shared_docs(LSSVCCV)
 @dataclass(eq=False, repr=False, kw_only=True)
 class TableClassifier(ClassifierMixin, TableModel):
-    r"""Classes from a table as it is: f(x) of :class:`LSSVCCV` on the prepared columns.
+    r"""Classifier for tables: prepares the columns and fits :class:`LSSVCCV` to them.
 
-    Numbers are standardised, text becomes one indicator per category, dates become elapsed time and the
-    cycles that they can show, yes and no one feature, and gaps are filled in and marked
+    Numbers are standardised, text is one-hot encoded, dates become elapsed time and the cycles that
+    they span (year, week, day), booleans become one feature, and missing values are imputed and marked
     (:doc:`/manual/tables`). Kernels, metrics, widths and ridges are chosen by held-out predictions, and
-    the best are blended.
+    the best models are blended.
 
     Parameters
     ----------
     reading : Reading or None, default=None
-        How tables of text and sheets are read: decimal marks, the order of day and month, words for
+        How CSV files and spreadsheets are parsed: decimal mark, order of day and month, texts for
         missing values (:class:`onefold.tables.Reading`).
     missing : {"impute", "error"}, default="impute"
-        Fill in the median or the most frequent value, with a feature that says where; or refuse gaps.
+        "impute" fills in the median or the most frequent value and adds a feature that marks missing
+        values; "error" raises an error if values are missing.
     categorical : sequence of str, default=()
-        Columns whose values are categories, even if they look like numbers or dates.
+        Columns to treat as categories, even if they look like numbers or dates.
     drop : sequence of str, default=()
         Columns to leave out.
     min_frequency : int, float or None, default=None
-        Categories in fewer rows than this, or in a smaller share of the rows, are taken together in one
-        indicator, as in scikit-learn's ``OneHotEncoder``; values never seen in training count among
-        them.
+        Categories that occur in fewer rows (int), or in a smaller fraction of the rows (float), share
+        one indicator, as in scikit-learn's ``OneHotEncoder``; so do values not seen in training.
     drop_missing_target : bool, default=False
-        Leave out rows without a target, with a note; otherwise they are refused.
+        Drop rows without a target, with a note; otherwise they raise an error.
     id_column : str, default=None
-        Column that names the rows: no feature; predictions and reports repeat it.
+        Column that identifies the rows: not a feature, but copied to predictions and reports.
     cv : int, "loo", splitter or iterable, default=5
-        A number is of folds: rows shuffled into them, evenly by class, or whole groups where there are
-        groups.
+        An int is the number of folds: rows are shuffled and stratified by class; with groups, each
+        group is kept in one fold.
     ordered : bool, default=False
-        Folds are blocks of consecutive rows, as for rows in the order of time.
+        Use blocks of consecutive rows as folds, for rows in order of time.
     gap : int, default=0
-        With `ordered`: rows left out around each fold.
+        With `ordered`: number of rows left out around each fold.
     criterion
         As in :class:`LSSVCCV`.
     class_weight : "balanced", dict or None, default=None
         Multiplies the weight of each row by that of its class. With "balanced" the criterion is balanced
-        accuracy, unless another is named.
+        accuracy, unless another is given.
     simple : bool, default=False
-        One kernel as it is, over widths and ridges alone: no metric and no blend, in a part of the time.
+        Search widths and ridges of a single kernel only, without a metric or a blend; much faster.
     kernel : str or list, default="auto"
-        The kernel, or several to choose among; "auto" is ["rbf", "powexp", "laplacian"].
+        The kernel, or several to choose from; "auto" is ["rbf", "powexp", "laplacian"].
     metric : {"auto", "diagonal", "full", "none"} or None, default="auto"
-        The metric that is learned: a weight for each feature, or a matrix that also mixes them. "auto"
-        learns one where that is possible: not for rows on disk, leave-one-out, criteria without splits
-        and some approximations; ``report_["search"]["note"]`` says so.
+        The metric to learn: "diagonal" is a weight per feature, "full" a matrix that also mixes
+        features. "auto" learns one where possible: not for rows on disk, leave-one-out, criteria without
+        splits and some approximations; ``report_["search"]["note"]`` says so.
     blend : bool or "auto", default="auto"
-        Keep a weighted sum of the best models, unless the chosen one alone predicts held-out rows as
-        well. "auto" blends where a metric can be learned.
+        Whether to keep a weighted sum of the best models, unless the best single model predicts held-out
+        rows as well. "auto" blends where a metric can be learned.
     gammas : list of float, default=None
-        Widths to try, relative to the mean distance of the rows unless `simple`.
+        Widths to try, relative to the mean distance between rows unless `simple`.
     alphas
         As in :class:`LSSVCCV`.
     search : {"auto", "grid", "halving"} or object from :mod:`onefold.search`, default="auto"
-        How the grid is searched. "auto" is "halving" for one kernel as it is, "grid" otherwise.
+        Search strategy. "auto" is "halving" for a single kernel without a metric, else "grid".
     check, approximation, time_budget, checkpoint
         As in :class:`LSSVCCV`.
     scratch : path, default=None
-        Folder for the encoded rows of a table that is too large for memory, in a file that is removed
-        after the fit; by default the system's folder for temporary files (``TMPDIR``). Choose one on a
-        disk: /tmp is often kept in memory (tmpfs).
+        Folder for the encoded rows of a table that is too large for memory; the file is removed after
+        the fit. By default the system's folder for temporary files (``TMPDIR``). Choose one on a disk:
+        /tmp is often kept in memory (tmpfs).
     device
         As in :class:`LSSVCCV`.
     random_state : int, RandomState or None, default=0
-        Of the folds and of what else is random.
+        Seed of the folds and of all other random choices.
     n_jobs, verbose, callback
         As in :class:`LSSVCCV`.
     calibration
@@ -519,27 +521,27 @@ class TableClassifier(ClassifierMixin, TableModel):
     Attributes
     ----------
     estimator_ : LSSVCCV
-        Fitted on the prepared matrix, with all that it has.
+        The inner estimator, fitted on the prepared matrix.
     preparation_ : Preparation
-        Makes the matrix of any rows.
+        Turns rows of a table into rows of the matrix.
     classes_ : array
         Sorted labels.
     n_features_in_ : int
         Number of columns of the table.
     feature_names_in_ : array of str
-        The columns of the table; not there for arrays.
+        The columns of the table; not defined for arrays.
     feature_importances_, importances_
-        Permutation importance on held-out rows, of all features of a column together, as an array and by
-        name; shares of the sum.
+        Permutation importance of each column on held-out rows (its features are permuted together), as
+        a fraction of the total; as an array, and by name.
     notes_ : list of str
-        What was filled in, left out or assumed.
+        What was imputed, dropped or assumed.
     report_ : dict
-        What the fit found: scores, choice, importances, notes.
+        Results of the fit: scores, chosen hyper-parameters, importances, notes.
     best_score_, best_params_, cv_results_
-        The score of the model that is kept, of the blend or of the best candidate, as the criterion
-        counts it (greater is better); what was chosen; every candidate.
+        The score of the final model (the blend or the best candidate) by the criterion, greater is
+        better; the chosen hyper-parameters; every candidate.
     target_, id_column_, reading_
-        Names of the target and of the column that names the rows, if known; how text is read.
+        Names of the target and of the ID column, if known; how text is parsed.
 
     Examples
     --------
@@ -568,14 +570,14 @@ class TableClassifier(ClassifierMixin, TableModel):
 @shared_docs(LSSVRCV, TableClassifier)
 @dataclass(eq=False, repr=False, kw_only=True)
 class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
-    r"""Numbers from a table as it is: f(x) of :class:`LSSVRCV` on the prepared columns.
+    r"""Regressor for tables: prepares the columns and fits :class:`LSSVRCV` to them.
 
     Parameters
     ----------
     reading, missing, categorical, drop, min_frequency, drop_missing_target, id_column
         As in :class:`TableClassifier`.
     cv : int, "loo", splitter or iterable, default=5
-        A number is of folds: rows shuffled into them, or whole groups where there are groups.
+        An int is the number of folds: rows are shuffled; with groups, each group is kept in one fold.
     ordered, gap
         As in :class:`TableClassifier`.
     criterion
@@ -586,15 +588,15 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
     intervals
         As in :class:`LSSVRCV`.
     target_transform : {"log", None}, default=None
-        "log" fits the logarithm of positive targets, as for prices, where errors grow with the value.
-        Predictions, intervals and quantiles are in the units of the target, predictions being the
-        exponential of the one fitted: medians rather than means. The search scores in units of the
-        logarithm.
+        "log" fits the logarithm of positive targets, such as prices, whose errors grow with the value.
+        Predictions, intervals and quantiles are in the units of the target; predictions are the
+        exponential of the fitted function, medians rather than means. The search scores on the log
+        scale.
 
     Attributes
     ----------
     estimator_ : LSSVRCV
-        Fitted on the prepared matrix, with all that it has.
+        The inner estimator, fitted on the prepared matrix.
     preparation_, n_features_in_, feature_names_in_, feature_importances_, importances_, notes_, report_,
     best_score_, best_params_, cv_results_, target_, id_column_, reading_
         As in :class:`TableClassifier`.
@@ -627,14 +629,14 @@ def load_table_model(path: str | Path) -> TableModel:
     Raises
     ------
     TableError
-        If the file holds another model; `onefold.load` reads such files.
+        If the file contains a model that was not fitted to a table; read it with `onefold.load`.
     onefold.saving.ModelFileError
         If the file is not a onefold model or is damaged.
     """
     model = saving.load(path)
     if not isinstance(model, TableModel):
         raise TableError(
-            f"{path} holds a {type(model).__name__} that was not tuned on a table; read it with "
+            f"{path} contains a {type(model).__name__}, which was not tuned on a table; read it with "
             "onefold.load"
         )
     return model

@@ -38,12 +38,12 @@ def column_notes(
     told = {} if rows.types is None else rows.types.notes
     notes = [told[name] for name in (*features, *others) if name in told]
     if left_out:
-        notes.append(f"left out, as row numbers or empty columns without a name: {listing(left_out)}")
+        notes.append(f"dropped unnamed columns that number the rows or are empty: {listing(left_out)}")
     for name in features:
         if _identifies(rows, name):
             notes.append(
                 f"column '{name}' has a different value in every row, like an identifier or a row "
-                "number; drop it, unless it means something"
+                "number; drop it unless it is meaningful"
             )
     return tuple(notes)
 
@@ -115,7 +115,7 @@ def findings(model: Any, training: Training, suspicious: list[str], seconds: flo
         scores["in_order_of"] = in_order_of(training)
     report: dict[str, Any] = {
         "task": model.task,
-        "task_reason": "as asked for" if target is None else target.reason,
+        "task_reason": "as requested" if target is None else target.reason,
         "rows": int(training.X.shape[0]),
         "features": int(training.X.shape[1]),
         "search": training.search.as_plain() | estimator.search_,
@@ -138,7 +138,7 @@ def findings(model: Any, training: Training, suspicious: list[str], seconds: flo
     }
     notes = [stopped_note(report["search"]), *score_notes(scores), edge_note(estimator)]
     if (reason := estimator.search_.get("no_importances")) is not None:
-        notes.append(f"no importances of columns: {reason}")
+        notes.append(f"no column importances: {reason}")
     if suspicious:
         notes.append(leak_note(suspicious, "the target" if target is None else f"'{target.name}'"))
     report["notes"] = [note for note in notes if note is not None]
@@ -157,8 +157,8 @@ def few_rows_note(cv: Any, labels: np.ndarray) -> str | None:
         alone = f"the class '{names[fewest]}' has only one row"
         return f"{alone}, so it can never be predicted out of fold; add rows of it, or drop it"
     return (
-        f"the class '{names[fewest]}' has only {counts[fewest]} rows, fewer than the {cv} folds: some "
-        "folds have none of it; use fewer folds, or leave-one-out"
+        f"the class '{names[fewest]}' has only {counts[fewest]} rows, fewer than the {cv} folds, so "
+        "some folds have none of it; use fewer folds, or leave-one-out"
     )
 
 
@@ -167,13 +167,13 @@ def stopped_note(search: dict[str, Any]) -> str | None:
     if search["stopped"] is None:
         return None
     why, short = f"was {search['stopped']}", "{:.4g}".format
-    why = "ended with its time budget" if search["stopped"] == "time_budget" else why
+    why = "stopped at its time budget" if search["stopped"] == "time_budget" else why
     untried = [
         ", ".join(f"{k} {short(v) if isinstance(v, float) else v}" for k, v in one.items())
         for one in search["untried"]
     ]
     if not untried:
-        return f"the search {why}; what would have followed was not tried"
+        return f"the search {why}; the remaining candidates were not tried"
     count = f"{len(untried)} candidate{'s were' if len(untried) > 1 else ' was'} not tried"
     listed = f" ({'; '.join(untried)})" if all(untried) and len(untried) <= _NAMED else ""
     return f"the search {why}, and {count}{listed}"
@@ -191,8 +191,8 @@ def edge_note(estimator: Any) -> str | None:
     in_python = " and ".join(f"{name}s=" for name in names)
     in_shell = " and ".join(f"--{name}s" for name in names)
     return (
-        f"the search chose the {' and the '.join(at_edge)} that it tried, and the scores still rise "
-        f"there; extend the grid ({in_python}, on the command line {in_shell})"
+        f"the search chose the {' and the '.join(at_edge)} that it tried, where the scores still rise; "
+        f"extend the grid ({in_python}, or {in_shell} on the command line)"
     )
 
 
@@ -216,6 +216,6 @@ def leak_note(names: list[str], target: str) -> str:
     quoted = listing(names)
     alone = "each alone predict" if len(names) > 1 else "alone predicts"
     return (
-        f"{quoted} {alone} {target} almost perfectly; drop {'them' if len(names) > 1 else 'it'} if not "
-        "known when predictions are made"
+        f"{quoted} {alone} {target} almost perfectly; drop "
+        f"{'them if they are' if len(names) > 1 else 'it if it is'} not known when predictions are made"
     )

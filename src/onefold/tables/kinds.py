@@ -78,7 +78,7 @@ class Column:
     name: str
     missing: bool = False
 
-    label: ClassVar[str] = "only missing or not"
+    label: ClassVar[str] = "missing-value indicator"
     as_text: ClassVar[bool] = True  # in a graph, whose inputs are text or numbers
     indicators: ClassVar[bool] = False  # whether its features say which of several values it is
 
@@ -221,7 +221,7 @@ class DateColumn(NumberColumn):
 
 @dataclass(frozen=True)
 class BooleanColumn(Column):
-    """A column of true and false in any words; others lie in the middle."""
+    """A column of true and false in any words; other values lie in the middle."""
 
     most_frequent: bool = True
 
@@ -308,7 +308,7 @@ class CategoryColumn(Column):
         return [self.categories[0], self.categories[-1], max(self.categories, key=len) + "?"]
 
     def summary(self) -> str:
-        return listing(self.categories) + (", and rare ones together" if self.rare else "")
+        return listing(self.categories) + (", and rare ones combined" if self.rare else "")
 
 
 KINDS: tuple[type[Column], ...] = (NumberColumn, DateColumn, BooleanColumn, CategoryColumn, Column)
@@ -352,8 +352,8 @@ class Surprises:
                 for name, count in self.missing.most_common()
             )
             warn_user(
-                f"missing values where training rows had none, filled in by the median or the most "
-                f"frequent value: {shares}; the model has not learned what they mean"
+                "missing values in columns that had none in training, imputed with the median or the "
+                f"most frequent value: {shares}; the model was not trained on such rows"
             )
 
 
@@ -368,11 +368,11 @@ class Preparation:
     missing : {"impute", "error"}
         What to do about missing values.
     constant : tuple of str
-        Columns that were left out because all their values were equal.
+        Columns that were dropped because they are constant.
     row_numbers : tuple of str
-        Columns without a name that were left out because they number the rows, or are empty.
+        Unnamed columns that were dropped because they are row numbers or empty.
     identifiers : tuple of str
-        Columns of text that were left out because they tell rows apart.
+        Text columns that were dropped because they look like identifiers.
     """
 
     parts: tuple[Column, ...] = ()
@@ -388,7 +388,7 @@ class Preparation:
         if not texts or self.missing not in ("error", "impute"):
             raise ValueError("the lists of columns are damaged")
         if not all(type(part) in KINDS for part in self.parts):
-            raise ValueError("a column is of no known kind")
+            raise ValueError("a column is of an unknown kind")
         if len(set(self.columns)) != len(self.columns):
             raise ValueError("a column appears twice")
 
@@ -432,7 +432,7 @@ class Preparation:
             near = f"the columns are {listing(names)}"
             near = did_you_mean(absent[0], names) if len(absent) == 1 else near
             if {name.lower() for name in absent} <= {name.lower() for name in names}:
-                near = "names differ in upper and lower case only; rename them"
+                near = "the names differ only in upper and lower case; rename them"
             raise TableError(f"the table has no {which}, which the model needs; {near}", elsewhere)
 
     def transform(self, rows: TableRows, surprises: Surprises | None = None) -> np.ndarray:
@@ -473,7 +473,9 @@ class Preparation:
             raise TableError(f"infinite values in {listing(names)}; remove or replace them")
         lacking = {name: missing[name] for name in self.columns if missing[name]}
         if self.missing == "error" and lacking:
-            raise missing_values(lacking, len(rows), ["fill them in: the model was tuned without any"])
+            raise missing_values(
+                lacking, len(rows), ["fill them in: the model was tuned on rows without missing values"]
+            )
         known = {part.name for part in self.parts if part.missing}
         seen.missing.update({name: count for name, count in lacking.items() if name not in known})
         if surprises is None:

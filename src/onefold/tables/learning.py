@@ -149,8 +149,8 @@ class NumberLearner:
         if large is not None:
             value, row = column[large].as_py(), rows.start + large + 1
             raise TableError(
-                f"column '{self.name}' has {value} in data row {row}, too large for a number with all "
-                "its digits, like an identifier",
+                f"column '{self.name}' has {value} in data row {row}, which is not exact in float64 and "
+                "looks like an identifier",
                 [
                     Remedy("drop", [self.name]),
                     Remedy("categorical", [self.name]),
@@ -312,8 +312,7 @@ class TextLearner:
             # A number of rows that not many categories can have.
             frequent = max(10, round(2 * (self.min_frequency or 0)), rows // MOST_CATEGORIES)
             raise TableError(
-                f"column '{self.name}' has more than {limit} different texts, too many for a feature "
-                "each",
+                f"column '{self.name}' has more than {limit} distinct texts, too many to one-hot encode",
                 [Remedy("min_frequency", frequent), Remedy("drop", [self.name])],
             )
         if not kept:
@@ -339,8 +338,8 @@ class TextLearner:
             value = list(self._first)[differ[0]]
             row = self._first[value]
             raise TableError(
-                f"dates in '{self.name}', such as '{value}' in data row {row}, could have day or month "
-                "first",
+                f"dates in '{self.name}', such as '{value}' in data row {row}, are ambiguous: day or "
+                "month first",
                 [
                     Remedy("dayfirst", True),
                     Remedy("dayfirst", False),
@@ -367,12 +366,11 @@ class Learner:
     exclude : collection of str
         Columns that are not features: target, weights, groups, identifiers, dropped ones.
     missing : {"impute", "error"}
-        Fill missing values with the median or the most frequent, and say where they were in a feature
-        of their own; or refuse them.
+        Fill in the median or the most frequent value and mark it by a feature; or raise an error.
     categorical : collection of str
-        Columns whose values are categories, even if they look like numbers or dates.
+        Columns to treat as categories, even if they look like numbers or dates.
     min_frequency : int, float or None
-        Categories in fewer rows, or in a smaller share of them, are taken together.
+        Categories in fewer rows, or in a smaller fraction of them, share one indicator.
 
     Attributes
     ----------
@@ -388,7 +386,7 @@ class Learner:
         min_frequency: float | None = None,
     ) -> None:
         if missing not in {"error", "impute"}:
-            raise TableError(f"missing is 'error' or 'impute', not '{missing}'")
+            raise TableError(f"missing must be 'error' or 'impute'; got '{missing}'")
         self._exclude, self._missing, self._codes = set(exclude), missing, set(categorical)
         self._min_frequency = min_frequency
         self.rows = 0
@@ -435,7 +433,8 @@ class Learner:
         learner = TextLearner if codes else learner
         if kind == "other" and not codes:
             raise TableError(
-                f"values of type {column.type} in '{name}'", ["convert them", Remedy("drop", [name])]
+                f"column '{name}' has values of type {column.type}, which is not supported",
+                ["convert them", Remedy("drop", [name])],
             )
         if name not in self._learners:
             # A column of a type for categories was meant to be one.
@@ -444,8 +443,8 @@ class Learner:
             self._learners[name] = learner(name, *options)
         if type(self._learners[name]) is not learner:
             raise TableError(
-                f"column '{name}' holds values of one kind first and of another from data row "
-                f"{rows.start + 1} on; write it with one type"
+                f"column '{name}' holds values of another type from data row {rows.start + 1} on; write "
+                "it with one type"
             )
         return int(self._learners[name].add(column, rows))
 
@@ -454,9 +453,7 @@ class Learner:
         if self.rows == 0:
             raise TableError("the table has no rows; add rows")
         if not self._lacking:
-            raise TableError(
-                "the table has no column left to predict from; add columns, or leave out fewer"
-            )
+            raise TableError("the table has no feature columns; add columns, or drop fewer")
         identifiers = tuple(filter(self._identifies, self._lacking))
         used = [name for name in self._lacking if name not in identifiers]
         found = {name: self._column(name) for name in used}
@@ -470,7 +467,7 @@ class Learner:
         if not used:
             raise TableError(
                 f"every column looks like an identifier ({listing(identifiers)})",
-                ["add others", Remedy("categorical", [identifiers[0]], "if it holds categories")],
+                ["add other columns", Remedy("categorical", [identifiers[0]], "if it holds categories")],
             )
         parts = [part for part in found.values() if part is not None]
         rare = self._all_rare()
@@ -478,14 +475,14 @@ class Learner:
         constant = tuple(name for name in unused if name not in rare)
         if not parts and rare:
             raise TableError(
-                f"no column is left: no category of {listing(rare)} is in as many rows as min_frequency "
-                "asks for",
+                f"no feature columns are left: every category of {listing(rare)} is rarer than "
+                "min_frequency",
                 [Remedy("min_frequency", max(rare.values())), "add other columns"],
             )
         if not parts:
             raise TableError(
-                f"every column is constant ({listing(constant)}): nothing to learn; add others, or rows "
-                "with other values"
+                f"every column is constant ({listing(constant)}), so there is nothing to learn; add "
+                "other columns, or rows with other values"
             )
         return Preparation(
             parts=tuple(sorted(parts, key=lambda part: KINDS.index(type(part)))),
@@ -522,15 +519,16 @@ class Learner:
         notes = []
         if rare := self._all_rare():
             notes.append(
-                "categories left out, as none is in as many rows as min_frequency asks for: "
-                f"{listing(rare)}"
+                f"dropped columns whose categories are all rarer than min_frequency: {listing(rare)}"
             )
         missing = [(name, count) for name, count in self._lacking.items() if 0 < count < self.rows]
         if missing:
-            words = "by the median or the most frequent value, with a feature that says where"
-            notes.append(f"missing values filled in {words}: {counts(missing, self.rows)}")
+            words = "with the median or the most frequent value, and marked by a feature"
+            notes.append(f"missing values imputed {words}: {counts(missing, self.rows)}")
         if not all(one.median.exact for one in self._learners.values()):
-            notes.append("medians, which fill in what is missing, are right to about 0.2 % of the rows")
+            notes.append(
+                "medians for imputation are approximate: ranks are off by about 0.2 % of the rows"
+            )
         return notes
 
 

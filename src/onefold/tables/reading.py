@@ -81,29 +81,31 @@ def is_number(value: str) -> bool:
 
 @dataclass(frozen=True)
 class Reading:
-    r"""Choices for delimited text and spreadsheets; other formats say these things themselves.
+    r"""How to parse delimited text and spreadsheets; other formats need no options.
 
     Parameters
     ----------
     delimiter : str or None
-        One character, or a name such as "tab"; None: found from the file.
+        One character, or a name such as "tab"; None detects it.
     decimal : {".", ",", None}
-        The decimal mark of numbers; None: a point. With a comma, columns that are written with points
-        throughout are still read, with a note.
+        The decimal mark of numbers; None is a point. With a comma, columns in which all numbers have a
+        decimal point are still read, with a note.
     thousands : {",", ".", " ", "'", None}
-        What separates groups of three digits; None: nothing does.
+        The thousands separator; None is no separator.
     encoding : str or None
-        None: UTF-8, or UTF-16 if the file starts with its mark; else Windows-1252, with a note.
+        The text encoding; None is UTF-8, or UTF-16 if the file starts with its byte order mark, else
+        Windows-1252, with a note.
     na_values : tuple of str
-        Texts that mean a missing value, besides the usual ones (empty, NA, NaN, null, …).
+        Additional texts for missing values, besides the usual ones (empty, NA, NaN, null, …).
     dayfirst : bool or None
-        Whether 3/4/2024 is in April; None: as other dates of its column tell.
+        Whether to read 3/4/2024 as 3 April; None infers it from other dates of the column.
     sheet : str, int or None
-        Of a spreadsheet, by name or counted from 1; None: the first.
+        The sheet of a spreadsheet, by name or by number from 1; None is the first.
     points : tuple of str
-        Columns that training found written with a decimal point although `decimal` is a comma.
+        Columns with a decimal point in training although `decimal` is a comma (set by the fit).
     categories : mapping of column names to tuples of str
-        Categories of training that would mean a missing value in other columns, such as "NA".
+        Categories in training that would mean a missing value in other columns, such as "NA" (set by
+        the fit).
 
     Examples
     --------
@@ -132,25 +134,29 @@ class Reading:
         decimal = self.number_format.decimal
         if delimiter is not None and not re.fullmatch(r"[\t -!#-~]", delimiter):
             raise TableError(
-                f"the delimiter '{delimiter}' is not one ASCII character; use ';' or 'tab', say"
+                f"delimiter must be a single ASCII character or a name such as 'tab'; got '{delimiter}'"
             )
         if decimal not in (".", ","):
-            raise TableError(f"decimal is '.' or ',', not '{decimal}'")
+            raise TableError(f"decimal must be '.' or ','; got '{decimal}'")
         if self.thousands is not None and self.thousands not in [*_SEPARATORS][1:]:
-            raise TableError(f"thousands is ',', '.', ' ' or \"'\", not '{self.thousands}'")
+            raise TableError(f"thousands must be ',', '.', ' ' or \"'\"; got '{self.thousands}'")
         if self.thousands == decimal:
-            raise TableError(f"'{self.thousands}' can't be the decimal mark and separate thousands")
+            raise TableError(
+                f"'{self.thousands}' cannot be both the decimal mark and the thousands separator"
+            )
         if delimiter == decimal:
-            raise TableError(f"'{delimiter}' can't be the delimiter and the decimal mark; change one")
+            raise TableError(
+                f"'{delimiter}' cannot be both the delimiter and the decimal mark; change one"
+            )
         if self.dayfirst not in (None, True, False):
-            raise TableError(f"dayfirst is None, True or False, not {self.dayfirst!r}")
+            raise TableError(f"dayfirst must be None, True or False; got {self.dayfirst!r}")
         if self.encoding is not None:
             try:
                 "a".encode(self.encoding)
             except (LookupError, UnicodeError, ValueError) as error:
                 raise TableError(
-                    f"there is no text encoding '{self.encoding}'; the usual ones are utf-8, latin-1, "
-                    "cp1252 and utf-16"
+                    f"unknown text encoding '{self.encoding}'; common ones are utf-8, latin-1, cp1252 "
+                    "and utf-16"
                 ) from error
 
     @property

@@ -24,8 +24,11 @@ from onefold.tables.reading import Reading
 if TYPE_CHECKING:
     from onefold.tables.text import TextTypes
 
-_MIXED = "holds values of mixed types, or of one that is neither number nor text; convert it"
-LARGE = "holds whole numbers of more than 64 bits; divide them, or make text of them if they are labels"
+_MIXED = "holds values of mixed types, or of a type that is neither a number nor text; convert it"
+LARGE = (
+    "holds whole numbers of more than 64 bits; scale them down, or convert them to text if they are "
+    "labels"
+)
 
 
 @dataclass(frozen=True)
@@ -35,19 +38,19 @@ class TableRows:
     Parameters
     ----------
     columns : pyarrow.Table
-        The columns as their container holds them; text of a file to the letter.
+        The columns as in their container; text of a file is unchanged.
     start : int
-        How many rows of the table come before these; error messages count with it.
+        Number of table rows before these, for row numbers in error messages.
     reading : Reading
-        How columns of text are to be read.
+        How text columns are parsed.
     written : bool
-        Whether text is that of a file, in which words such as NA mean a missing value.
+        Whether text comes from a file, in which texts such as NA mean a missing value.
     types : TextTypes or None
-        What columns of text hold, where that is known of the whole table.
+        What text columns hold, if known for the whole table.
     remarks : tuple of str
-        What was assumed about the file that they come from.
+        What was assumed about the file.
     broken : mapping of column names to TableError
-        Columns with a cell that has no value, which are refused when they are used.
+        Columns with an invalid cell, and the error to raise when they are used.
     """
 
     columns: pa.Table
@@ -73,7 +76,7 @@ class TableRows:
     def column(self, name: str, role: str = "column") -> pa.ChunkedArray:
         """One column by name; `role` words the error ("target column", "weight column", …)."""
         if name not in self.columns.column_names:
-            raise TableError(f"there is no {role} '{name}'; {did_you_mean(name, self.names)}")
+            raise TableError(f"the table has no {role} '{name}'; {did_you_mean(name, self.names)}")
         text = self.text(name)
         return text if self.types is None else self.types.typed(text, name)
 
@@ -95,7 +98,7 @@ class TableRows:
         if len(bad):
             raise TableError(
                 f"the weight column '{name}' has {values[bad[0]]:g} in data row {bad[0] + 1}; "
-                "weights are numbers that are not negative"
+                "weights must be finite and not negative"
             )
         return values
 
@@ -119,7 +122,7 @@ class TableRows:
 class TableSource(ABC):
     """A table of one format on disk.
 
-    Opening reads no more than the header; `read` and `batches` can be called any number of times.
+    Opening reads only the header; `read` and `batches` can be called any number of times.
 
     Attributes
     ----------
@@ -127,17 +130,17 @@ class TableSource(ABC):
     names : tuple of str
         The column names, in the order of the file.
     reading : Reading
-        How to read it, for formats of text.
+        How to parse text formats.
     options : tuple of str
-        The fields of `reading` that this format looks at.
+        The fields of `reading` that this format uses.
     default_target : str or None
         The target column of formats that have one by convention.
     absent_is_zero : bool
-        Whether columns of numbers that the file lacks are 0 in every row.
+        Whether numeric columns that are not in the file are 0 in every row.
     remarks : tuple of str
         What was assumed about the file.
     elsewhere : tuple of Remedy
-        Where columns may be that are not found here.
+        Where columns that are not found here may be.
     """
 
     path: Path
@@ -198,7 +201,7 @@ def index_columns(schema: pa.Schema) -> list[str]:
 
 def index_remarks(names: Sequence[str]) -> tuple[str, ...]:
     """What to say about such columns."""
-    return (f"left out, as the index of a pandas frame: {listing(names)}",) if names else ()
+    return (f"dropped the index of a pandas frame: {listing(names)}",) if names else ()
 
 
 # What programs hold in memory: pandas, polars, Arrow, plain arrays
@@ -218,7 +221,7 @@ def rows_of_frame(frame: Any) -> TableRows:
         return frame
     if not is_frame(frame):
         raise TableError(
-            f"a table is a path or a pandas, polars or pyarrow table, not {type(frame).__name__}"
+            f"a table must be a path or a pandas, polars or pyarrow table; got {type(frame).__name__}"
         )
     if type(frame).__module__.partition(".")[0] == "pandas":
         # Without its index, which names rows and is no column; column names become text.
@@ -251,7 +254,7 @@ def as_array(X: Any) -> Any:
     """Rows without names as an array (n, d) of anything, or as a CSR matrix."""
     if isinstance(X, str | os.PathLike) or type(X) is dict or hasattr(X, "collect"):
         raise TableError(
-            f"X is a pandas, polars or pyarrow table or an array, not a {type(X).__name__}; read, "
+            f"X must be a pandas, polars or pyarrow table or an array, not a {type(X).__name__}; read, "
             "collect or convert it first"
         )
     X = to_numpy(X) if is_foreign(X) else X

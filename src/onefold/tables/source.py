@@ -44,26 +44,26 @@ _SHARE = 0.25  # of the free memory that the filled table of an svmlight file ma
 # What files begin with, what that is, and how such files are named.
 _CONTENTS = {
     b"PAR1": ("a Parquet file", (".parquet",)),
-    b"PK\x03\x04": ("a zip archive, as spreadsheets are", (".xlsx", ".xlsm", ".ods")),
+    b"PK\x03\x04": ("a zip archive, such as a spreadsheet", (".xlsx", ".xlsm", ".ods")),
     b"\x1f\x8b": ("compressed with gzip", (".gz",)),
     b"\xd0\xcf\x11\xe0": ("a spreadsheet", (".xls",)),
 }
 
 
 def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
-    """Open a table; the suffix of the name says which format it has.
+    """Open a table; the suffix of the file name tells its format.
 
     Parameters
     ----------
     path : path
-        Also a pattern such as ``data/*.parquet``, or a folder of Parquet files: one table.
+        A file, or a pattern such as ``data/*.parquet`` or a folder of Parquet files, read as one table.
     reading : Reading, optional
-        How a .csv or .tsv table or a spreadsheet is to be read; other formats leave no choice.
+        How to parse a .csv or .tsv table or a spreadsheet; other formats need no options.
 
     Returns
     -------
     TableSource
-        The names of its columns are known; rows are read when they are needed.
+        The open table with its column names; rows are read when they are needed.
 
     Examples
     --------
@@ -101,13 +101,13 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
     source = next((kind for suffixes, kind in formats.items() if name.endswith(suffixes)), None)
     if source is None:
         known = ", ".join(suffix for suffixes in formats for suffix in suffixes)
-        raise TableError(f"can't tell the format of {path.name}: the name should end in one of {known}")
+        raise TableError(f"cannot tell the format of {path.name}: the name must end in one of {known}")
     head = first_bytes(path)
     for mark, (words, suffixes) in _CONTENTS.items():
         if head.startswith(mark) and not name.endswith(suffixes):
             raise TableError(
-                f"{path.name} is {words} by its content, not what its name says; if it is a table, name "
-                f"it {' or '.join(suffixes)}, or export it as .csv or .parquet"
+                f"{path.name} is {words} by its content, despite its name; if it is a table, rename it "
+                f"to end in {' or '.join(suffixes)}, or export it as .csv or .parquet"
             )
     return source(path, reading)
 
@@ -138,8 +138,7 @@ def opened(
 class ParquetSource(TableSource):
     """A Parquet file, or those of a pattern or a folder in the order of their names, as one table.
 
-    All files have the same columns. An index that pandas wrote into them is no column, as it is none of
-    a frame.
+    All files must have the same columns. An index that pandas wrote into them is not a column.
     """
 
     options = ("dayfirst",)
@@ -161,7 +160,7 @@ class ParquetSource(TableSource):
             if other:
                 raise TableError(
                     f"{one.name} and {paths[0].name} differ in {listing(other)}; the files of one table "
-                    "have the same columns"
+                    "must have the same columns"
                 )
         try:
             schema = pa.unify_schemas(schemas, promote_options="permissive")
@@ -196,8 +195,8 @@ class ParquetSource(TableSource):
             yield
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise TableError(
-                f"{(path or self.path).name} is not a readable Parquet file; it is damaged, incomplete "
-                "or of another format: write it again"
+                f"{(path or self.path).name} is not a readable Parquet file: it is damaged, incomplete "
+                "or in another format; write it again"
             ) from error
 
 
@@ -215,11 +214,11 @@ def _parquet_files(path: Path) -> list[Path]:
 
 
 class ExcelSource(TableSource):
-    """A sheet; the whole of it is read at once, as the format wants it.
+    """A sheet of a spreadsheet, read as a whole.
 
-    Cells keep the types that the sheet gives them. A column with texts among other cells is one of text,
-    and is understood as in a .csv file. Errors and formulas that were never computed are refused in
-    .xlsx files; in other formats they are empty.
+    Cells keep the types of the sheet. A column with texts among other cells is a text column and is
+    parsed as in a .csv file. Error cells and formulas that were never computed raise an error in .xlsx
+    files; in other formats they are empty.
     """
 
     options = ("decimal", "thousands", "na_values", "dayfirst", "sheet")
@@ -230,8 +229,7 @@ class ExcelSource(TableSource):
             calamine: Any = import_module("python_calamine")
         except ImportError as error:
             raise ImportError(
-                f"{path.name} is a spreadsheet, and reading it needs python-calamine: "
-                f"{pip_install('excel')}"
+                f"reading the spreadsheet {path.name} needs python-calamine: {pip_install('excel')}"
             ) from error
         try:
             book = calamine.CalamineWorkbook.from_path(str(path))
@@ -240,8 +238,8 @@ class ExcelSource(TableSource):
             cells = sheet.to_python(skip_empty_area=True)  # an empty row is a row of missing values
         except (OSError, calamine.CalamineError) as error:
             raise TableError(
-                f"{path.name} is not a readable spreadsheet; it is damaged, encrypted or of another "
-                "format: save it again, or export it as .csv"
+                f"{path.name} is not a readable spreadsheet: it is damaged, encrypted or in another "
+                "format; save it again, or export it as .csv"
             ) from error
         if not cells:
             raise TableError(f"the sheet of {path.name} is empty; a table needs a header row and rows")
@@ -369,7 +367,7 @@ class SvmlightSource(TableSource):
         free, filled = available_memory(), 8 * X.shape[0] * len(used)
         if free is not None and filled > _SHARE * free:
             raise TableError(
-                f"{path.name} would take {filled / 2**30:.1f} GiB as a table; read it with "
+                f"{path.name} would take {filled / 2**30:.1f} GiB as a dense table; read it with "
                 "sklearn.datasets.load_svmlight_file and fit LSSVCCV or LSSVRCV to the sparse matrix"
             )
         self.names, self._features = ("target", *(f"x{number}" for number in used)), X.tocsc()

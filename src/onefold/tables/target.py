@@ -39,7 +39,7 @@ _ROWS_PER_CLASS = 10
 _EXACT = 2.0**53  # float64 holds all whole numbers below
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _KNOWN: list[Remedy | str] = [
-    "remove those rows: the target must be known",
+    "remove those rows",
     Remedy("drop_missing_target", True),
 ]
 
@@ -77,7 +77,7 @@ def learn_target(rows: TableRows, name: str, task: TargetKind | None = None) -> 
     kind = kind_of(column)
     if kind in {"date", "other"}:
         raise TableError(
-            f"the target '{name}' has type {column.type}; it should hold numbers, text or booleans"
+            f"the target '{name}' must hold numbers, text or booleans; got type {column.type}"
         )
     if kind == "numeric":
         values = rows.numbers(name)
@@ -87,13 +87,16 @@ def learn_target(rows: TableRows, name: str, task: TargetKind | None = None) -> 
         exact = not pa.types.is_floating(column.type)
         inferred, reason = _task_of_numbers(values, distinct, name, exact)
     else:
-        inferred, reason = "classification", f"'{name}' holds {kind}"
+        inferred, reason = (
+            "classification",
+            f"'{name}' holds {'booleans' if kind == 'boolean' else kind}",
+        )
     if task is not None:
-        inferred, reason = task, "as asked for"
+        inferred, reason = task, "as requested"
     if inferred == "classification":
         if kind == "numeric" and (values != np.round(values)).any():
             raise TableError(
-                f"the target '{name}' holds numbers with fractions, which can't be classes",
+                f"the target '{name}' holds numbers with fractions, which cannot be classes",
                 [Remedy("task", "regression")],
             )
         return Target(name, inferred, reason, _checked_classes(_classes(rows, name), name))
@@ -105,7 +108,7 @@ def learn_target(rows: TableRows, name: str, task: TargetKind | None = None) -> 
         _refuse_lost_digits(distinct, values, f"the target '{name}'")
     if values.min() == values.max():
         raise TableError(
-            f"the target '{name}' is the same in every row: nothing to learn; name another target "
+            f"the target '{name}' is constant, so there is nothing to learn; choose another target "
             "column, or add rows with other values"
         )
     return Target(name, inferred, reason, values)
@@ -123,19 +126,24 @@ def read_target(rows: TableRows, name: str, task: TargetKind, like: np.ndarray |
     spelled = as_text(column, name) if kind_of(column) in {"text", "boolean"} else column
     labels = known_labels([str(label) for label in spelled.to_pylist()], like)
     if labels.dtype == object or not np.isin(labels, like).all():
-        warn_user(f"labels in '{name}' that the model does not know count as wrong")
+        warn_user(f"labels in '{name}' that were not seen in training count as errors")
     return labels
 
 
 def missing_targets(y: Any, rows: TableRows) -> np.ndarray:
     """Which rows have no target: of a column by its name, or of an array."""
     if not isinstance(y, str):
-        return _missing_in(plain_array(y))
+        return missing_in(y)
     column = rows.column(y, role="target column")
     kind = kind_of(column)
     if kind in ("numeric", "empty"):
         return np.isnan(as_numbers(column, y))
     return np.asarray(pc.is_null(as_text(column, y) if kind == "text" else column))
+
+
+def missing_in(y: Any) -> np.ndarray:
+    """Which rows of an array of any library have no target."""
+    return _missing_in(plain_array(y))
 
 
 def as_target(y: Any, task: TargetKind | None = None) -> Any:
@@ -150,8 +158,8 @@ def as_target(y: Any, task: TargetKind | None = None) -> Any:
         raise TableError("y has infinite values: Input y contains infinity; remove or replace them")
     if values.dtype.kind == "M":
         raise TableError(
-            "y holds dates, and a target holds numbers, text or booleans; turn them into numbers, such "
-            "as days since the first"
+            "y holds dates, but a target must hold numbers, text or booleans; convert them to numbers, "
+            "such as days since the first"
         )
     if values.dtype.kind == "m":  # in seconds, as columns of durations are
         return values / np.timedelta64(1, "s")
@@ -186,7 +194,9 @@ def as_groups(groups: Any, n: int, name: str = "groups") -> np.ndarray:
     if missing:
         raise TableError(f"missing values in {name} ({missing} of {n} rows); every row needs a group")
     if values.shape != (n,):
-        raise TableError(f"{name} has shape {values.shape}, and the table has {n} rows; give one each")
+        raise TableError(
+            f"{name} has shape {values.shape}, but the table has {n} rows; give one per row"
+        )
     values = values.astype(str) if values.dtype.kind == "O" else values
     codes: np.ndarray = np.unique(values, return_inverse=True)[1]
     return codes
@@ -226,7 +236,7 @@ def refuse_no_target(missing: np.ndarray, y: Any) -> None:
     """Refuse rows of which none has a target."""
     if len(missing) and missing.all():
         name = f"'{y}'" if isinstance(y, str) else "y"
-        raise TableError(f"no row has a value of {name}; fill some in, or name another target")
+        raise TableError(f"every value of {name} is missing; fill some in, or choose another target")
 
 
 def refuse_missing_targets(rows: TableRows, name: str) -> None:
@@ -240,8 +250,8 @@ def _refuse_lost_digits(distinct: int, values: np.ndarray, name: str) -> None:
     """Refuse whole numbers so large that different ones are the same in float64."""
     if len(np.unique(values)) < distinct:
         raise TableError(
-            f"{name} holds whole numbers up to {np.abs(values).max():.3g}, and float64 does not tell "
-            "all of them apart",
+            f"{name} holds whole numbers up to {np.abs(values).max():.3g}, some of which are equal in "
+            "float64",
             ["subtract a constant from them", Remedy("task", "classification", "if they are labels")],
         )
 
@@ -255,7 +265,7 @@ def _task_of_numbers(
         return "regression", f"'{name}' holds numbers too large to be labels"
     if distinct <= _MOST_CLASSES and len(values) >= _ROWS_PER_CLASS * distinct:
         return "classification", f"'{name}' holds {distinct} different whole numbers"
-    why = f"more than {_MOST_CLASSES}" if distinct > _MOST_CLASSES else f"for {len(values)} rows"
+    why = f"more than {_MOST_CLASSES}" if distinct > _MOST_CLASSES else f"many for {len(values)} rows"
     return "regression", f"'{name}' holds {distinct} different whole numbers, {why}"
 
 
@@ -285,13 +295,13 @@ def _checked_classes(values: np.ndarray, name: str) -> np.ndarray:
     n_classes = len(np.unique(values))
     if n_classes == 1:
         raise TableError(
-            f"the target '{name}' has only one class ('{values[0]}'): nothing to tell apart; "
-            "name another target column, or add rows of another class"
+            f"the target '{name}' has only one class ('{values[0]}'), so there is nothing to learn; "
+            "choose another target column, or add rows of another class"
         )
     if n_classes > _MOST_CLASSES and 2 * n_classes > len(values):
         raise TableError(
             f"the target '{name}' has {n_classes} classes in {len(values)} rows, like an "
-            "identifier; name another target column"
+            "identifier; choose another target column"
         )
     return values
 
@@ -311,8 +321,8 @@ def as_written(texts: list[str], name: str, numbers: Sequence[object] | None = N
         earlier = spelled.setdefault(meaning, text)
         if earlier != text:
             raise TableError(
-                f"the target '{name}' has the same class as '{earlier}' and as '{text}' (data row "
-                f"{texts.index(text) + 1}); write it one way"
+                f"the target '{name}' has one class written both as '{earlier}' and as '{text}' (data "
+                f"row {texts.index(text) + 1}); write it in one way"
             )
     return np.asarray(texts, dtype=np.str_)
 
@@ -359,17 +369,17 @@ def folds_of(
         return "loo", "leave-one-out"
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer):
         return cv, "folds as given"
-    cv, most, what = int(cv), len(y), f"rows, and the table has {len(y)} (n_samples={len(y)})"
+    cv, most, what = int(cv), len(y), f"rows, but the table has {len(y)} (n_samples={len(y)})"
     more: list[str] = ["add rows"]
     instead: list[Remedy] = []
     if groups is not None:
         if gap is not None:
-            raise TableError("ordered rows and groups exclude each other; leave one of them out")
+            raise TableError("ordered rows and groups cannot be combined; leave one of them out")
         most = len(np.unique(groups))
-        what, more = f"groups, and there are {most}", []
+        what, more = f"groups, but there {'is only' if most == 1 else 'are only'} {most}", []
     elif classes and gap is None and cv <= len(y):
         most = int(np.unique(y, return_counts=True)[1].max())
-        what, more = f"rows of one class, and the largest has {most}", []
+        what, more = f"rows of one class, but the largest class has {most}", []
         instead = [Remedy("cv", "loo")]
     if cv > most:
         fewer = [Remedy("cv", most)] if most > 1 else []

@@ -82,7 +82,7 @@ class TextTypes:
             if column.point and (doubt or form != declared):
                 self.notes[name] = (
                     f"column '{name}' is read with a decimal point ('{column.point}'); if the point "
-                    "separates thousands, declare thousands as '.' and decimal as ','"
+                    "separates thousands, set thousands to '.' and decimal to ','"
                 )
         self.reading = replace(reading, points=tuple(points))
 
@@ -207,7 +207,7 @@ class DelimitedSource(TableSource):
         check_names(self.names, path.name)
         if self.names[0].lower().startswith("sep="):
             raise TableError(
-                f"the first line of {path.name} is '{self.names[0]}', a hint to spreadsheets; remove it"
+                f"the first line of {path.name} is '{self.names[0]}', a hint for spreadsheets; remove it"
             )
         if all(is_number(name) for name in self.names):
             raise TableError(
@@ -244,8 +244,8 @@ class DelimitedSource(TableSource):
             raise TableError(
                 f"{self.path.name} has only one column, '{self.names[0]}'",
                 [
-                    Remedy("delimiter", "space", "if blanks separate its columns"),
-                    "name another delimiter",
+                    Remedy("delimiter", "space", "if spaces separate its columns"),
+                    "set another delimiter",
                 ],
             )
         super().require(name, option)
@@ -258,7 +258,8 @@ class DelimitedSource(TableSource):
             plain = codecs.lookup(asked).name
             if marked is not None and not plain.startswith(marked[:5]):
                 raise TableError(
-                    f"{name} starts with the mark of {marked[:6].rstrip('-')}; leave encoding out"
+                    f"{name} starts with the byte order mark of {marked[:6].rstrip('-')}; leave "
+                    "encoding out"
                 )
             return "utf-8-sig" if plain == "utf-8" else plain
         if marked is not None:
@@ -266,7 +267,10 @@ class DelimitedSource(TableSource):
         if b"\x00" in head[:64]:
             raise TableError(
                 f"{name} is not UTF-8 text",
-                [Remedy("encoding", "utf-16-le", "if it is UTF-16 without a mark"), "export it as .csv"],
+                [
+                    Remedy("encoding", "utf-16-le", "if it is UTF-16 without a byte order mark"),
+                    "export it as .csv",
+                ],
             )
         try:
             codecs.getincrementaldecoder("utf-8")().decode(head)
@@ -283,7 +287,7 @@ class DelimitedSource(TableSource):
         self._encoding = _GUESSED
         self.remarks = (
             f"{self.path.name} is not UTF-8 text and is read as Windows-1252; if letters look wrong, "
-            "name its encoding (latin-2, say)",
+            "set its encoding, such as latin-2",
         )
 
     def _read_header(self, delimiter: str | None) -> int:
@@ -376,7 +380,7 @@ class DelimitedSource(TableSource):
             return TableError(f"{name} is not a complete gzip file; compress the table again")
         if "straddl" in message or "block" in message.lower():
             return TableError(f"{name} has a very long line or an unclosed quote; close the quotes")
-        return TableError(f"{name} can't be read as a table; check its delimiter and its quotes")
+        return TableError(f"{name} cannot be read as a table; check its delimiter and its quotes")
 
 
 def _delimiter_of(text: str) -> str:
@@ -421,5 +425,5 @@ def first_bytes(path: Path, size: int = 16) -> bytes:
         with path.open("rb") as file:
             return file.read(size)
     except OSError as error:
-        reason = (error.strerror or "it can't be opened").lower()
-        raise TableError(f"{path} can't be read ({reason}); give another file") from error
+        reason = (error.strerror or "it cannot be opened").lower()
+        raise TableError(f"{path} cannot be read ({reason}); give another file") from error

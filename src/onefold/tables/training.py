@@ -48,6 +48,7 @@ from onefold.tables.target import (
     as_target,
     folds_of,
     learn_target,
+    missing_in,
     missing_targets,
     plain_array,
     refuse_few_rows,
@@ -61,8 +62,8 @@ BLOCK = 65_536
 _SHARE = 0.5  # of the free memory that a table and its matrix may take
 _COPIES = 4  # of the rows to test on, which simple models make while they are fitted and predict
 _ROOM: list[Remedy | str] = [
-    "make room there",
-    Remedy("scratch", "FOLDER", "to name a folder on a disk with room"),
+    "free some space there",
+    Remedy("scratch", "FOLDER", "to choose a folder on a disk with more space"),
     "use fewer rows",
 ]
 KERNELS = (
@@ -172,20 +173,21 @@ def _learned(
         rows = table if keep is None else table.take(np.flatnonzero(keep))
         rows, *arrays = with_target(model, rows, *given)
         if not rows.names:
-            raise TableError("the table has no columns; pass one that has some")
+            raise TableError("the table has no columns; pass a table with columns")
         refuse_few_rows(rows)
         y, weight, groups, target = _known(model, rows, *arrays)
         learner.add(rows)
         preparation = learner.finish()
         table = shown = beside = rows
     else:
-        has_target, left_out = with_target_on_disk(model, table, given[0]), tuple[str, ...]()
-        if has_target is not None and not has_target.all():
+        has_target, *arrays = with_target_on_disk(model, table, *given)
+        left_out = tuple[str, ...]()
+        if has_target is not None:
             left_out = (left_out_note(~has_target, given[0]),)
             keep = has_target if keep is None else keep & has_target
         others = [named[option] for option in ("target", "sample_weight", "groups") if option in named]
         beside, shown = learn_from_disk(table, others, learner, BLOCK, keep)
-        y, weight, groups, target = _known(model, beside, *given)
+        y, weight, groups, target = _known(model, beside, *arrays)
         preparation = learner.finish()
         shown = replace(shown, remarks=(*table.remarks, *left_out))
     on_disk = matrix_stays_on_disk(preparation, table, len(beside))
@@ -235,26 +237,58 @@ def with_target(model: TableModel, rows: TableRows, y: Any, *others: Any) -> tup
     if not missing.any() or len(missing) != len(rows):  # of another length, which is refused later
         return rows, y, *others
     refuse_no_target(missing, y)
-    keep = np.flatnonzero(~missing)
-    arrays = [v if v is None or isinstance(v, str) else plain_array(v)[keep] for v in (y, *others)]
     remarks = (*rows.remarks, left_out_note(missing, y))
-    return replace(rows.take(keep), remarks=remarks), *arrays
+    arrays = _arrays_of(~missing, y, *others)
+    return replace(rows.take(np.flatnonzero(~missing)), remarks=remarks), *arrays
+
+
+def _arrays_of(keep: np.ndarray, *arrays: Any) -> list[Any]:
+    """The values of some rows of arrays; names of columns, numbers and None stay as they are."""
+    kept = []
+    for values in arrays:
+        if values is None or isinstance(values, str) or not (array := plain_array(values)).ndim:
+            kept.append(values)
+            continue
+        if len(array) != len(keep):
+            raise TableError(
+                f"sample_weight or groups has {len(array)} values, and the table has {len(keep)} rows; "
+                "give one for every row, also for those without a target"
+            )
+        kept.append(array[keep])
+    return kept
 
 
 def left_out_note(missing: np.ndarray, y: Any) -> str:
     """What to say about rows without a target."""
     name = f"'{y}'" if isinstance(y, str) else "y"
-    return f"left out {missing.sum()} of {len(missing)} rows, which have no value of {name}"
+    return f"dropped {missing.sum()} of {len(missing)} rows, in which {name} is missing"
 
 
-def with_target_on_disk(model: TableModel, source: TableSource, y: Any) -> np.ndarray | None:
-    """The mask of rows with a target, one more pass over that column; None where all are to be used."""
-    if not (model.drop_missing_target and isinstance(y, str)):
-        return None
-    blocks = [missing_targets(y, rows) for rows in source.typed_batches(BLOCK, [y])]
-    missing = np.concatenate(blocks)
+def with_target_on_disk(model: TableModel, source: TableSource, y: Any, *others: Any) -> tuple[Any, ...]:
+    """The mask of rows with a target, one more pass over that column, and arrays of those rows.
+
+    The mask is None where all rows are to be used.
+    """
+    if y is None or not model.drop_missing_target:
+        return None, y, *others
+    if isinstance(y, str):
+        blocks = [missing_targets(y, rows) for rows in source.typed_batches(BLOCK, [y])]
+        missing = np.concatenate(blocks)
+    else:
+        missing = _missing_in_array(source, y)
     refuse_no_target(missing, y)
-    return ~missing
+    if not missing.any():
+        return None, y, *others
+    return ~missing, *_arrays_of(~missing, y, *others)
+
+
+def _missing_in_array(source: TableSource, y: Any) -> np.ndarray:
+    """Which rows of a table have no value in an array; none where that is of another length."""
+    missing = missing_in(y)
+    if missing.any():
+        rows = sum(len(block) for block in source.batches(BLOCK, source.names[:1]))
+        return missing if len(missing) == rows else np.zeros(rows, dtype=bool)  # refused later
+    return missing
 
 
 @contextmanager
@@ -269,10 +303,9 @@ def prepared_again(
         table, *given = with_target(model, table, y, sample_weight, groups)
         beside = table
     else:
-        given = [y, sample_weight, groups]
-        keep = with_target_on_disk(model, table, y)
+        keep, *given = with_target_on_disk(model, table, y, sample_weight, groups)
         named = [name for name in given if isinstance(name, str)]
-        beside, _ = learn_from_disk(table, named or preparation.columns[:1], mask=keep)
+        beside, _ = learn_from_disk(table, named, mask=keep)
     known = _known(model, beside, *given)
     on_disk = matrix_stays_on_disk(preparation, table, len(beside))
     with ExitStack() as files:
@@ -332,7 +365,7 @@ def _check_numbers(model: Any, values: Any, target: Target | None) -> None:
     if model.target_transform == "log" and not np.all(values > 0):
         row = int(np.flatnonzero(~(np.asarray(values).reshape(len(values), -1) > 0).all(axis=1))[0])
         raise TableError(
-            f"target_transform='log' is for positive targets, and {name} has {np.min(values[row]):g} "
+            f"target_transform='log' needs positive targets, but {name} has {np.min(values[row]):g} "
             f"in data row {row + 1}; leave it out, or add a constant to the target"
         )
     if target is not None:  # of arrays the estimator says so
@@ -351,15 +384,17 @@ def learn_from_disk(
 ) -> tuple[TableRows, TableRows]:
     """Let a learner see all blocks, in one pass that leaves the columns `others` and a first block.
 
-    Only the rows of `mask` are looked at, where there is one.
+    Only the rows of `mask` are looked at, where there is one. Where there are no `others`, the first
+    column is left: a table without columns has no number of rows.
     """
+    others = list(others) or list(source.names[:1])
     kept: list[TableRows] = []
     first: TableRows | None = None
-    for rows in masked(source.typed_batches(block, None if learner is not None else list(others)), mask):
+    for rows in masked(source.typed_batches(block, None if learner is not None else others), mask):
         if learner is not None:
             learner.add(rows)
         first = first or rows
-        kept.append(rows.select(list(others)))
+        kept.append(rows.select(others))
     if first is None:
         raise TableError(f"{source.path.name} has no rows; add rows")
     columns = pa.concat_tables([rows.columns for rows in kept], promote_options="permissive")
@@ -398,7 +433,7 @@ def scratch_file(scratch: str | os.PathLike[str] | None, size: int) -> Iterator[
 
     The folder is made in `scratch`, by default in that of the system for temporary files.
     """
-    place = Path(tempfile.gettempdir() if scratch is None else scratch)
+    place = Path(tempfile.gettempdir() if scratch is None else scratch).absolute()
     room = shutil.disk_usage(place).free
     where = str(place)
     if memory.lies_in_memory(place):
@@ -406,8 +441,8 @@ def scratch_file(scratch: str | os.PathLike[str] | None, size: int) -> Iterator[
         where += ", which is kept in memory (tmpfs),"
     if size > room:
         raise TableError(
-            f"the {_megabytes(size)} of encoded rows do not fit in memory, and {where} has room for "
-            f"{_megabytes(room)}",
+            f"the {_megabytes(size)} of encoded rows do not fit in memory, and {where} has only "
+            f"{_megabytes(room)} of free space",
             _ROOM,
         )
     try:
@@ -425,18 +460,22 @@ def _megabytes(size: int) -> str:
 def written(preparation: Preparation, blocks: Iterable[TableRows], n: int, path: Path) -> Any:
     """The rows of a table as a mapped float32 array in a file at `path`."""
     width = len(preparation.feature_names)
+    kind = np.lib.format.dtype_to_descr(np.dtype(np.float32))
+    header = {"descr": kind, "fortran_order": False, "shape": (n, width)}
+    place = 0
     try:
-        with replacing(path) as partial:
-            X = np.lib.format.open_memmap(partial, "w+", np.float32, (n, width))
-            place = 0
+        # Written, not mapped: a disk that gets full would end the process (SIGBUS).
+        with replacing(path) as partial, partial.open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
             for block in blocks:
                 for rows in block.slices(preparation.rows_at_once):
-                    X[place : place + len(rows)] = preparation.transform(rows, Surprises())
+                    matrix = preparation.transform(rows, Surprises())
+                    file.write(matrix.astype(np.float32).data)
                     place += len(rows)
-            X.flush()
-            del X
     except OSError as error:
         raise _not_written(4 * n * width, path.parent.parent, error) from error
+    if place != n:
+        raise TableError(f"the table had {n} rows and has {place} now; leave it as it is during the fit")
     return np.load(path, mmap_mode="r")
 
 
@@ -473,7 +512,7 @@ def _not_written(size: int, folder: Path, error: OSError) -> TableError:
     """The error for a file of `size` bytes that the disk refuses."""
     why = os.strerror(error.errno or errno.ENOSPC).lower()
     return TableError(
-        f"the {_megabytes(size)} of encoded rows can't be written to {folder} ({why})", _ROOM
+        f"the {_megabytes(size)} of encoded rows cannot be written to {folder} ({why})", _ROOM
     )
 
 
@@ -499,15 +538,15 @@ def search_of(model: Any, *, on_disk: bool = False) -> Search:
     named = named_kernels(model)
     kernels = [resolve_kernel(one, 1.0, 3, 1.0) for one in named]
     if model.gammas is not None and kernels and not any(kernel.has_width for kernel in kernels):
-        raise ValueError(f"the {named[0]} kernel has no width: leave gammas out")
+        raise ValueError(f"the {named[0]} kernel has no width; leave gammas out")
     why = _obstacle(model, on_disk)
     if why is not None:
         return _without_metric(model, named, why, on_disk)
     kinds = {kind for kernel in kernels for kind in kernel.learns}
     if kernels and model.metric in ("diagonal", "full") and model.metric not in kinds:
         raise ValueError(
-            f"no kernel of {listing(map(str, named))} learns a {model.metric} metric; rbf and matern "
-            "learn a diagonal or a full one, laplacian a diagonal one"
+            f"a {model.metric} metric cannot be learned with {listing(map(str, named))}; rbf and matern "
+            "can learn a diagonal or a full one, laplacian a diagonal one"
         )
     learns = model.metric not in (None, "none") and (not kernels or bool(kinds))
     alone = len(kernels) == 1 and not learns  # there is nothing to blend it with
@@ -516,18 +555,17 @@ def search_of(model: Any, *, on_disk: bool = False) -> Search:
     blend = not one if model.blend == "auto" else model.blend
     if wanted != "grid" and learns:
         raise TableError(
-            f"search {model.search!r} goes through a grid of kernels as they are, and a metric is "
-            "learned in rounds of its own",
+            f"search {model.search!r} cannot be combined with a learned metric",
             [Remedy("simple", True), Remedy("metric", "none"), "leave search out"],
         )
     if wanted != "grid" and blend:
         raise TableError(
-            f"search {model.search!r} leaves out kernels that a blend needs; leave one of the two out"
+            f"search {model.search!r} cannot be combined with a blend, because it discards candidates "
+            "that a blend needs; drop one of the two"
         )
     if getattr(model, "intervals", None) == "jackknife+" and (learns or blend):
         raise TableError(
-            "intervals 'jackknife+' leave single rows out of one kernel as it is, without a learned "
-            "metric or a blend",
+            "intervals 'jackknife+' are not available with a learned metric or a blend",
             [Remedy("simple", True), Remedy("intervals", "cv+")],
         )
     gave_way = one and not alone and model.blend == "auto"
@@ -542,10 +580,10 @@ def _without_metric(model: Any, named: list[Any], why: str, on_disk: bool) -> Se
     for option, given in {
         f"a {model.metric} metric": model.metric in ("diagonal", "full"),
         "a blend": model.blend is True,
-        "several kernels": model.simple and len(named) > 1,
+        "a list of kernels": model.simple and len(named) > 1,
     }.items():
         if given:
-            raise ValueError(f"{option} can't be had, as {why}; leave one of them out")
+            raise ValueError(f"{option} is not available: {why}; drop one of the two")
     kernel = named[0] if named else PLAIN
     search = "grid" if model.search == "auto" else model.search
     if model.simple:
@@ -567,15 +605,15 @@ def _halves(model: Any) -> bool:
 def _obstacle(model: Any, on_disk: bool) -> str | None:
     """Why nothing can be learned from, or blended by, held-out predictions of folds."""
     if model.simple:
-        return "a simple search takes one kernel as it is"
+        return "a simple search uses one kernel without a metric"
     if on_disk:
-        return "the rows of this table stay on disk"
+        return "the rows of this table are kept on disk"
     if model.approximation in _OF_ONE_KERNEL:
-        return f"the approximation {model.approximation!r} takes kernels as they are"
+        return f"the approximation {model.approximation!r} does not support metrics or blends"
     if isinstance(model.cv, str) and model.cv == "loo":
         return "leave-one-out holds out single rows, not folds"
     if isinstance(model.criterion, str) and model.criterion in WHOLE:
-        return f"the criterion {model.criterion!r} holds out no rows"
+        return f"the criterion {model.criterion!r} does not hold out rows"
     return None
 
 
@@ -594,8 +632,7 @@ def check_kernels(model: Any) -> None:
     for one in named_kernels(model) or ([] if model.kernel == AUTO else [""]):
         if isinstance(one, str) and one not in KERNELS:
             raise ValueError(
-                f"there is no kernel {one!r} to choose; use auto alone, or one or several of "
-                f"{', '.join(KERNELS)}"
+                f"unknown kernel {one!r}; use auto alone, or one or more of {', '.join(KERNELS)}"
             )
     if model.search != "auto":
         resolve_strategy(model.search)
