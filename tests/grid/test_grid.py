@@ -243,3 +243,19 @@ def test_a_grid_is_planned_and_refused_where_memory_is_short(monkeypatch: pytest
     with pytest.raises(MemoryError, match="Grid"):
         model.fit(X, y)
     model.set_params(approximation=Grid(8), gammas=[0.01]).fit(X, y)
+
+
+@pytest.mark.parametrize(("d", "gamma"), [(1, 1.0), (2, 0.1), (3, 0.01)])
+def test_a_grid_of_few_points_needs_little_memory(
+    monkeypatch: pytest.MonkeyPatch, d: int, gamma: float
+) -> None:
+    """The largest possible grid was reckoned with: a fit of some MiB was refused below 2 GiB."""
+    X, y = plane(200, d)
+    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 300 * 2**20)
+    model = LSSVRCV(approximation="grid", gammas=[gamma], alphas=[0.1]).fit(X, y)
+    points = np.prod(model.approximation_["selected_with"]["points"])
+    assert points < 3000
+    narrow = LSSVRCV("matern12", approximation="grid", gammas=[1e3], alphas=[0.1, 1.0, 10.0], cv=10)
+    if d > 1:
+        with pytest.raises(MemoryError, match="Grid"):
+            narrow.fit(X, y)

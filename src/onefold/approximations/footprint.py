@@ -129,15 +129,17 @@ def grid_bytes(
 ) -> int:
     """Of a fit or a search on so many grid points at most: how many, the kernel's width decides.
 
-    WᵀVW has up to 7^d entries of 12 bytes at each point, and no more than 16^d for each row, for all
-    rows, each fold and its training part. Then there is a factor of K_g with so many columns, and its
-    product with one of these; or, where there is no factor, all ridges and folds are iterated on, with
-    transforms on twice the grid along each axis.
+    WᵀVW has up to 7^d entries of 12 bytes at each point, fewer at the rim, and no more than 16^d for
+    each row, for all rows, each fold and its training part. Then there is a factor of K_g with so many
+    columns, and its product with one of these; or, where there is no factor, all ridges and folds are
+    iterated on, with transforms on twice the grid along each axis.
     """
     at_once, folds = min(at_once, load.kernels), max(1, load.folds)
-    sums = (1 + 2 * folds) * 12.0 * min(7.0**d * points, 16.0**d * n)
+    most = (7 * points ** (1 / d) - 12) ** d
+    of_all, of_fold = min(most, 16.0**d * n), min(most, 16.0**d * n / folds)
+    sums = 12.0 * ((1 + folds) * of_all + folds * of_fold)
     columns = folds * (targets + 1)
-    vectors = 8.0 * points * columns * (_GRID_VECTORS * load.alphas + 2 * 2**d)
+    vectors = 8.0 * points * columns * (_GRID_VECTORS * load.alphas + 4 * 2**d)
     return int(at_once * (sums + 2 * 8.0 * rank * points + vectors) + _LIBRARIES)
 
 

@@ -25,7 +25,8 @@ preconditioner commutes with the shift.
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -33,7 +34,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
 
-from onefold.approximations.base import Approximation, Model, register
+from onefold.approximations.base import Approximation, Model, Run, register
 from onefold.approximations.footprint import grid_bytes
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.expansions import GridExpansion
@@ -51,9 +52,9 @@ _COARSE = 0.02  # root mean square error of interpolated kernel values, of k(x, 
 _PROBES = 400
 _SUMMED = 2**20  # interpolation weights that are summed over at a time
 _LARGEST_RANK = 1000
-_PER_ROW = 10  # columns of a factor for each row, at most
 _PROBED = 1.25  # times as many points as a factor may have columns show that it needs more of them
 _PROBED_SHARE = 0.8  # of the eigenvalues of some points: if fewer count, a factor is tried
+_SMOOTHEST = 4  # points per axis and column of a factor, of the smoothest kernel at six per half width
 _LONGEST_AXIS = 2048  # points per axis up to which its eigenvectors are computed
 _ROUNDING = 1e-13
 
@@ -124,6 +125,15 @@ class Grid(Approximation):
                 f"points has {len(self.points)} numbers but X has {d} features; give one per feature."
             )
 
+    def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
+        """With the grids that these kernels get on these rows: the largest possible may not fit."""
+        for kernel in kernels:
+            self.check(kernel, problem, load)
+        X = host_array(problem.X)
+        lowest, highest = X.min(axis=0), X.max(axis=0)
+        sizes = [make_lattice(kernel, lowest, highest, self.points).size for kernel in kernels]
+        return super().start(problem, kernels, replace(load, points=max(sizes)))
+
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> GridModel:
         X = host_array(problem.X)
         lattice = make_lattice(kernel, X.min(axis=0), X.max(axis=0), self.points)
@@ -145,8 +155,11 @@ class Grid(Approximation):
     def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int | None:
         if d > LARGEST_DIMENSION:
             return None
-        m = largest_lattice(d, self.points)
-        return grid_bytes(n, d, m, min(_LARGEST_RANK, m), targets, load, at_once)
+        m = load.points or largest_lattice(d, self.points)
+        rank = min(_LARGEST_RANK, m)
+        if self.points is None and m > _SMOOTHEST**d * _LARGEST_RANK:
+            rank = 0
+        return grid_bytes(n, d, m, rank, targets, load, at_once)
 
 
 class GridModel(Model):
@@ -211,7 +224,7 @@ class GridModel(Model):
         dropped = 100 * self._tolerance * float(mu.min()) / strength
         L = None
         if dropped > self._without_factor:
-            L = low_rank_factor(self._kernel, self._lattice, dropped, self.problem.n)
+            L = low_rank_factor(self._kernel, self._lattice, dropped)
         if L is None:
             self._without_factor = max(self._without_factor, dropped)
             fitted = self._iterated([s.A for s in sets], rhs, mu)
@@ -348,16 +361,15 @@ def _direct(L: HostArray, A: Any, rhs: HostArray, alphas: HostArray) -> HostArra
     return (projected[None] * weights[:, None, :]) @ vectors.T @ L
 
 
-def low_rank_factor(kernel: Kernel, lattice: Lattice, threshold: float, n: int) -> HostArray | None:
-    """Lᵀ (rank, points) with ‖K_g − LLᵀ‖ about `threshold`, for n rows; None where the rank is high.
+def low_rank_factor(kernel: Kernel, lattice: Lattice, threshold: float) -> HostArray | None:
+    """Lᵀ (rank, points) with ‖K_g − LLᵀ‖ about `threshold`; None where the rank is high.
 
-    W K_g Wᵀ has no higher rank than n: iterations take about as many steps, and a factor with many times
-    as many columns is not worth its time, unless it comes from the axes alone.
+    Also where there are far fewer rows than its rank: iterations lose digits at small ridges.
     """
     limit = min(_LARGEST_RANK, lattice.size)
     if max(lattice.counts) <= _LONGEST_AXIS and separable(kernel, lattice):
         return _tensor_factor(kernel, lattice, threshold, limit)
-    return _pivoted_cholesky(kernel, lattice, threshold, min(limit, _PER_ROW * n))
+    return _pivoted_cholesky(kernel, lattice, threshold, limit)
 
 
 def separable(kernel: Kernel, lattice: Lattice) -> bool:

@@ -57,6 +57,8 @@ class Workload:
         float32 factors are enough.
     before : float, default=0.0
         Multiply-adds of the work on a few rows that comes first, with any approximation.
+    points : int, optional
+        Points of the largest grid that the kernels are interpolated on; None before they are known.
     gpu : int, optional
         Free bytes of the GPU that is used; None for a CPU.
 
@@ -83,6 +85,8 @@ class Workload:
     refit: Refit = "same"  # the final model: of the true kernel, the same, or as suits the approximation
     # Multiply-adds on a few of the rows that come first, whatever the approximation.
     before: float = field(default=0.0, kw_only=True)
+    # Points of the largest grid that the kernels are interpolated on; None before they are known.
+    points: int | None = field(default=None, kw_only=True)
     # Bytes free on the GPU that does it, which has costs of its own; None for a host.
     gpu: int | None = field(default=None, kw_only=True)
 
