@@ -44,8 +44,8 @@ def test_what_cannot_be_asked_for_by_one_name_is_not_registered() -> None:
     assert register(registered()["subset"]) is registered()["subset"]
     before, needed = dict(registered()), [("wanted", int, field(kw_only=True))]
     for kind, error, why in (
-        (derived(Exact, "another", "Subset"), ValueError, "rename"),
-        (derived(Exact, "exact"), ValueError, "rename"),
+        (derived(Exact, "another", "Subset"), ValueError, "use another name"),
+        (derived(Exact, "exact"), ValueError, "use another name"),
         (Exact(), TypeError, "dataclass"),
         (derived(object, "stranger"), TypeError, "cannot be registered.*derived from"),
         (derived(Approximation, "unfinished"), TypeError, "cannot be registered.*define its model"),

@@ -42,7 +42,7 @@ def test_budget_and_memory_decide(monkeypatch):
 
 def test_plan_of_a_given_approximation_and_its_words():
     given = plan(LSSVRCV(approximation="exact"), np.zeros((3000, 4)))
-    assert (given.approximation, given.reason) == (Exact(), "as asked for")
+    assert (given.approximation, given.reason) == (Exact(), "as requested")
     assert "3000 rows, 4 features" in str(given)
     too_much = plan(LSSVRCV(approximation="exact"), (10**6, 2))
     assert not too_much.fits

@@ -168,7 +168,7 @@ def test_models_that_are_damaged_or_not_there(tuned, capsys, refused):
     model = load_table_model(MODEL)
     model.report_ = {"heldout": 5, "task": "x"}
     model.save("other.onefold")
-    assert "its notes on the fit are damaged" in refused("inspect", "other.onefold")
+    assert "its record of the fit is damaged" in refused("inspect", "other.onefold")
     assert main(["predict", "other.onefold", "t.csv"]) == 0
     capsys.readouterr()
     data = content(MODEL)

@@ -106,9 +106,12 @@ def test_rare_classes(tmp_path, monkeypatch, capsys):
     ("approximation", "words"),
     [
         ("auto", r"method +exact \(there are at most \d+ rows\)"),
-        ("nystroem", r"method +nystroem, \d+ landmarks \(as asked for\)"),
-        ("grid", r"method +grid, \d+ × \d+ points \(as asked for\)"),
-        ("toeplitz", r"selected with +toeplitz, diagonals averaged, \S+% away(.|\n)*fitted with +exact"),
+        ("nystroem", r"method +nystroem, \d+ landmarks \(as requested\)"),
+        ("grid", r"method +grid, \d+ × \d+ points \(as requested\)"),
+        (
+            "toeplitz",
+            r"selected with +toeplitz, diagonals averaged, differs from .* by \S+%(.|\n)*fitted with +exact",
+        ),
     ],
 )
 @pytest.mark.filterwarnings(
@@ -135,7 +138,7 @@ def test_a_column_that_tells_too_much_is_named(kind):
     frame["the leak"] = leak(frame, np.random.default_rng(0))
     _, found, text = tune(frame)
     assert found["suspicious_columns"] == ["the leak"]
-    assert "'the leak' alone predicts 'y' almost perfectly; drop it if not known when" in text
+    assert "'the leak' alone predicts 'y' almost perfectly; drop it if it is not known when" in text
 
 
 REFUSED = [
@@ -211,14 +214,14 @@ def test_choice_blend_importances_and_rivals_are_said_and_kept(frame, tmp_path, 
 @pytest.mark.parametrize(
     ("shares", "lines"),
     [
-        ({"a": 0.7, "b": 0.295, "c": 0.005}, ["a 70.00%", "b 29.50%", "1 other 0.50% together"]),
+        ({"a": 0.7, "b": 0.295, "c": 0.005}, ["a 70.00%", "b 29.50%", "1 other 0.50% in total"]),
         ({"a": 0.0, "b": 0.0}, []),
         (
             {"a": 0.009, **dict.fromkeys("bcdefg", 0.001)},
             [
                 "a 0.90%",
                 *(f"{one} 0.10%" for one in "bcdef"),
-                "1 other 98.60% together",
+                "1 other 98.60% in total",
             ],
         ),
         (None, []),

@@ -323,7 +323,7 @@ def test_models_that_may_not_be_read_are_not_written_elsewhere(tuned, refused, m
     with monkeypatch.context() as patch:
         patch.setattr(os, "access", lambda path, mode: Path(path) != model)
         line = refused("inspect", "t-onefold")
-        assert line == f"onefold: error: {model} can't be read (permission denied); give another model"
+        assert line == f"onefold: error: {model} cannot be read (permission denied); give another model"
     exists = Path.exists
 
     def closed(path):
@@ -333,7 +333,7 @@ def test_models_that_may_not_be_read_are_not_written_elsewhere(tuned, refused, m
 
     monkeypatch.setattr(Path, "exists", closed)
     line = refused("predict", "t-onefold", "t.csv")
-    assert line == "onefold: error: t-onefold can't be read (permission denied); give another model"
+    assert line == "onefold: error: t-onefold cannot be read (permission denied); give another model"
 
 
 def test_matplotlib_gives_no_advice_about_its_cache(folder):

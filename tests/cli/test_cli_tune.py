@@ -84,7 +84,7 @@ def test_how_text_is_written_is_remembered_and_can_be_overridden(table, capsys, 
     clone(load_table_model(MODEL)).fit("t.csv", "amount")  # reads it the same way
     for option in (["--decimal", ","], ["--na-values", "?"], ["--sheet", "a"]):
         line = refused("tune", "t.parquet", "--target", "amount", *option)
-        assert f"{option[0]} is for " in line
+        assert f"{option[0]} applies only to " in line
 
 
 def test_a_table_larger_than_memory(table, capsys, monkeypatch):
@@ -124,7 +124,7 @@ REFUSED_TABLES = {
     "x,y\n" + "1,a\n2,a\n" * 9: "only one class ('a')",
     "x,y\n" + "1/2/2020,1.5\n2/1/2020,3\n" * 9: "use --day-first, --month-first, --drop x, or",
     "x,y\n" + '"4,321",1.5\n"5,321",3\n' * 9: 'use --decimal ",", --thousands ",", or --categorical x',
-    "x,y\n" + "1,a\n2,b\n3,b\n" * 2: "and the largest has 4; use --cv 4, or --cv loo",
+    "x,y\n" + "1,a\n2,b\n3,b\n" * 2: "but the largest class has 4; use --cv 4, or --cv loo",
     "x,z,y\n" + "1,,1.5\n,a,3\n" * 9: "use --drop x z, or --missing impute",
 }
 
@@ -163,7 +163,7 @@ def test_refused_tables(tmp_path, monkeypatch, refused, text):
         ([*TUNE, "--test", "t.csv", "--holdout", "0.2"], "give one of them"),
         ([*TUNE, "--task", "regression"], "correct it, or use --task classification"),
         ([*NUMBERS, "--class-weight", "balanced"], "leave it out, or use --task classification"),
-        (["tune", "t.csv", "--target", "length", "--groups", "colour"], "there are 2; use --cv 2"),
+        (["tune", "t.csv", "--target", "length", "--groups", "colour"], "there are only 2; use --cv 2"),
     ],
 )
 def test_refused_options(table, refused, argv, message):

@@ -125,7 +125,7 @@ BARELY = np.diag(np.append(np.ones(59), -0.5e-6))  # passes for rounding, not fo
     ("machine", "rows", "words"),
     [
         (LSSVR(), np.full((60, 2), np.nan), "NaN or infinity"),
-        (LSSVR(), np.zeros(60), "two dimensions"),
+        (LSSVR(), np.zeros(60), r"must be a non-empty array \(rows, features\)"),
         (LSSVR(), np.zeros((0, 2)), "non-empty array"),
         (LSSVRCV("precomputed", alphas=[0.1]), INDEFINITE, "not positive semi-definite"),
         (LSSVRCV("precomputed", alphas=np.geomspace(0.01, 5, 12)), INDEFINITE, "not positive semi-def"),
@@ -199,5 +199,5 @@ def test_what_cannot_be_moved_is_refused(monkeypatch):
         LSSVR(device="cpu").fit(scipy.sparse.csr_matrix(X), NUMBERS)
     monkeypatch.delitem(sys.modules, "torch")
     monkeypatch.setattr(sys, "path", [])  # as if it were not installed
-    with pytest.raises(ImportError, match="onefold\\[torch\\]"):
+    with pytest.raises(ImportError, match="pip install torch"):
         LSSVR(device="cuda").fit(X, NUMBERS)

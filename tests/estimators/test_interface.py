@@ -266,7 +266,7 @@ def test_a_scorer_decides_whether_weights_count(n_jobs, routing) -> None:
                 literal.append(-np.average(error, weights=WEIGHTS[b] if weighted else None))
             assert_allclose(score, np.mean(literal), rtol=1e-9)
     other = get_scorer("r2").set_score_request(sample_weight="importance")
-    with pytest.raises(ValueError, match="under the name 'importance'"):
+    with pytest.raises(ValueError, match="weights named 'importance'"):
         LSSVRCV(**GRID, criterion=other).fit(X, NUMBERS, WEIGHTS)
 
 

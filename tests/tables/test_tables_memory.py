@@ -351,7 +351,7 @@ def test_arrays_of_targets_and_weights_for_a_table_on_disk(tmp_path, monkeypatch
             np.testing.assert_array_equal(found.y, y[known])
             np.testing.assert_array_equal(found.sample_weight, weight[known])
             np.testing.assert_array_equal(found.groups, groups[known])
-            assert "left out 42 of 120 rows, which have no value of y" in found.notes
+            assert "dropped 42 of 120 rows, in which y is missing" in found.notes
         with training_of(TableRegressor(**SMALL, drop_missing_target=True), path, "y", weight) as found:
             np.testing.assert_array_equal(found.sample_weight, weight[known])
         with pytest.raises(TableError, match=r"missing values in y \(42 of 121 rows\)"):

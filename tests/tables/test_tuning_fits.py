@@ -134,8 +134,8 @@ def test_the_table_to_test_on_is_checked_before_the_search(table, monkeypatch):
 @pytest.mark.parametrize(
     ("column", "value", "words"),
     [
-        ("kind", None, "there are no rows to test on"),
-        ("mass", 0.0, "there are no rows with a weight in 'mass' to test on"),
+        ("kind", None, "there are no test rows"),
+        ("mass", 0.0, "there are no test rows with a positive weight in 'mass'"),
         ("mass", -1.0, "the weight column 'mass' has -1 in data row 1"),
     ],
 )

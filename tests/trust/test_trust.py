@@ -234,7 +234,7 @@ def test_the_verdict_is_printed_and_kept(tmp_path: Any, monkeypatch: Any, capsys
     pd.DataFrame({"time": t, "level": np.sin(t / 9)}).to_csv("s.csv", index=False)
     argv = ["tune", "s.csv", "--target", "level", "--approximation", "toeplitz", "--check"]
     argv += ["--gammas", "0.1,1", "--alphas", "0.01,1", "--ordered", "--force"]
-    words = "the approximation applies (0 grid steps from the exact choice on 53 rows, regret"
+    words = "the approximation can be trusted (0 grid steps from the exact choice on 53 rows, regret"
     for call in (argv, ["inspect", "s-onefold/model.onefold"]):
         assert main(call) == 0
         assert words in capsys.readouterr().out

@@ -146,7 +146,7 @@ def choose(
         return None
 
     if not isinstance(asked, Auto):
-        return priced(asked, "as asked for")
+        return priced(asked, "as requested")
     landmarks = Nystroem(random_state=asked.random_state)
     if given:
         return priced(Exact(), "the kernel matrix is given")
