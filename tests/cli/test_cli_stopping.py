@@ -238,7 +238,7 @@ def test_a_stopped_search_goes_on_or_says_why_not(table, refused, capsys, monkey
     with Journal(JOURNAL):
         assert "t-onefold.journal is in use by another search" in refused(*again())
     JOURNAL.write_bytes(kept[: first + 20] + b"?" + kept[first + 21 :])
-    assert "line 2 of t-onefold.journal is damaged; delete it" in refused(*again())
+    assert "line 2 of t-onefold.journal is damaged; delete the file" in refused(*again())
     JOURNAL.write_bytes(b"something else\n")
     assert "t-onefold.journal is not the journal of a search" in refused(*again())
     assert JOURNAL.read_bytes() == b"something else\n"

@@ -77,7 +77,7 @@ class Plan:
             memory += f" ({self.free_bytes / 2**30:.1f} GiB free)"
         settings = [
             f", {setting.name}={value!r:.60}"
-            for setting in fields(self.approximation)
+            for setting in fields(self.approximation)  # type: ignore[arg-type]
             if repr(value := getattr(self.approximation, setting.name)) != repr(setting.default)
         ]
         return (
