@@ -177,15 +177,15 @@ REFUSED = [  # rows of a table, words
         "partition 1 of X is a csr_matrix",
     ),
     (lambda t: from_parts([t.X[:350], t.X[350:, :2]]), r"partition 1 of X has the shape \(350, 2\)"),
-    (lambda t: da.from_array(t.y, chunks=99), "two dimensions"),
-    (lambda t: dask.delayed(t.X), r"a dask.array of two dimensions"),
+    (lambda t: da.from_array(t.y, chunks=99), "two-dimensional"),
+    (lambda t: dask.delayed(t.X), r"two-dimensional dask.array"),
     (lambda t: da.from_array(t.X[1:]), "X has 699 rows but y has 700"),
-    (lambda t: da.from_array(t.X[:0], chunks=(0, 3)), r"the shape \(0, 3\)"),
+    (lambda t: da.from_array(t.X[:0], chunks=(0, 3)), r"has shape \(0, 3\)"),
     (lambda t: chunked(t.X * 1e160), "squares overflow"),
     (lambda t: da.ma.masked_greater(chunked(t.X), 2), "partition 0 of X has masked values"),
     (
         lambda t: da.from_delayed(dask.delayed(t.X), UNKNOWN, dtype=float),
-        "number of columns of X is not",
+        "number of columns of X is unknown",
     ),
 ]
 

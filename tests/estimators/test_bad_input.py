@@ -64,7 +64,7 @@ BAD: list[tuple[list[type], dict[str, Any], str]] = [  # kinds; X, y, weight or 
     (ALL, {"sample_weight": np.ones(19)}, "shape"),
     (ALL, {"sample_weight": np.full(20, np.nan)}, "NaN"),
     *((FIXED, {"alpha": alpha}, "alpha must be greater than 0") for alpha in (0.0, -1.0, np.nan)),
-    (FIXED, {"alpha": "small"}, "alpha must contain positive"),
+    (FIXED, {"alpha": "small"}, "alpha must be a positive"),
     ([KernelRidge], {"alpha": [0.1, 1.0, 2.0]}, "one per target"),
     (FIXED, {"gamma": 0.0}, "gamma must be greater than 0"),
     (FIXED, {"gamma": "auto"}, "gamma must be a number"),

@@ -5,7 +5,7 @@ Products with K use float32 tiles; the residual that decides is computed with fl
 coefficients themselves. What preconditions is the best that memory holds:
 
 *A float32 factor* L Lᵀ = K + μI, 4 n² bytes, on a GPU. Its rounding is a small part of K: a few
-iterations do at any ridge for rough kernels, for smooth ones while μ is above some 1e-8 of K's largest
+iterations do at any ridge for rough kernels, for smooth ones while μ is above about 1e-8 of K's largest
 eigenvalue.
 Where rounding leaves no factor, the diagonal is raised by 1e-7 of that eigenvalue, by ten times as much,
 and so on. The factor at one μ serves its neighbours too: the condition of what it preconditions is the
@@ -88,7 +88,7 @@ _DIGITS = 1e-3  # by which the recurrence may lower the residual before it is co
 def holds_factor(n: int, free: int | None) -> bool:
     """Whether a GPU of so many free bytes holds a float32 factor of n rows; None is a host.
 
-    There a factorisation takes longer than the iterations that it saves, from some ten thousand rows on.
+    There a factorisation takes longer than the iterations it saves, from about ten thousand rows on.
     """
     return free is not None and 4.0 * n * (n + PANELS) <= _FACTOR_SHARE * free
 
@@ -215,7 +215,7 @@ class Operator(Protocol):
     keep: bool  # whether tiles are kept
 
     def product(self, V: Any, *, rough: bool) -> Any:
-        """K V (n, columns), float64; `rough` multiplies in the dtype of the tiles: some five digits."""
+        """K V (n, columns), float64; `rough` multiplies in the dtype of the tiles: about five digits."""
 
 
 class IterativeModel(Model):

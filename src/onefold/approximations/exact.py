@@ -1,7 +1,7 @@
 r"""The exact method: the kernel matrix itself, dense, n × n, no approximation.
 
 O(n³) time. One array of n × n for a single fit, two where Cholesky serves, five for an
-eigendecomposition (two to three above some thousand rows). On a device a fit or a search at one ridge
+eigendecomposition (two to three above a few thousand rows). On a device a fit or a search at one ridge
 has one, in which K, its factor and the inverse of that follow each other.
 
 With an intercept the border s is folded in first: K and HKH + c·ssᵀ/sᵀs, H = I − ssᵀ/sᵀs, have the

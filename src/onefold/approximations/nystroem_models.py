@@ -209,7 +209,7 @@ class FactoredModel(BasisModel):
         return predictions_of(self._V[rows] @ flat(theta), intercept)
 
     def _smoother(self) -> ThinSmoother:
-        """From U λ Uᵀ = S V Vᵀ S about its mean. O(n r²) time, memory for some three arrays like V."""
+        """From U λ Uᵀ = S V Vᵀ S about its mean. O(n r²) time, memory for about three arrays like V."""
         root, start = self._root, int(self.problem.fit_intercept)
         Q, R = np.linalg.qr(np.hstack([root[:, None]] * start + [root[:, None] * self._V]))
         P, values, _ = np.linalg.svd(R[start:, start:], full_matrices=False)

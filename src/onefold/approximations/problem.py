@@ -80,7 +80,7 @@ class Workload:
     single: bool = field(default=False, kw_only=True)  # single rows are left out besides folds
     # The rows left out together, in turn; None where nothing is held out.
     parts: Any = field(default=None, compare=False, repr=False)
-    # Solutions only rank candidates, or teach a metric: float32 factors will do where a ridge allows it.
+    # Solutions only rank candidates, or give a metric: float32 factors will do where a ridge allows it.
     rough: bool = field(default=False, kw_only=True)
     refit: Refit = "same"  # the final model: of the true kernel, the same, or as suits the approximation
     # Multiply-adds on a few of the rows that come first, whatever the approximation.

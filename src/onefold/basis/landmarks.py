@@ -140,7 +140,7 @@ def _lloyd(rows: Array, metric: Metric | None, m: int, rng: np.random.Generator)
     points = xp.astype(points / unit, xp.float32)
 
     def tiles(centres: Array) -> Iterator[tuple[slice, Array]]:
-        """Squared distances to the centres, but for the norm of each point."""
+        """Squared distances to the centres, without the norm of each point."""
         norms = xp.sum(centres * centres, axis=1)[None, :]
         for part in spans(points.shape[0], device_rows(m)):
             check_stop()

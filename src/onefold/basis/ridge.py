@@ -6,7 +6,7 @@ With an intercept the statistics are centred first: B = A − s sᵀ/w = Q D Q�
 
 The model without a fold comes
 
-* from an eigendecomposition of its own, some 10 r³: `RidgePath`;
+* from an eigendecomposition of its own, about 10 r³: `RidgePath`;
 * by conjugate gradients in the eigenvectors Q of the model of all rows, in which that one's Gram matrix
   is D, and the one of a training part with a share p of the rows is close to p·D when there are many
   more rows than directions. Preconditioned by p·D + μ, its system has a condition number near 1, and ten

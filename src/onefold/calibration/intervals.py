@@ -32,7 +32,7 @@ from onefold.machine.threads import cached_property, spans
 from onefold.machine.warning import warn_user
 
 METHODS = ("cv+", "jackknife+", "normalised")
-WITHOUT_FOLD_MODELS = "cv"  # held-out residuals around the final model; nobody can ask for it
+WITHOUT_FOLD_MODELS = "cv"  # held-out residuals around the final model; users cannot choose it
 _LARGEST = 1e300
 _FEW = 2  # elements a list on average, up to which all are partitioned
 _AT_ONCE = 2**20  # rows × lists whose elements are counted together
@@ -183,7 +183,7 @@ def _between(values: Any, starts: Any, pivot: float, shift: Any, stretch: Any) -
 
 
 def upper_rank(share: float, count: int) -> int:
-    """⌈share · (count + 1)⌉, 1 at least; a product that is whole but for rounding counts as whole."""
+    """⌈share · (count + 1)⌉, 1 at least; a product that is whole up to rounding counts as whole."""
     product = share * (count + 1)
     nearest = max(1, round(product))
     return int(nearest) if abs(product - nearest) <= 1e-9 * max(1.0, product) else int(np.ceil(product))

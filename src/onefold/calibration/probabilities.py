@@ -18,7 +18,7 @@ probabilities are those of the rows as they come, and the largest f is that of t
     β = argmin Σ_i v_i log(1 + Σ_{j ≠ y_i} exp(β d_ij)),    d_ij = f_j(x_i) − f_{y_i}(x_i)
 
 A convex function of β. Its derivative is brought to 0 by Newton's steps within a bracket, in units of
-the typical size of d: some ten passes over the rows. The likelihood has no maximum where every row is
+the typical size of d: about ten passes over the rows. The likelihood has no maximum where every row is
 right: it rises with β for ever. There β is such that the losses of all rows together are ½, or half the
 mean weight where that is less than 1: of n rows without an error the expected rate of errors is
 (0 + ½)/(n + 1) by Jeffreys' rule. Where decision values tell nothing the best β would be 0 or less: it

@@ -48,9 +48,9 @@ of several classes, are averaged.
 weights of its centre. For support vector machines R̃²‖w̃‖²/n bounds the expected error (Vapnik; Chapelle
 et al. 2002). In least squares rows beyond the margin pull back, y_i α_i < 0, so that it is that formula
 and no bound, and for regression it has no more behind it than S_i ≤ 2R̃. A row of little weight lies far
-from all others, and alone makes the ball large: for weights of like size.
+from all others, and alone makes the ball large: use it with weights of similar size.
 
-With g_i = K̃_ii − 2(K̃β)_i, the squared distance of row i from the centre but for a constant, a step moves
+With g_i = K̃_ii − 2(K̃β)_i, the squared distance of row i from the centre up to a constant, a step moves
 weight to the farthest row i from the row j that gains most by it, (g_i − g_j)² / ‖φ_i − φ_j‖², in closed
 form. The objective is a lower bound of R̃², the largest distance from the centre an upper one, and their
 difference is max g − βᵀg: steps end where it is 1e-8 of the objective. Some n to 5 n steps from β = 1/n,

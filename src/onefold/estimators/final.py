@@ -387,7 +387,7 @@ def fit_intervals(estimator: Any, held: HeldOut | None, seed: int, n: int) -> No
             report["why"] = "too few residuals outside each fold to learn their size from"
             warn_user(
                 f"the intervals are not normalised: {report['why']}; use more rows, folds that test "
-                'every row (cv=5, say), or approximation="exact" or "nystroem".'
+                'every row, such as cv=5, or approximation="exact" or "nystroem".'
             )
         else:
             values = spread_from(_predicted(spread, problem, rows, fold), residuals)
@@ -433,7 +433,7 @@ def _predicted(models: FoldModels, problem: Problem, rows: Any, fold: Any) -> An
 
 
 def rows_at_once(models: FoldModels | None) -> int:
-    """Rows whose predictions by all folds, some four times over, fit the working memory."""
+    """Rows whose predictions by all folds, about four times over, fit in the working memory."""
     width = 1 if models is None else models.count * models.n_targets
     return max(1, int(get_config()["working_memory"] * 2**20 / (32 * width)))
 

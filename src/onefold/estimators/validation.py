@@ -193,7 +193,7 @@ def check_alphas(values: Any, name: str) -> Any:
     try:
         vector = np.asarray(to_host(values), dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must contain positive numbers; got {values!r}.") from error
+        raise ValueError(f"{name} must be a positive number, or several; got {values!r}.") from error
     if vector.ndim > 1 or vector.size == 0:
         raise ValueError(f"{name} must be a non-empty list of positive numbers; got {values!r}.")
     vector = vector.reshape(-1)

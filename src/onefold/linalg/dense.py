@@ -105,7 +105,7 @@ def _lower_by_panels(factor: Any) -> int:
 
     At once while there are few rows; then panel after panel of columns, each in its place, which is
     products for the most part: OpenBLAS 0.3.31's own routine writes where it must not, with two threads
-    and some 16,000 rows.
+    and about 16,000 rows.
     """
     n, by = len(factor), ctypes.byref
     real = ctypes.c_float if factor.itemsize == 4 else ctypes.c_double

@@ -130,20 +130,20 @@ class Runner:
             if self.client.status != "running":
                 raise _lost() from error
             raise RuntimeError(
-                f"Dask has cancelled or lost rows that it cannot make again ({error!s:.120}); give a "
-                "collection that Dask can compute again, not scattered data or those of another client."
+                f"Dask has cancelled or lost rows that it cannot recompute ({error!s:.120}); pass a "
+                "collection that Dask can recompute, not scattered data or data of another client."
             ) from error
         except distributed.KilledWorker as error:
             raise RuntimeError(
-                f"workers died again and again on the same partition ({error!s:.120}); use smaller "
+                f"Dask workers died repeatedly on the same partition ({error!s:.120}); use smaller "
                 "partitions, fewer landmarks, or workers with more memory."
             ) from error
 
 
 def _lost() -> ConnectionError:
     return ConnectionError(
-        "the connection to the Dask scheduler is lost, and with it what was under way; start the "
-        "cluster and fit again: with checkpoint=... a search goes on where it stopped."
+        "the connection to the Dask scheduler, and the work in progress, are lost; start the cluster "
+        "and fit again (with checkpoint=..., a search continues where it stopped)."
     )
 
 
@@ -433,7 +433,7 @@ def opened(X: Any, client: Any = None) -> Any:
     table = DaskTable(parts, looks, names, features, runner)
     if 0 in table.shape:
         raise ValueError(
-            f"X has the shape {table.shape} in {len(parts)} partitions; a fit needs a row and a column."
+            f"X has shape {table.shape} in {len(parts)} partitions; it must have a row and a column."
         )
     return table
 
@@ -460,11 +460,11 @@ def whole_rows(X: Any) -> Any:
     arrays = sys.modules.get("dask.array")
     if arrays is None or not isinstance(X, arrays.Array) or X.ndim != 2:
         raise ValueError(
-            f"X is a {type(X).__name__} of Dask; give a dask.array of two dimensions, rows and "
-            "features, or a dask.dataframe."
+            f"X is a Dask {type(X).__name__}; pass a two-dimensional dask.array (rows, features), or a "
+            "dask.dataframe."
         )
     if np.isnan(X.shape[1]):
-        raise ValueError("the number of columns of X is not known; call X.compute_chunk_sizes() first.")
+        raise ValueError("the number of columns of X is unknown; call X.compute_chunk_sizes() first.")
     return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
 
 
@@ -644,7 +644,7 @@ def lazily(
 
 
 class ParquetRows(NamedTuple):
-    """What a fit takes, lazily: ``fit(rows.X, rows.y, rows.sample_weight, rows.groups)``."""
+    """The lazy arguments of `fit`: ``fit(rows.X, rows.y, rows.sample_weight, rows.groups)``."""
 
     X: Any  # dask.dataframe.DataFrame
     y: Any  # dask.dataframe.Series, or DataFrame for several targets
@@ -661,22 +661,22 @@ def open_parquet(
     groups: str | None = None,
     **options: Any,
 ) -> ParquetRows:
-    """Open a Parquet file or a folder of them; nothing but its schema is read.
+    """Open a Parquet file, or a folder of Parquet files; only the schema is read.
 
-    Rows count in the order of the files' names, as ``dask.dataframe.read_parquet`` reads them.
+    Rows are in the order of the file names, as ``dask.dataframe.read_parquet`` reads them.
 
     Parameters
     ----------
     path : str or list of str
-        A file, a folder, a pattern such as ``"part-*.parquet"``, or an address that Dask knows.
+        A file, a folder, a pattern such as ``"part-*.parquet"``, or an address that Dask supports.
     target : str or list of str
-        The column to predict, or several.
+        The column or columns to predict.
     features : list of str, optional
         Columns to predict from; by default all others.
     sample_weight, groups : str, optional
-        The column of weights, and that of groups for grouped splitters.
+        The column of weights, and the column of groups for grouped splitters.
     **options
-        For ``dask.dataframe.read_parquet``: ``storage_options``, ``filters``, ``split_row_groups`` …
+        Passed to ``dask.dataframe.read_parquet``: ``storage_options``, ``filters``, and so on.
 
     Returns
     -------
@@ -706,7 +706,7 @@ def open_parquet(
     missing = [name for name in (*others, *wanted) if name not in known]
     if missing or not targets or not wanted:
         raise ValueError(
-            f"{path} has no column {', '.join(map(repr, missing)) or 'for that'}; its columns are "
+            f"{path} has no column {', '.join(map(repr, missing)) or 'left to use'}; its columns are "
             f"{', '.join(map(repr, known))}."
         )
     return ParquetRows(

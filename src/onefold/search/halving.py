@@ -206,7 +206,7 @@ def compare(found: Found, near: Sequence[Sequence[int]]) -> tuple[dict[int, int]
 
 
 def _difference(one: Leader, best: Leader, scoring: Scoring, ledger: Ledger) -> tuple[float, float]:
-    """By how much one is worse than the best, and the standard error; infinite where nobody knows."""
+    """By how much one is worse than the best, and the standard error; infinite where unknown."""
     if scoring.criterion.mean_of_rows:
         losses = []
         for leader in (one, best):

@@ -1,12 +1,12 @@
 r"""The strategy of a learned metric: a few cells around the last choice, round after round.
 
-Round 0 is every family as it is. Of more than some hundred rows a first look at 500 of them goes over
-the whole grid, at every other ridge, and the search goes on from the best cell of each family, to its
-neighbours in width and ridge, until that is a local optimum. Then, for every track, the best cell of its
-last round gives the next metric (:mod:`onefold.search.metrics`), which is tried in a cross: at half and
-twice the width, and at the neighbouring ridges. A track ends with the first round that gains less than
-half a per cent. What it went through, a cell per round, is its *path*; a path that was found on few rows
-can be repeated on many, at a fraction of the cost.
+Round 0 is every family without a metric. With more than a few hundred rows, the whole grid is first
+tried on 500 of them, at every other ridge, and the search goes on from the best cell of each family, to
+its neighbours in width and ridge, until that is a local optimum. Then, for every track, the best cell of
+its last round gives the next metric (:mod:`onefold.search.metrics`), which is tried in a cross: at half
+and twice the width, and at the neighbouring ridges. A track ends with the first round that gains less
+than half a per cent. What it went through, a cell per round, is its *path*; a path that was found on few
+rows can be repeated on many, at a fraction of the cost.
 
 **What the scores may be counted on.** Rounds are first tried on 1000 rows. Then
 
@@ -16,7 +16,7 @@ the rows are some more than 1000, paths are repeated there first, which chooses 
 and those that a blend would give weight are alone repeated for all folds, at that cell; the metric of a
 fold is learned from 1500 rows at most. With 1000 rows or fewer the rounds themselves are of this kind.
 
-*More.* The last folds are reserved. The paths are repeated on some thousand of the other rows; their
+*More.* The last folds are reserved. The paths are repeated on a few thousand of the other rows; their
 metrics have seen no target of the reserved folds. So on all rows one kernel matrix per metric serves
 these folds in closed form again, and the score is theirs.
 
@@ -236,7 +236,7 @@ class MetricSearch:
     def _find_paths(
         self, search: Search, division: Division, start: Mapping[str, Cell]
     ) -> tuple[list[Path], Found]:
-        """Try the rounds on few of the rows; the paths of all tracks that are not hopeless."""
+        """Try the rounds on few of the rows; return the paths of all tracks worth repeating."""
         setup = search.setup
         generator = np.random.default_rng([setup.seed or 0, 1])
         few = drawn(division.training, first_rows(setup.problem), generator, setup.task.labels)
@@ -257,7 +257,7 @@ class MetricSearch:
         top = max((rank for _, rank in best.values()), default=0.0)
         least = _HOPELESS * top if search.goes_on() else top  # of negative losses
         paths = {group: path for group, (path, rank) in best.items() if rank >= least}
-        # The best kernel as it is stays a candidate to the end: no metric may do worse than none.
+        # The best kernel without a metric stays a candidate to the end: no metric may do worse.
         plain = [one.index for one in found.leaders if not one.candidate.params["round"]]
         if plain and search.goes_on():
             index, _ = found.ledger.best(plain)
@@ -576,7 +576,7 @@ def rows_within(seconds: float, problem: Problem, load: Workload) -> int:
 
 
 def teaching_rows(problem: Problem) -> int:
-    """From how many rows a metric of many rows is learned, where nobody says."""
+    """From how many rows a metric of many rows is learned by default."""
     return rows_within(_TEACHING, problem, Workload(_TAUGHT, 1))
 
 

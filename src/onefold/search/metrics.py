@@ -130,7 +130,7 @@ def next_round(
 ) -> Round:
     """Learn the metrics of the next round from models of this one at a cell (width, ridge).
 
-    `teachers` are the rows that each part's is learned from, then, with `whole`, those of the final one.
+    `teachers` are the rows that each part's metric is learned from and, with `whole`, the final one's.
     """
     (width, ridge), problem, count = cell, run.problem, len(teachers) - whole
     kernels = [*last.part_kernels(width, count), last.whole.at(width)]

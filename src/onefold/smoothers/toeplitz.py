@@ -58,7 +58,7 @@ from onefold.smoothers.base import Flags, Smoother, UnsolvableError
 
 SHORT = 1024  # up to here Levinson's recursion is quicker than some tens of FFTs
 DENSE = 2048  # up to here an n × n array costs nothing
-_LEVINSON_LIMIT = 50_000  # O(n²): some ten seconds
+_LEVINSON_LIMIT = 50_000  # O(n²): about ten seconds
 _LOGDET_LIMIT = 100_000
 _LIMIT = 600  # iterations
 _HELDOUT_LIMIT = 2000
