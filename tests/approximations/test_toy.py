@@ -44,8 +44,8 @@ def test_what_cannot_be_asked_for_by_one_name_is_not_registered() -> None:
     assert register(registered()["subset"]) is registered()["subset"]
     before, needed = dict(registered()), [("wanted", int, field(kw_only=True))]
     for kind, error, why in (
-        (derived(Exact, "another", "Subset"), ValueError, "rename"),
-        (derived(Exact, "exact"), ValueError, "rename"),
+        (derived(Exact, "another", "Subset"), ValueError, "another name"),
+        (derived(Exact, "exact"), ValueError, "another name"),
         (Exact(), TypeError, "dataclass"),
         (derived(object, "stranger"), TypeError, "cannot be registered.*derived from"),
         (derived(Approximation, "unfinished"), TypeError, "cannot be registered.*define its model"),
@@ -68,7 +68,8 @@ def test_an_error_of_linear_algebra_from_outside_is_a_cell_without_a_score(monke
 
     monkeypatch.setattr(kind, "model", fails)
     X = np.random.default_rng(0).standard_normal((40, 2))
-    search = LSSVRCV(approximation="subset", gammas=[0.1, 1.0], alphas=[0.1], refit="same")
+    grid = {"gammas": [0.1, 1.0], "alphas": [0.1]}
+    search = LSSVRCV(approximation="subset", refit="same", intervals=None, **grid)
     with pytest.warns(UserWarning, match=r"1 of 2 .* factorised \(Singular matrix\); use larger alphas"):
         search.fit(X, X[:, 0])
     assert search.gamma_ == 0.1
