@@ -68,7 +68,8 @@ def test_an_error_of_linear_algebra_from_outside_is_a_cell_without_a_score(monke
 
     monkeypatch.setattr(kind, "model", fails)
     X = np.random.default_rng(0).standard_normal((40, 2))
-    search = LSSVRCV(approximation="subset", gammas=[0.1, 1.0], alphas=[0.1], refit="same")
+    grid = {"gammas": [0.1, 1.0], "alphas": [0.1]}
+    search = LSSVRCV(approximation="subset", refit="same", intervals=None, **grid)
     with pytest.warns(UserWarning, match=r"1 of 2 .* factorised \(Singular matrix\); use larger alphas"):
         search.fit(X, X[:, 0])
     assert search.gamma_ == 0.1

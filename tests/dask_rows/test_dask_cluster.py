@@ -141,9 +141,7 @@ def test_a_lost_scheduler_is_one_sentence(table, tmp_path):
     try:
         _until(address.exists)
         client = distributed.Client(scheduler_file=str(address), timeout=30, set_as_default=False)
-        with pytest.raises(
-            ConnectionError, match=r"scheduler, .* are lost.*checkpoint="
-        ):
+        with pytest.raises(ConnectionError, match=r"scheduler, .* are lost.*checkpoint="):
             model(client=client, callback=kill).fit(lazy_rows(table), table.y)
         client.close(timeout=1)
     finally:

@@ -22,7 +22,7 @@ from onefold.kernels import RBF, CallableKernel, Laplacian, Linear, Matern, Poly
 from onefold.kernels.tiles import gram
 from tests.smoothers.dense_twin import refit
 
-GRID = {"gammas": [0.1, 1.0, 10.0], "alphas": [0.01, 0.1, 1.0]}
+GRID = {"gammas": [0.1, 1.0, 10.0], "alphas": [0.01, 0.1, 1.0], "intervals": None}
 
 
 def series(n: int, *, shuffled: bool = False, dtype: Any = np.float64) -> tuple[Any, Any]:
