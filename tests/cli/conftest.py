@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 import pytest
-from cli_arguments import SMALL, TUNE
+from cli_arguments import SMALL, TUNE, two_classes
 
 from onefold.cli import main
-
-N = 60
 
 
 @pytest.fixture
@@ -22,19 +19,6 @@ def _without_pictures(request, monkeypatch):
     """Pictures take nine tenths of the time of a small `tune`: stubbed unless a test asks for them."""
     if "pictures" not in request.fixturenames:
         monkeypatch.setattr("onefold.report.report.pictures_of", lambda estimator, y: ([], None))
-
-
-def two_classes() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"length": rng.normal(size=N), "width": rng.normal(size=N)})
-    frame["colour"] = np.where(rng.random(N) < 0.5, "red", "blue")
-    inside = frame.length**2 + frame.width**2 < 1.2
-    frame["kind"] = np.where(inside, "inner", "outer")
-    frame["amount"] = np.sin(frame.length) + 0.1 * rng.normal(size=N)
-    frame["who"] = [f"row-{i:03d}" for i in range(N)]
-    frame["site"] = np.arange(N) // 6
-    frame["mass"] = rng.uniform(0.5, 2.0, size=N)
-    return frame
 
 
 @pytest.fixture

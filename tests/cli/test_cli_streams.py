@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from cli_arguments import FILES, ONEFOLD, SMALL, TUNE, files
-from conftest import two_classes
+from cli_arguments import FILES, ONEFOLD, SMALL, TUNE, files, two_classes
 
 import onefold
 from onefold.cli import main, streams
