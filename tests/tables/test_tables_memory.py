@@ -374,3 +374,15 @@ def test_weights_of_another_length_are_refused_next_to_missing_targets(length):
     model = TableRegressor(**SMALL, drop_missing_target=True)
     with pytest.raises(TableError, match=f"sample_weight or groups has {length} values, and the table"):
         model.fit(frame, "y", sample_weight=np.ones(length))
+
+
+def test_whole_numbers_that_begin_after_the_first_block(tmp_path, monkeypatch):
+    """The least value of a block without any was compared with 0: a TypeError."""
+    rng = np.random.default_rng(0)
+    late = pd.array([pd.NA] * 40 + rng.integers(0, 9, 40).tolist(), dtype="Int64")
+    frame = pd.DataFrame({"x": rng.normal(size=80), "late": late, "y": rng.normal(size=80)})
+    frame.to_parquet(tmp_path / "t.parquet")
+    monkeypatch.setattr(training, "BLOCK", 20)
+    monkeypatch.setattr(training, "available_memory", lambda: 1000)
+    with training_of(TableRegressor(**SMALL), tmp_path / "t.parquet", "y") as found:
+        assert found.preparation.feature_names == ("x", "late", "late is missing")

@@ -96,10 +96,12 @@ def copies_note(columns: Sequence[Column]) -> str | None:
 def _identifies(rows: TableRows, name: str) -> bool:
     """Whether a column has a different text or whole number in every row."""
     column = rows.column(name)
+    if column.null_count:
+        return False
     text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
     known = text or (pa.types.is_integer(column.type) and pc.min(column).as_py() >= 0)
     n = len(column)
-    if not known or column.null_count or n < _FEWEST or pc.count_distinct(column).as_py() < n:
+    if not known or n < _FEWEST or pc.count_distinct(column).as_py() < n:
         return False
     return not text or not (is_number(column[0].as_py()) or is_moment(column[0].as_py()))
 
