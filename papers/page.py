@@ -21,7 +21,8 @@ import sklearn
 from benchmarks.common import Row, markdown
 
 PAGES = Path(__file__).parents[1] / "docs" / "papers"
-VERDICTS = ("Reproduced", "Partly reproduced", "Not reproduced")
+VERDICTS = ("Reproduced", "Not reproduced", "Claims hold", "Claims do not hold", "Cannot be tested")
+"""Of numbers, of what is said about them, and of what is not at hand; docs/papers/index.md states the rule."""
 
 Found = dict[str, Any]
 
@@ -50,7 +51,7 @@ class Page:
         self.text(f"![{description}](images/{name}.png)")
 
     def verdict(self, kind: str, why: str) -> None:
-        """One sentence: reproduced, partly or not, and why."""
+        """One sentence: one of `VERDICTS`, of what, and why. A part may have several."""
         if kind not in VERDICTS:
             raise ValueError(f"a verdict is one of {', '.join(VERDICTS)}, not {kind!r}")
         self.text(f"**{kind}:** {why}")
