@@ -41,13 +41,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold.approximations.base import Approximation, Run, SmoothingModel, register
+from onefold.approximations.base import Approximation, Run, register
 from onefold.approximations.footprint import structured_bytes
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
-from onefold.basis import predictions_of
+from onefold.approximations.structured import StructuredModel, Trained, Validate
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, listed
-from onefold.kernels.tiles import kernel_product
 from onefold.linalg import Array, HostArray, Index, double, is_sparse, like, namespace, take_rows
 from onefold.machine.threads import map_threads, spans
 from onefold.rows import to_host
@@ -132,7 +131,7 @@ class Circulant(Approximation):
     shape: tuple[int, ...] | None = None
     spacing: Any = "data"
     order: Order = "principal"
-    validate: Literal["kernel", "matrix"] = "kernel"
+    validate: Validate = "kernel"
     negative: Negative = "raise"
     seed: int = 0
 
@@ -217,11 +216,15 @@ class Circulant(Approximation):
         return structured_bytes(_VECTORS + kept, n, targets, load, at_once)
 
 
-class CirculantModel(SmoothingModel):
+class CirculantModel(StructuredModel):
     """U, diagonalised once for every μ."""
 
     def __init__(self, kernel: Kernel, problem: Problem, settings: Circulant, layout: Layout) -> None:
-        self.problem, self._kernel, self._settings, self._layout = problem, kernel, settings, layout
+        self.problem = problem
+        self.kernel = kernel
+        self.validate = settings.validate
+        self._settings = settings
+        self._layout = layout
         self._spectra: dict[tuple[int, ...], CirculantSpectrum] = {}
         self._cells = self._smoother(layout)
         self.smoother: Smoother = self._cells
@@ -247,7 +250,7 @@ class CirculantModel(SmoothingModel):
     def _spectrum(self, shape: tuple[int, ...]) -> CirculantSpectrum:
         """The eigenvalues of U; training parts of equal size share them."""
         if shape not in self._spectra:
-            row = first_row(self._kernel, shape, self._settings.spacing, self.problem.Y)
+            row = first_row(self.kernel, shape, self._settings.spacing, self.problem.Y)
             self._spectra[shape] = CirculantSpectrum.of(row, self._settings.negative)
         return self._spectra[shape]
 
@@ -258,44 +261,30 @@ class CirculantModel(SmoothingModel):
 
     def usable(self, parts: Parts | None, alphas: ArrayLike) -> Any:
         spectra = [self._cells.spectrum]
-        if self._settings.validate == "kernel" and parts is not None:
+        if self.validate == "kernel" and parts is not None:
             sizes = {self.problem.n - len(part) for part in parts}
             shapes = {choose_shape(size, self._settings.levels) for size in sizes}
             spectra += [self._spectrum(shape) for shape in shapes]
         return np.all([spectrum.positive_with(alphas) for spectrum in spectra], axis=0)
 
-    def leave_one_out(self, alphas: ArrayLike) -> Array:
-        if self._settings.validate == "matrix":
-            return self.smoother.leave_one_out(self.problem.Y, alphas)
-        rows = [np.array([i]) for i in range(self.problem.n)]
-        return namespace(self.problem.Y).concat(self.heldout(rows, alphas), axis=1)
-
     def left_out(self, some: Index, alpha: float) -> tuple[Index, Array]:
-        if self._settings.validate == "matrix":
+        if self.validate == "matrix":
             return super().left_out(some, alpha)
         parts = [np.array([row]) for row in some]
         if not self.usable(parts, [alpha]).all():  # the matrix of one row less may not be positive
             return some, take_rows(self.problem.Y, some) * float("nan")
         return some, namespace(self.problem.Y).concat(self.heldout(parts, [alpha]), axis=1)[0, ...]
 
-    def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
-        if self._settings.validate == "matrix":
-            return self.smoother.heldout(self.problem.Y, parts, alphas)
-        return [self._predict_part(part, alphas) for part in parts]
-
-    def _predict_part(self, part: Index, alphas: ArrayLike) -> Array:
-        """The part predicted by all other rows, trained in the order of their own cells."""
+    def trained_without(self, part: Index, alphas: ArrayLike) -> Trained:
+        """The model of all other rows, in the order of their own cells."""
         rows = np.setdiff1d(np.arange(self.problem.n), part)
-        known, which = self._layout.without, np.asarray(part).tobytes()
+        known, which = self._layout.without, part.tobytes()
         layout = known.get(which) or self._settings.layout(self.problem, rows)
         if len(known) < _KEPT_LAYOUTS:
             known[which] = layout
-        training = self.problem.rows(rows[layout.order])
-        xp = namespace(training.Y)
-        dual, intercepts = self._smoother(layout).coefficients(training.Y, alphas)
-        columns = xp.reshape(xp.permute_dims(dual, (1, 0, 2)), (training.n, -1))
-        X = take_rows(self.problem.X, part)
-        return predictions_of(kernel_product(self._kernel, X, training.X, columns), intercepts)
+        ordered = rows[layout.order]
+        targets = take_rows(self.problem.Y, ordered)
+        return Trained(ordered, *self._smoother(layout).coefficients(targets, alphas))
 
     def expansion(self, alpha: ArrayLike) -> Expansion:
         """Coefficients trained with U, for the true kernel."""
@@ -303,7 +292,7 @@ class CirculantModel(SmoothingModel):
         ridges = TargetRidges(alpha, Y.shape[1])
         dual, intercepts = self._cells.coefficients(take_rows(Y, order), ridges.distinct)
         coef = take_rows(ridges.own(dual), np.argsort(order))
-        return Expansion(self._kernel, self.problem.X, coef, ridges.own(intercepts))
+        return Expansion(self.kernel, self.problem.X, coef, ridges.own(intercepts))
 
 
 def first_row(

@@ -1,0 +1,87 @@
+r"""Models of a structured matrix T in place of the kernel matrix, and how they predict held-out rows.
+
+A structured matrix depends on the rows through their order alone, so "the rows J predicted from all
+others" has two meanings:
+
+    matrix   f_J = T_JO α + b    α, b solve the system of T_OO; the identity of the smoother, all J at once
+    kernel   f_J = K_JO α + b    α, b solve the system of the matrix that the rows O have by themselves
+
+where O are the rows outside J and K is the true kernel. The second is what a model trained with the
+structured matrix predicts for new rows ([ding2011]_, [decherchi2010]_). The first takes no kernel values
+between J and O; it is the same only where T is K.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from onefold.approximations.base import SmoothingModel
+from onefold.approximations.problem import Parts, Problem
+from onefold.basis import predictions_of
+from onefold.kernels import Kernel, Precomputed
+from onefold.kernels.tiles import kernel_product
+from onefold.linalg import Array, Index, namespace, take_rows
+
+Validate = Literal["kernel", "matrix"]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The coefficients of a model of some of the rows, for every ridge value."""
+
+    rows: Index  # the training rows, in the order of the coefficients
+    dual: Array  # (μ, rows, targets)
+    intercepts: Array  # (μ, targets)
+
+
+class StructuredModel(SmoothingModel):
+    """A model whose held-out rows are predicted by its matrix, or by the true kernel."""
+
+    validate: Validate
+    kernel: Kernel
+
+    @abstractmethod
+    def trained_without(self, part: Index, alphas: ArrayLike) -> Trained:
+        """The model of all rows outside the part, with a matrix of its own."""
+
+    def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
+        if self.validate == "matrix":
+            return self.heldout_by_matrix(parts, alphas)
+        return [self._predict(np.asarray(part), alphas) for part in parts]
+
+    def heldout_by_matrix(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
+        """Held-out rows by the identity of the smoother."""
+        return self.smoother.heldout(self.problem.Y, parts, alphas)
+
+    def leave_one_out(self, alphas: ArrayLike) -> Array:
+        if self.validate == "matrix":
+            return self.leave_one_out_by_matrix(alphas)
+        rows = [np.array([i]) for i in range(self.problem.n)]
+        return namespace(self.problem.Y).concat(self.heldout(rows, alphas), axis=1)
+
+    def leave_one_out_by_matrix(self, alphas: ArrayLike) -> Array:
+        """Each row by the identity of the smoother."""
+        return self.smoother.leave_one_out(self.problem.Y, alphas)
+
+    def _predict(self, part: Index, alphas: ArrayLike) -> Array:
+        """The part predicted with the true kernel by the model of all other rows."""
+        trained = self.trained_without(part, alphas)
+        xp = namespace(trained.dual)
+        columns = xp.reshape(xp.permute_dims(trained.dual, (1, 0, 2)), (len(trained.rows), -1))
+        values = kernel_values_times(self.kernel, self.problem, part, trained.rows, columns)
+        return predictions_of(values, trained.intercepts)
+
+
+def kernel_values_times(
+    kernel: Kernel, problem: Problem, left: Index, right: Index, coef: Array
+) -> Array:
+    """[k(x_i, x_j)] coef for the rows i of `left` and j of `right`, by their numbers."""
+    X: Any = take_rows(problem.X, left)
+    if isinstance(kernel, Precomputed):
+        return take_rows(X.T, right).T @ coef
+    return kernel_product(kernel, X, take_rows(problem.X, right), coef)
