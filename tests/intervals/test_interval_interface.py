@@ -57,7 +57,10 @@ def test_errors_name_the_remedy():
         (LSSVRCV(intervals="split"), r'intervals must be None or one of "cv\+"'),
         (LSSVR(intervals=True), "intervals must be None"),
         (LSSVR(approximation="cg", intervals="cv+"), 'without each fold.*"exact".*LSSVRCV'),
-        (LSSVR(approximation="toeplitz", intervals="cv+"), "models trained without each fold"),
+        (
+            LSSVR(approximation=Toeplitz(validate="matrix"), intervals="cv+"),
+            "models trained without each fold",
+        ),
     ):
         with pytest.raises(ValueError, match=words):
             machine.fit(X[:, :1], y)

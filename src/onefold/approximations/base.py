@@ -84,6 +84,10 @@ class Model(ABC):
         if not self.no_leave_one_out:
             values = self.leave_one_out([alpha])[0, ...]
             return np.arange(values.shape[0]), values
+        return self.left_out_in_fifths(some, alpha)
+
+    def left_out_in_fifths(self, some: Any, alpha: float) -> tuple[Any, Array]:
+        """Some rows, each predicted from four fifths of all rows at one μ."""
         parts = [np.arange(k, self.problem.n, 5) for k in np.unique(some % 5)]
         found = self.heldout(parts, [alpha])
         rows = [some[some % 5 == part[0]] for part in parts]

@@ -5,6 +5,12 @@ is exact, in any order of the rows, with O(n) memory and O(n log n) time per ite
 the diagonals of K are averaged; then T depends on the order of the rows, and the model selected with
 it is only as good as :func:`onefold.trust` says.
 
+*Held-out rows.* With ``validate="matrix"`` they come from T of all rows, by the identity of the smoother:
+the exact machine's where K is T. With ``validate="kernel"``, as in the paper, each training part has a
+Toeplitz matrix of its own, and the rows left out are predicted from its coefficients with the true
+kernel: what the final model does with new rows. Then k folds take k passes over the kernel values of
+their training parts, and leave-one-out takes n.
+
 The Toeplitz matrix nearest to K in the Frobenius norm has on each diagonal its mean over K (Lemma 2).
 The means are taken tile by tile: all n²/2 kernel values once, O(n) memory.
 """
@@ -12,25 +18,26 @@ The means are taken tile by tile: all n²/2 kernel values once, O(n) memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold.approximations.base import Approximation, SmoothingModel, register
+from onefold.approximations.base import Approximation, Run, register
 from onefold.approximations.footprint import structured_bytes
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
+from onefold.approximations.structured import StructuredModel, Trained
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import common_origin, tile_side
-from onefold.linalg import Array, HostArray, Index, is_sparse, like
+from onefold.linalg import Array, HostArray, Index, is_sparse, like, zeros
 from onefold.machine.threads import check_stop, limit_blas, map_in_order, spans
 from onefold.machine.warning import warn_user
 from onefold.rows import to_host
 from onefold.smoothers import Smoother
 from onefold.smoothers.base import Reordered, UnsolvableError
-from onefold.smoothers.toeplitz import ToeplitzSmoother
+from onefold.smoothers.toeplitz import Negative, ToeplitzSmoother, may_be_solved
 
 # Rows sorted along a curve leave up to 0.65 of the variance of their distances unexplained by their
 # places, and are served well; a table's rows in no order leave 0.8 to 1, and are not.
@@ -38,6 +45,11 @@ _NO_SERIES = 0.7
 _STEP_TOLERANCE = 1e-6  # of the step: how far a point may lie from its place, beyond its rounding
 _VECTORS = 30  # of n numbers: embeddings of length 4 n, their transforms, a generator
 _LAGS, _PER_LAG = 64, 64  # pairs of rows that tell whether rows are in order
+_MOST_ALONE = 1000  # rows left out one by one, each with a Toeplitz matrix of its own
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "validate": ("auto", "kernel", "matrix"),
+    "negative": ("raise", "solve"),
+}
 
 
 @register
@@ -45,14 +57,27 @@ _LAGS, _PER_LAG = 64, 64  # pairs of rows that tell whether rows are in order
 class Toeplitz(Approximation):
     """Exact for equally spaced series; for other rows, the nearest Toeplitz matrix.
 
-    Up to 1024 rows are solved by Levinson's recursion, more by preconditioned conjugate gradients. An
-    alpha at which T + μI is not positive definite, which can happen if the rows are not a series, has no
-    score.
+    Up to 1024 rows are solved by Levinson's recursion, more by preconditioned conjugate gradients.
 
     Parameters
     ----------
     tolerance : float, default=1e-10
         Relative residual at which the iterative solvers stop.
+    validate : {"auto", "kernel", "matrix"}, default="auto"
+        How held-out rows are predicted. "kernel" trains with the Toeplitz matrix of the training rows and
+        predicts with the true kernel [decherchi2010]_, one pass over the kernel values for each fold;
+        leave-one-out is refused above 1000 rows. "matrix" predicts them from the Toeplitz matrix of all
+        rows. "auto" means "matrix" for equally spaced series, where both matrices are the same, and
+        "kernel" for other rows.
+    negative : {"raise", "solve"}, default="raise"
+        What to do for an alpha at which T + alpha I is not positive definite, which can happen if the
+        rows are not a series: "raise" an error (in a search, the candidate has no score), or "solve" the
+        indefinite system. Its solution is a stationary point of the regularised squared error in a Krein
+        space, not a minimum: the penalty has no lower bound, and a smaller alpha need not fit better.
+
+    Notes
+    -----
+    The criteria "gcv", "cost" and "evidence" have no score where the matrix is indefinite.
 
     Examples
     --------
@@ -65,29 +90,56 @@ class Toeplitz(Approximation):
     >>> model = LSSVRCV(approximation=Toeplitz(), **settings).fit(t, y)
     >>> model.score(t, y) > 0.99
     True
+    >>> model.approximation_["selected_with"]["validate"]
+    'matrix'
     """
 
     tolerance: float = 1e-10
+    validate: Literal["auto", "kernel", "matrix"] = "auto"
+    negative: Negative = "raise"
 
     name = "toeplitz"
     smooths = True
     supports_weights = False
     learns_metrics = False
+    fold_models = "refitted"
 
     def __post_init__(self) -> None:
         if not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
+        for setting, allowed in _CHOICES.items():
+            if getattr(self, setting) not in allowed:
+                names = " or ".join(repr(choice) for choice in allowed)
+                raise ValueError(f"{setting} must be {names}; got {getattr(self, setting)!r}.")
+
+    def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
+        """With the way of predicting held-out rows that suits the rows."""
+        run = super().start(problem, kernels, load)
+        validate = self.validate
+        if validate == "auto":
+            validate = "kernel" if run.shared is None else "matrix"
+        if validate == "kernel" and leaves_out_single_rows(load, problem.n) and problem.n > _MOST_ALONE:
+            raise ValueError(
+                f"leave-one-out would need {problem.n} Toeplitz matrices, one for each row left out, and "
+                f"is refused above {_MOST_ALONE} rows that are not an evenly spaced series; use folds, "
+                'such as cv=5, or Toeplitz(validate="matrix").'
+            )
+        return replace(run, approximation=replace(self, validate=validate))
+
+    def has_folds(self, n: int) -> bool:
+        """Fits without each fold are the models that predicted it only with the true kernel."""
+        return self.validate == "kernel"
 
     def share(self, problem: Problem, kernels: Sequence[Kernel]) -> Series | None:
         """The equally spaced series of the rows, in any order; warn if the rows are not a series."""
         X = to_host(problem.X)
-        series = uniform_series(X) if kernels[0].stationary else None
+        series = uniform_series(X) if all(kernel.stationary for kernel in kernels) else None
         if series is None and unexplained_by_lag(kernels[0], X) > _NO_SERIES:
             warn_user(
                 "the rows are not a series: their similarity hardly depends on their distance in the "
-                "table, so that a Toeplitz matrix is far from the kernel matrix and its scores are not "
-                'reliable; use approximation="exact", or "nystroem" for many rows, or sort the rows '
-                "along a curve."
+                "table, so that the Toeplitz matrix does not know which rows are alike, and a model "
+                "trained with it is little more than an average of targets weighted by the kernel; use "
+                'approximation="exact", or "nystroem" for many rows, or sort the rows along a curve.'
             )
         return series
 
@@ -110,17 +162,28 @@ class Toeplitz(Approximation):
         return ToeplitzModel(self, kernel, problem, shared)
 
     def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
-        return structured_bytes(_VECTORS, n, targets, load, at_once)
+        vectors = _VECTORS
+        if self.validate != "matrix" and load.folds:  # the matrix of a training part, its coefficients
+            vectors = 2 * _VECTORS + 2 * load.alphas * targets
+        return structured_bytes(vectors, n, targets, load, at_once)
 
 
-class ToeplitzModel(SmoothingModel):
+class ToeplitzModel(StructuredModel):
     """T for one kernel, solved for every μ; rows of a uniform series are sorted on the way in."""
 
     def __init__(
         self, settings: Toeplitz, kernel: Kernel, problem: Problem, series: Series | None
     ) -> None:
-        self.problem, self._kernel = problem, kernel
-        self.report: dict[str, Any] = {"name": "toeplitz"}
+        self.problem = problem
+        self.kernel = kernel
+        self.validate = "matrix" if settings.validate == "matrix" else "kernel"
+        self._settings = settings
+        self._refused_in_parts: list[float] = []  # each μ at which the matrix of a part was refused
+        self.report: dict[str, Any] = {
+            "name": "toeplitz",
+            "validate": self.validate,
+            "negative": settings.negative,
+        }
         places = np.arange(problem.n)
         self._order, step = series or (places, 0.0)
         if series is not None:
@@ -136,6 +199,7 @@ class ToeplitzModel(SmoothingModel):
             intercept=problem.fit_intercept,
             semidefinite=series is not None and kernel.always_psd,
             tolerance=settings.tolerance,
+            negative=settings.negative,
             report=self.report,
         )
         self.smoother: Smoother = self._sorted
@@ -143,28 +207,77 @@ class ToeplitzModel(SmoothingModel):
             self.smoother = Reordered(self._sorted, self._order)
 
     def usable(self, parts: Parts | None, alphas: ArrayLike) -> Any:
-        return self._sorted.solvable(alphas)
-
-    def leave_one_out(self, alphas: ArrayLike) -> Array:
-        return like(self.smoother.leave_one_out(self.problem.targets, alphas), self.problem.Y)
+        usable = self._sorted.solvable(alphas)
+        if self.validate == "kernel" and parts is not None:
+            indefinite = self._settings.negative == "solve"
+            usable &= may_be_solved(alphas, self._refused_in_parts, indefinite=indefinite)
+        return usable
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
+        if self.validate == "kernel":
+            self._sorted.require(alphas)  # a choice must be one that all rows can be trained with
+        return super().heldout(parts, alphas)
+
+    def heldout_by_matrix(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         found = self.smoother.heldout(self.problem.targets, parts, alphas)
         return [like(values, self.problem.Y) for values in found]
 
-    def expansion(self, alpha: ArrayLike) -> Expansion:
-        r"""α = R_b y / μ on every row with the true kernel, and b = mean(y − Tα)."""
+    def leave_one_out_by_matrix(self, alphas: ArrayLike) -> Array:
+        return like(self.smoother.leave_one_out(self.problem.targets, alphas), self.problem.Y)
+
+    def left_out(self, some: Index, alpha: float) -> tuple[Index, Array]:
+        if self.validate == "matrix":
+            return super().left_out(some, alpha)
+        try:
+            return self.left_out_in_fifths(some, alpha)
+        except UnsolvableError:  # some fifth's matrix, unlike that of all rows
+            shape = (len(some), self.problem.Y.shape[1])
+            return some, zeros(shape, self.problem.Y) * float("nan")
+
+    def trained_without(self, part: Index, alphas: ArrayLike) -> Trained:
+        """The model of all other rows, with the Toeplitz matrix of their own."""
+        rows = np.delete(np.arange(self.problem.n), part)
+        precomputed = isinstance(self.kernel, Precomputed)
+        training = self.problem.rows(rows, precomputed=precomputed)
+        series = uniform_series(training.X) if self.kernel.stationary else None
+        model = ToeplitzModel(self._settings, self.kernel, training, series)
+        try:
+            dual, intercepts = model.coefficients(alphas)
+        except UnsolvableError:
+            self._refused_in_parts += np.asarray(alphas)[~model._sorted.solvable(alphas)].tolist()
+            raise
+        for key in ("iterations", "residual", "indefinite_up_to"):
+            if key in model.report:
+                self.report[key] = max(self.report.get(key, 0.0), model.report[key])
+        return Trained(rows, like(dual, self.problem.Y), like(intercepts, self.problem.Y))
+
+    def coefficients(self, alphas: ArrayLike) -> tuple[HostArray, HostArray]:
+        r"""α = R_b y / μ (μ, n, targets), and b = mean(y − Tα) (μ, targets); zero without an intercept."""
         Y = self.problem.targets
-        ridges = TargetRidges(alpha, Y.shape[1])
-        dual = ridges.own(self.smoother.residuals(Y, ridges.distinct)) / ridges.each
-        intercept = np.zeros(Y.shape[1])
+        ridges = np.asarray(alphas, dtype=np.float64).reshape(-1)
+        dual = self.smoother.residuals(Y, ridges) / ridges[:, None, None]
+        intercepts = np.zeros((ridges.size, Y.shape[1]))
         if self.problem.fit_intercept:
             # Every row of y = Tα + b + μα says b; their mean has the fewest roundings.
-            fitted = self._sorted.toeplitz.product(np.ascontiguousarray(dual[self._order].T))
-            intercept = Y.mean(axis=0) - fitted.mean(axis=1) - ridges.each * dual.mean(axis=0)
-        centres = None if isinstance(self._kernel, Precomputed) else self.problem.X
-        dual, intercept = (like(values, self.problem.Y) for values in (dual, intercept))
-        return Expansion(self._kernel, centres, dual, intercept)
+            for ridge, weights, intercept in zip(ridges, dual, intercepts):
+                fitted = self._sorted.toeplitz.product(np.ascontiguousarray(weights[self._order].T))
+                intercept[:] = Y.mean(axis=0) - fitted.mean(axis=1) - ridge * weights.mean(axis=0)
+        return dual, intercepts
+
+    def expansion(self, alpha: ArrayLike) -> Expansion:
+        """Coefficients trained with T, for the true kernel."""
+        ridges = TargetRidges(alpha, self.problem.Y.shape[1])
+        dual, intercepts = map(ridges.own, self.coefficients(ridges.distinct))
+        centres = None if isinstance(self.kernel, Precomputed) else self.problem.X
+        dual, intercepts = (like(values, self.problem.Y) for values in (dual, intercepts))
+        return Expansion(self.kernel, centres, dual, intercepts)
+
+
+def leaves_out_single_rows(load: Workload, n: int) -> bool:
+    """Whether each of n rows is predicted by a model of all others."""
+    if load.parts is not None and len(load.parts) == n:
+        return True
+    return load.single or (load.folds == 1 and load.parts is None and not load.smoother)
 
 
 Series: TypeAlias = tuple[Index, float]

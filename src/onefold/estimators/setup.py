@@ -320,7 +320,8 @@ def workload(
     """What a search asks of its models; criteria without splits ask as much as leave-one-out."""
     needs = {one.needs for one in criteria}
     if splits is None:
-        return Workload(kernels, alphas, folds=1, smoother="smoother" in needs, refit=refit)
+        smoother, single = "smoother" in needs, "model" in needs
+        return Workload(kernels, alphas, folds=1, smoother=smoother, single=single, refit=refit)
     alone = splits.leave_one_out
     overlapping = not alone and sum(map(len, splits.left_out)) > problem.n
     return Workload(

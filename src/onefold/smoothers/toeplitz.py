@@ -20,9 +20,14 @@ rows in O(|J|²) after one product. The log-determinant takes Durbin's recursion
 Conjugate gradients with FFT products and a circulant preconditioner, O(n log n) an iteration, for long
 ones. Only G⁻¹e_1 is found by iteration: the formula above then gives G⁻¹ of every other right-hand side,
 and conjugate gradients polish that where its true residual asks for it. The start for the next μ is the
-best combination of the last solutions, which costs no product. T of averaged diagonals may be
-indefinite: where T + μI is, at μ and at every smaller one, there is no model, and an
-:class:`UnsolvableError` says so.
+best combination of the last solutions, which costs no product.
+
+*Indefinite systems.* T of averaged diagonals may be indefinite. Where T + μI is, at μ and at every smaller
+one, an :class:`UnsolvableError` says so, or the system is solved nevertheless (``negative="solve"``): by a
+symmetric indefinite factorisation up to 2048 rows, by MINRES with FFT products beyond. It has a solution
+wherever no eigenvalue of T + μI is 0, and every identity of this module but the logarithm of the
+determinant and the trace as degrees of freedom is algebra that holds for it. What fails to leave a small
+residual is refused as singular.
 
 *Preconditioners*. Strang's: the circulant matrix of order n that copies the central diagonals of T. 8 to
 40 iterations where the kernel has died out at half the length of the series, whatever n. Deflated
@@ -44,16 +49,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from scipy.fft import irfft, next_fast_len, rfft
+from scipy.linalg.lapack import dsycon, dsysv, dsysv_lwork
+from scipy.sparse.linalg import LinearOperator, minres
 
 from onefold.linalg import Array, HostArray, Index
 from onefold.linalg.iterate import Map, Solution, refined_gradients
-from onefold.machine.threads import check_stop, spans, thread_budget
+from onefold.machine.threads import cached_property, check_stop, spans, thread_budget
 from onefold.smoothers.base import Flags, Smoother, UnsolvableError
 
 SHORT = 1024  # up to here Levinson's recursion is quicker than some tens of FFTs
@@ -69,6 +76,12 @@ _LONG_RUN = 16  # rows in a run, on average, from which G_JJ pays as a precondit
 _SMALLEST_PIVOT = 1e-8  # of the largest entry of x: below it the formula has no digits left
 _DIED_OUT = 1e-10  # of t_0, beyond half the length
 _DEGREES = 24  # polynomials of degree 0 … 23
+_MINRES_LIMIT = 2000  # iterations from one true residual to the next
+_MINRES_ROUNDS = 4  # of these
+_SINGULAR = 1e-13  # of its terms: a sum 1ᵀG⁻¹1 this small is rounding
+
+Negative: TypeAlias = Literal["raise", "solve"]
+"""What to do where T + μI is not positive definite."""
 
 
 class SymmetricToeplitz:
@@ -110,8 +123,11 @@ def _filtered(V: HostArray, weights: HostArray, length: int) -> HostArray:
 class GohbergSemencul:
     """G⁻¹ from its first column x; five arrays of n."""
 
-    def __init__(self, x: HostArray, toeplitz: SymmetricToeplitz) -> None:
-        if x[0] <= _SMALLEST_PIVOT * np.abs(x).max():
+    def __init__(
+        self, x: HostArray, toeplitz: SymmetricToeplitz, *, indefinite: bool = False
+    ) -> None:
+        pivot = abs(x[0]) if indefinite else x[0]
+        if pivot <= _SMALLEST_PIVOT * np.abs(x).max():
             raise UnsolvableError(
                 "the Toeplitz matrix has a leading block that is singular or not positive definite, so "
                 'that its inverse cannot be computed; use a larger alpha, or approximation="exact".'
@@ -159,6 +175,39 @@ class GohbergSemencul:
             block[i, :i] = block[:i, i]
         block[:, 0] = block[0]
         return block
+
+
+def solve_symmetric(matrix: HostArray, B: HostArray) -> HostArray:
+    """Solve A X = B for a symmetric A that need not be definite.
+
+    Raises ``LinAlgError`` where A is singular to working precision.
+    """
+    work, _ = dsysv_lwork(len(matrix), lower=1)
+    factor, pivots, X, info = dsysv(matrix, B, lwork=int(work), lower=1)
+    size = float(np.abs(matrix).sum(axis=0).max(initial=0.0))
+    condition = dsycon(factor, pivots, size, lower=1)[0] if info == 0 else 0.0
+    if not condition > np.finfo(np.float64).eps:
+        raise np.linalg.LinAlgError("singular to working precision")
+    return np.ascontiguousarray(X)
+
+
+class DenseInverse:
+    """G⁻¹ of a short indefinite G, as an n × n array."""
+
+    def __init__(self, matrix: HostArray) -> None:
+        self._inverse = solve_symmetric(matrix, np.eye(len(matrix)))
+
+    def product(self, V: HostArray) -> HostArray:
+        """G⁻¹ v for every row v of V."""
+        return V @ self._inverse
+
+    def diagonal(self) -> HostArray:
+        """Its diagonal (n,)."""
+        return np.diagonal(self._inverse)
+
+    def block(self, start: int, stop: int) -> HostArray:
+        """G⁻¹ on the contiguous rows start … stop − 1, as a copy."""
+        return self._inverse[start:stop, start:stop].copy()
 
 
 def _reversed(x: HostArray) -> HostArray:
@@ -239,6 +288,44 @@ def solve_rows(
     return replace(found, X=found.X.T)
 
 
+def minimal_residuals(product: Map, B: HostArray, *, tolerance: float, norm: float) -> Solution:
+    """As :func:`solve_rows`, for symmetric operators that need not be definite: MINRES, row by row.
+
+    "slow" where a true relative residual stays above the tolerance; the best solution comes all the same.
+    """
+    X = np.zeros_like(B)
+    residuals = np.zeros(len(B))
+    iterations = 0
+    # SciPy stops at absolute sizes: operator and right-hand side are handed over with norm 1.
+    operator = LinearOperator(
+        (B.shape[1],) * 2, lambda v: product(v.reshape(1, -1))[0] / norm, dtype=B.dtype
+    )
+
+    def count(_: HostArray) -> None:
+        nonlocal iterations
+        iterations += 1
+
+    for i, b in enumerate(B):
+        size = left = float(np.linalg.norm(b))
+        remaining = b
+        for _ in range(_MINRES_ROUNDS):
+            if left <= tolerance * size:
+                break
+            step, _ = minres(
+                operator, remaining / left, rtol=tolerance, maxiter=_MINRES_LIMIT, callback=count
+            )
+            tried = X[i] + step * (left / norm)
+            remaining = b - product(tried[None])[0]
+            before, left = left, float(np.linalg.norm(remaining))
+            if not left < before:
+                left = before
+                break
+            X[i] = tried
+        residuals[i] = left / size if size > 0 else 0.0
+    state: Literal["converged", "slow"] = "converged" if (residuals <= tolerance).all() else "slow"
+    return Solution(X, residuals, iterations, state)
+
+
 def log_determinant(column: HostArray) -> float:
     r"""The number log det T of a positive definite Toeplitz T: Durbin's recursion, Σ log of its errors.
 
@@ -268,10 +355,16 @@ class _Solved:
 
     index: int  # of μ among those asked for
     mu: float
+    definite: bool  # whether G is positive definite, as far as solving has shown
     W: HostArray  # G_b⁻¹ Yᵀ by rows (targets, n)
-    inverse: GohbergSemencul
+    invert: Callable[[], GohbergSemencul | DenseInverse]
     g: HostArray  # zeros without a border
     total: float  # 1ᵀg; 1 without a border
+
+    @cached_property
+    def inverse(self) -> GohbergSemencul | DenseInverse:
+        """G⁻¹; of an indefinite matrix only where it is asked for."""
+        return self.invert()
 
     def diagonal(self) -> HostArray:
         """The diagonal of G_b⁻¹."""
@@ -282,8 +375,9 @@ class ToeplitzSmoother(Smoother):
     """R_b(μ) of a Toeplitz matrix by its first column, in O(n) memory per μ. NumPy only.
 
     `semidefinite`: T is known to be positive semi-definite, as the kernel matrix of a uniform series is.
-    `tolerance` is that of the true relative residual. `report` is written to: solver, reason,
-    iterations, residual, preconditioner, heldout_residual.
+    `tolerance` is that of the true relative residual. `negative`: whether indefinite systems are solved.
+    `report` is written to: solver, reason, iterations, residual, preconditioner, heldout_residual, and
+    indefinite_up_to, the largest μ at which an indefinite system was solved.
     """
 
     def __init__(
@@ -293,13 +387,15 @@ class ToeplitzSmoother(Smoother):
         intercept: bool,
         semidefinite: bool = False,
         tolerance: float = 1e-10,
+        negative: Negative = "raise",
         report: dict[str, Any] | None = None,
     ) -> None:
         self.toeplitz = SymmetricToeplitz(column)
         n = self.toeplitz.n
         super().__init__(n, np.broadcast_to(np.ones(1), n) if intercept else None)
         self._tolerance = tolerance
-        self._refused = -np.inf  # the largest μ that could not be solved with
+        self._solves_indefinite = negative == "solve"
+        self._refused: list[float] = []  # each μ that could not be solved with
         self._definite_from = 0.0 if semidefinite else np.inf
         self._preconditioner: Callable[[float], Map] | None = None
         self._earlier: list[tuple[float, HostArray]] = []
@@ -312,7 +408,12 @@ class ToeplitzSmoother(Smoother):
 
     def solvable(self, alphas: ArrayLike) -> Flags:
         """Whether each μ may be solved with, as far as has turned out."""
-        return np.asarray(alphas, dtype=np.float64) > self._refused
+        return may_be_solved(alphas, self._refused, indefinite=self._solves_indefinite)
+
+    def require(self, alphas: ArrayLike) -> None:
+        """Raise :class:`UnsolvableError` if the system of some μ cannot be solved."""
+        for _ in self._each(np.zeros((self.n, 0)), alphas):
+            pass
 
     def _each(self, Y: Array, alphas: ArrayLike) -> Iterator[_Solved]:
         """G_b⁻¹ and what it makes of Y for every μ, from the largest down."""
@@ -325,16 +426,18 @@ class ToeplitzSmoother(Smoother):
         for index in np.argsort(-values, kind="stable"):
             mu = float(values[index])
             try:
-                X, inverse = (self._pcg if self._iterates else self._levinson)(mu, B)
+                X, invert, definite = self._solve(mu, B)
+                g, total = np.zeros(self.n), 1.0
+                if self.border is not None:
+                    g, X, total = X[-1], X[:-1], float(X[-1].sum())
+                    if abs(total) <= _SINGULAR * np.abs(g).sum():
+                        raise _unsolvable(mu, "with the intercept it is singular")
+                    X = X - (X.sum(axis=1) / total)[:, None] * g
             except UnsolvableError:
-                self._refused = max(self._refused, mu)
+                self._refused.append(mu)
                 raise
-            g, total = np.zeros(self.n), 1.0
-            if self.border is not None:
-                g, X, total = X[-1], X[:-1], float(X[-1].sum())
-                X = X - (X.sum(axis=1) / total)[:, None] * g
-            yield _Solved(int(index), mu, X, inverse, g, total)
-            del X, inverse, g  # before the next μ needs the memory
+            yield _Solved(int(index), mu, definite, X, invert, g, total)
+            del X, invert, g  # before the next μ needs the memory
         self._earlier = []
 
     def _mapped(self, function: Map, alphas: ArrayLike, Y: Array | None = None) -> HostArray:
@@ -352,7 +455,10 @@ class ToeplitzSmoother(Smoother):
         return self._mapped(lambda solved: Y - (solved.W / solved.diagonal()).T, alphas, Y)
 
     def trace(self, alphas: ArrayLike) -> HostArray:
-        return self._mapped(lambda solved: solved.mu * solved.diagonal().sum(), alphas)
+        def one(solved: _Solved) -> float:
+            return solved.mu * float(solved.diagonal().sum()) if solved.definite else np.nan
+
+        return self._mapped(one, alphas)
 
     def heldout(self, Y: Array, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
         outs: list[Any] = [np.empty((np.size(alphas), len(rows), Y.shape[1])) for rows in parts]
@@ -362,7 +468,7 @@ class ToeplitzSmoother(Smoother):
                 try:
                     errors = self._heldout_errors(solved, rows, whole)
                 except UnsolvableError:
-                    self._refused = max(self._refused, solved.mu)
+                    self._refused.append(solved.mu)
                     raise
                 out[solved.index] = Y[rows] - errors.T
             del solved, whole
@@ -376,6 +482,8 @@ class ToeplitzSmoother(Smoother):
             )
 
         def one(solved: _Solved) -> float:
+            if not solved.definite:
+                return np.nan
             try:
                 value = log_determinant(self.toeplitz.shifted(solved.mu))
             except np.linalg.LinAlgError:  # too long for `_levinson` to have found out
@@ -386,6 +494,63 @@ class ToeplitzSmoother(Smoother):
 
     # -- G⁻¹ B and G⁻¹ at one μ ----------------------------------------------------------------------
 
+    def _solve(
+        self, mu: float, B: HostArray
+    ) -> tuple[HostArray, Callable[[], GohbergSemencul | DenseInverse], bool]:
+        """G⁻¹ B by rows, what computes G⁻¹, and whether G is positive definite."""
+        try:
+            X, inverse = (self._pcg if self._iterates else self._levinson)(mu, B)
+        except UnsolvableError:
+            if not self._solves_indefinite:
+                raise
+        else:
+            return X, lambda: inverse, True
+        short = self.n <= DENSE
+        X, invert = (self._indefinite_dense if short else self._indefinite_iterated)(mu, B)
+        self._note("indefinite_up_to", mu)
+        return X, invert, False
+
+    def _indefinite_dense(
+        self, mu: float, B: HostArray
+    ) -> tuple[HostArray, Callable[[], DenseInverse]]:
+        matrix = scipy.linalg.toeplitz(self.toeplitz.shifted(mu))
+        try:
+            X = np.ascontiguousarray(solve_symmetric(matrix, B.T).T)
+        except np.linalg.LinAlgError:
+            raise _unsolvable(mu, "it is singular to working precision") from None
+        residual = self._residual(mu, X, B)
+        if residual > _LOOSE:
+            raise _unsolvable(mu, f"it is nearly singular (residual {residual:.1g})")
+        self._note("residual", residual)
+        return X, lambda: DenseInverse(matrix)
+
+    def _indefinite_iterated(
+        self, mu: float, B: HostArray
+    ) -> tuple[HostArray, Callable[[], GohbergSemencul]]:
+        def solved(rows: HostArray) -> HostArray:
+            found = minimal_residuals(
+                lambda V: self.toeplitz.product(V, mu),
+                rows,
+                tolerance=self._tolerance,
+                norm=self.toeplitz.norm + mu,
+            )
+            residual = float(found.residual.max(initial=0.0))
+            if residual > _LOOSE:
+                raise _unsolvable(mu, f"MINRES left a residual of {residual:.1g}: it is nearly singular")
+            self._note("iterations", found.iterations)
+            self._note("residual", residual)
+            return found.X
+
+        def invert() -> GohbergSemencul:
+            return GohbergSemencul(solved(_unit(self.n))[0], self.toeplitz, indefinite=True)
+
+        return solved(B), invert
+
+    def _residual(self, mu: float, X: HostArray, B: HostArray) -> float:
+        """The largest relative residual of G X = B, by rows."""
+        left, size = (np.linalg.norm(V, axis=1) for V in (B - self.toeplitz.product(X, mu), B))
+        return float((left / np.where(size > 0, size, 1.0)).max(initial=0.0))
+
     def _levinson(self, mu: float, B: HostArray) -> tuple[HostArray, GohbergSemencul]:
         column = self.toeplitz.shifted(mu)
         if self.n <= DENSE and mu < self._definite_from:  # known for larger μ from smaller ones
@@ -393,7 +558,7 @@ class ToeplitzSmoother(Smoother):
             try:
                 scipy.linalg.cholesky(dense, check_finite=False, overwrite_a=True)
             except np.linalg.LinAlgError:
-                raise _unsolvable(mu, "it is not positive definite") from None
+                raise _unsolvable(mu, "it is not positive definite", indefinite=True) from None
             self._definite_from = mu
         B = np.vstack([B, _unit(self.n)])
         try:
@@ -402,8 +567,7 @@ class ToeplitzSmoother(Smoother):
             raise _unsolvable(mu, "a leading block is singular") from None
         if not np.isfinite(X).all():
             raise _unsolvable(mu, "a leading block is nearly singular")
-        left, size = (np.linalg.norm(V, axis=1) for V in (B - self.toeplitz.product(X, mu), B))
-        residual = float((left / np.where(size > 0, size, 1.0)).max(initial=0.0))
+        residual = self._residual(mu, X, B)
         if residual > _LOOSE:
             raise _unsolvable(mu, f"Levinson's recursion lost its digits (residual {residual:.1g})")
         self._note("residual", residual)
@@ -446,7 +610,8 @@ class ToeplitzSmoother(Smoother):
             else:
                 return X, inverse
         if found.state == "indefinite":
-            raise _unsolvable(mu, "conjugate gradients met a direction of negative curvature")
+            why = "conjugate gradients met a direction of negative curvature"
+            raise _unsolvable(mu, why, indefinite=True)
         residual = float(found.residual.max(initial=0.0))
         if self.n <= _LEVINSON_LIMIT:
             why = f"conjugate gradients did not converge ({residual:.1g})"
@@ -487,12 +652,16 @@ class ToeplitzSmoother(Smoother):
         self._note("heldout_residual", 0.0)
         part = solved.g[rows]
         block -= part[:, None] * (part / solved.total)[None, :]
+        targets = solved.W[:, rows].T
         try:
-            return scipy.linalg.solve(block, solved.W[:, rows].T, assume_a="pos", check_finite=False).T
+            if self._solves_indefinite:
+                return solve_symmetric(block, targets).T
+            return scipy.linalg.solve(block, targets, assume_a="pos", check_finite=False).T
         except np.linalg.LinAlgError:
+            why = "singular" if self._solves_indefinite else "not positive definite"
             raise UnsolvableError(
-                f"the block of {rows.size} held-out rows of the Toeplitz matrix's inverse is not "
-                "positive definite; use a larger alpha."
+                f"the block of {rows.size} held-out rows of the Toeplitz matrix's inverse is {why}; use a "
+                "larger alpha."
             ) from None
 
     def _iterated_errors(self, solved: _Solved, rows: Index) -> HostArray:
@@ -509,14 +678,22 @@ class ToeplitzSmoother(Smoother):
                 return V.copy()
             return self.toeplitz.product(scattered(V), solved.mu)[:, rows]
 
-        found = solve_rows(
-            lambda V: solved.inverse.product(scattered(V))[:, rows],
-            precondition,
-            np.vstack([W, g[None]]),
-            tolerance=self._tolerance,
-            norm=1.0 / solved.mu,
-            limit=_HELDOUT_LIMIT,
-        )
+        def product(V: HostArray) -> HostArray:
+            return solved.inverse.product(scattered(V))[:, rows]
+
+        targets = np.vstack([W, g[None]])
+        if solved.definite:
+            found = solve_rows(
+                product,
+                precondition,
+                targets,
+                tolerance=self._tolerance,
+                norm=1.0 / solved.mu,
+                limit=_HELDOUT_LIMIT,
+            )
+        else:
+            norm = 1.0 / (self.toeplitz.norm + solved.mu)  # the order of the smallest eigenvalues
+            found = minimal_residuals(product, targets, tolerance=self._tolerance, norm=norm)
         residual = float(found.residual.max(initial=0.0))
         if found.state != "converged" and residual > _ENOUGH:
             raise UnsolvableError(
@@ -528,8 +705,19 @@ class ToeplitzSmoother(Smoother):
         return E + ((E @ g) / (solved.total - g @ h))[:, None] * h
 
 
-def _unsolvable(mu: float, why: str) -> UnsolvableError:
+def may_be_solved(alphas: ArrayLike, refused: Sequence[float], *, indefinite: bool) -> Flags:
+    """Whether each μ may be solved with, where some were refused.
+
+    An indefinite matrix is so at every smaller μ; where that is no reason to refuse it, only the refused μ
+    themselves make it singular.
+    """
+    values = np.asarray(alphas, dtype=np.float64)
+    return ~np.isin(values, refused) if indefinite else values > max(refused, default=-np.inf)
+
+
+def _unsolvable(mu: float, why: str, *, indefinite: bool = False) -> UnsolvableError:
+    solve = 'Toeplitz(negative="solve"), ' if indefinite else ""
     return UnsolvableError(
         f"the system of the Toeplitz matrix plus {mu:.3g}·I cannot be solved: {why}; use a larger "
-        'alpha or gamma, or approximation="grid" or "nystroem".'
+        f'alpha or gamma, {solve}or approximation="grid" or "nystroem".'
     )
