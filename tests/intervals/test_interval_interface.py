@@ -10,7 +10,7 @@ from sklearn.model_selection import TimeSeriesSplit
 
 import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
-from onefold.approximations import Nystroem
+from onefold.approximations import Nystroem, Toeplitz
 from onefold.smoothers.base import UnsolvableError
 
 RNG = np.random.default_rng(4)

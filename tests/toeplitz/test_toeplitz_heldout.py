@@ -102,9 +102,7 @@ def test_a_series_is_validated_by_its_matrix_unless_told_otherwise() -> None:
     x = np.linspace(0, 6, 60)[:, None]
     y = np.sin(x[:, 0])
     settings = {"gammas": [1.0], "alphas": [0.3], "intervals": None}
-    by_matrix, exact = (
-        LSSVRCV(approximation=a, **settings).fit(x, y) for a in (Toeplitz(), "exact")
-    )
+    by_matrix, exact = (LSSVRCV(approximation=a, **settings).fit(x, y) for a in (Toeplitz(), "exact"))
     assert by_matrix.approximation_["selected_with"]["validate"] == "matrix"
     assert_allclose(by_matrix.heldout_prediction_, exact.heldout_prediction_, atol=1e-8)
     by_kernel = LSSVRCV(

@@ -34,14 +34,10 @@ def solver(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
 @pytest.mark.parametrize("intercept", [False, True])
-def test_every_quantity_is_that_of_the_dense_matrix(
-    solver: str, intercept: bool, scale: float
-) -> None:
+def test_every_quantity_is_that_of_the_dense_matrix(solver: str, intercept: bool, scale: float) -> None:
     border, T = np.ones(N) if intercept else None, scale * toeplitz(COLUMN)
     report: dict[str, Any] = {}
-    smoother = ToeplitzSmoother(
-        scale * COLUMN, intercept=intercept, negative="solve", report=report
-    )
+    smoother = ToeplitzSmoother(scale * COLUMN, intercept=intercept, negative="solve", report=report)
     alphas = scale * ALPHAS
     parts = [np.arange(8), np.arange(20, 50), np.array([3, 4, 20, 70]), np.arange(0, N, 2)]
     residuals, alone = smoother.residuals(TARGETS, alphas), smoother.leave_one_out(TARGETS, alphas)
@@ -49,7 +45,9 @@ def test_every_quantity_is_that_of_the_dense_matrix(
     for i, alpha in enumerate(alphas):
         assert_allclose(residuals[i], residual_operator(T, border, alpha) @ TARGETS, atol=1e-6)
         for row in range(0, N, 7):
-            assert_allclose(alone[i, [row]], refit(T, TARGETS, border, alpha, [row]), rtol=1e-5, atol=1e-6)
+            assert_allclose(
+                alone[i, [row]], refit(T, TARGETS, border, alpha, [row]), rtol=1e-5, atol=1e-6
+            )
         for rows, found in zip(parts, heldout):
             assert_allclose(found[i], refit(T, TARGETS, border, alpha, rows), rtol=1e-5, atol=1e-6)
     assert report["indefinite_up_to"] == alphas[1]
@@ -99,7 +97,9 @@ def test_solvers_against_the_dense_inverse() -> None:
     found = minimal_residuals(lambda V: V @ matrix, B, tolerance=1e-10, norm=1.0)
     assert found.state == "converged"
     assert_allclose(found.X, np.linalg.solve(matrix, B.T).T, rtol=1e-6, atol=1e-8)
-    slow = minimal_residuals(lambda V: V @ np.diag(np.r_[0.0, np.ones(N - 1)]), B, tolerance=1e-10, norm=1.0)
+    slow = minimal_residuals(
+        lambda V: V @ np.diag(np.r_[0.0, np.ones(N - 1)]), B, tolerance=1e-10, norm=1.0
+    )
     assert slow.state == "slow"
     assert slow.residual[0] > 0.01
 

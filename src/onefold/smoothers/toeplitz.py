@@ -123,9 +123,7 @@ def _filtered(V: HostArray, weights: HostArray, length: int) -> HostArray:
 class GohbergSemencul:
     """G⁻¹ from its first column x; five arrays of n."""
 
-    def __init__(
-        self, x: HostArray, toeplitz: SymmetricToeplitz, *, indefinite: bool = False
-    ) -> None:
+    def __init__(self, x: HostArray, toeplitz: SymmetricToeplitz, *, indefinite: bool = False) -> None:
         pivot = abs(x[0]) if indefinite else x[0]
         if pivot <= _SMALLEST_PIVOT * np.abs(x).max():
             raise UnsolvableError(
@@ -510,9 +508,7 @@ class ToeplitzSmoother(Smoother):
         self._note("indefinite_up_to", mu)
         return X, invert, False
 
-    def _indefinite_dense(
-        self, mu: float, B: HostArray
-    ) -> tuple[HostArray, Callable[[], DenseInverse]]:
+    def _indefinite_dense(self, mu: float, B: HostArray) -> tuple[HostArray, Callable[[], DenseInverse]]:
         matrix = scipy.linalg.toeplitz(self.toeplitz.shifted(mu))
         try:
             X = np.ascontiguousarray(solve_symmetric(matrix, B.T).T)
