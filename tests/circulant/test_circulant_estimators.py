@@ -177,9 +177,9 @@ def test_an_indefinite_matrix_has_no_score_or_is_clipped(validate) -> None:
     assert report["negative"] == "set to 0"
 
 
-# -- indefinite systems, solved --------------------------------------------------------------------------
+# -- indefinite systems, solved ------------------------------------------------------------------------
 
-# U + 0.05 I of all rows, and of the training parts of three and of six folds, has both signs.
+# U + 0.05 I has eigenvalues of both signs.
 SOLVED = {"spacing": (0.3, 0.2), "order": "given", "negative": "solve"}
 
 
@@ -226,7 +226,7 @@ def test_the_papers_criteria_of_an_indefinite_system(chosen, fixed) -> None:
     assert np.isfinite([results[f"mean_test_{name}"][1] for name in names[2:]]).all()
 
 
-# -- several spacings ------------------------------------------------------------------------------------
+# -- several spacings ----------------------------------------------------------------------------------
 
 SPACINGS = [(1.0, 2.0), (1.5, 3.0), "data", 0.7]
 GRID = {"gammas": [0.3, 1.5, 6.0], "alphas": [0.3, 2.0, 20.0]}

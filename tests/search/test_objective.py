@@ -168,8 +168,8 @@ def test_spacings_of_a_circulant_matrix_are_parameters(tmp_path):
     assert plain == objective(gamma=0.3, alpha=0.1, spacing="data")
     results = objective.cv_results_
     assert np.ma.is_masked(results["param_spacing"])
-    spacings = [(0.5, 0.25), (0.7, 0.7), (1.0, 2.0), "data"]
-    assert sorted(results["param_spacing"].compressed(), key=str) == spacings
+    spacings = {(0.5, 0.25), (0.7, 0.7), (1.0, 2.0), "data"}
+    assert set(results["param_spacing"].compressed()) == spacings
     model = objective.fit()
     assert model.best_params_ == objective.best_params_
     report = model.approximation_["selected_with"]
