@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onefold.approximations.base import Approximation, Run, SmoothingModel, register
-from onefold.approximations.footprint import structured_bytes
+from onefold.approximations.footprint import FORMED, structured_bytes
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.basis import predictions_of
 from onefold.expansions import Expansion
@@ -138,6 +138,7 @@ class Circulant(Approximation):
 
     name = "circulant"
     smooths = True
+    most_formed = FORMED  # only where there are more cells than rows
     supports_weights = False
     learns_metrics = False
     fold_models = "refitted"
@@ -194,7 +195,12 @@ class Circulant(Approximation):
                 shape = fold_shape(n, self.levels, len(parts))
         settled = replace(self, shape=shape)
         layout = settled.layout(problem)
+        if load.matrix and math.prod(layout.shape) > n:
+            super().check_formed(n)
         return replace(run, approximation=replace(settled, spacing=layout.spacing), shared=layout)
+
+    def check_formed(self, n: int) -> None:
+        """At any number of rows: see `start`, which knows whether each cell has a row."""
 
     def layout(self, problem: Problem, rows: Index | None = None) -> Layout:
         """The cells of all rows or of some, which have a shape of their own and the spacings of all."""
@@ -296,6 +302,15 @@ class CirculantModel(SmoothingModel):
         columns = xp.reshape(xp.permute_dims(dual, (1, 0, 2)), (training.n, -1))
         X = take_rows(self.problem.X, part)
         return predictions_of(kernel_product(self._kernel, X, training.X, columns), intercepts)
+
+    def squared_radii(self, alphas: ArrayLike) -> HostArray | None:
+        """Where every cell has a row, no row is different from any other: the centre is their mean."""
+        return self._cells.squared_radii(alphas)
+
+    def kernel_matrix(self) -> Array:
+        """U between the rows, a principal submatrix where some cells have none."""
+        place = np.argsort(self._layout.order)
+        return self._cells.matrix(place)
 
     def expansion(self, alpha: ArrayLike) -> Expansion:
         """Coefficients trained with U, for the true kernel."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onefold.approximations.base import Approximation, SmoothingModel, register
-from onefold.approximations.footprint import structured_bytes
+from onefold.approximations.footprint import FORMED, structured_bytes
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Precomputed
@@ -71,6 +71,7 @@ class Toeplitz(Approximation):
 
     name = "toeplitz"
     smooths = True
+    most_formed = FORMED
     supports_weights = False
     learns_metrics = False
 
@@ -151,6 +152,12 @@ class ToeplitzModel(SmoothingModel):
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         found = self.smoother.heldout(self.problem.targets, parts, alphas)
         return [like(values, self.problem.Y) for values in found]
+
+    def kernel_matrix(self) -> HostArray:
+        """T for the rows as they came."""
+        place = np.empty(self.problem.n, dtype=np.intp)
+        place[self._order] = np.arange(self.problem.n)
+        return self._sorted.toeplitz.column[np.abs(place[:, None] - place[None, :])]
 
     def expansion(self, alpha: ArrayLike) -> Expansion:
         r"""α = R_b y / μ on every row with the true kernel, and b = mean(y − Tα)."""

@@ -328,6 +328,24 @@ class CirculantSmoother(Smoother):
 
         return np.array([one(self._filter(alpha)) for alpha in vector(alphas).tolist()])
 
+    def squared_radii(self, alphas: ArrayLike) -> HostArray | None:
+        """R̃² = u_0 + μ − (λ_0 + μ)/n of the smallest ball around the rows in the space of U + μI.
+
+        A shift of the cells leaves U as it is, and the ball is unique: all rows have the same weight in
+        its centre. NaN where U + μI is not positive definite, None where some cells have no row.
+        """
+        if self._pads.size:
+            return None
+        shape, mu = self.spectrum.shape, vector(alphas)
+        diagonal = float(_half_mean(self.spectrum.eigenvalues[None, ...], shape)[0])
+        constant = float(self.spectrum.eigenvalues[(0,) * len(shape)])
+        radii = diagonal + mu - (constant + mu) / self.n
+        return np.where(self.spectrum.positive_with(mu), radii, np.nan)
+
+    def matrix(self, cells: Index) -> Array:
+        """The entries of U between some of the cells."""
+        return CirculantFilter(self.spectrum.eigenvalues, self.spectrum.shape, 0.0).block(cells, cells)
+
     def logdet(self, alphas: ArrayLike) -> HostArray:
         values, shape, found = self.spectrum.eigenvalues, self.spectrum.shape, []
         xp = namespace(values)
