@@ -190,7 +190,11 @@ LINE = np.linspace(0, 1, 40)[:, None]
 REFUSED = [
     ("evidence", Grid(), "needs the residual operator of all rows, which Grid"),
     ("press", Grid(), "no closed form for leave-one-out"),
-    ("radius_margin", Auto(seconds=1e-9), r"Nystroem\(.*\) forms for up to 30 rows only, and there are 40"),
+    (
+        "radius_margin",
+        Auto(seconds=1e-9),
+        r"Nystroem\(.*\) forms for up to 30 rows only, and there are 40",
+    ),
     ("radius_margin", Nystroem(5), "forms for up to 30 rows only"),
     ("radius_margin", Toeplitz(), "forms for up to 30 rows only"),
     (["mse", "radius_margin"], Circulant(shape=(6, 7)), "forms for up to 30 rows only"),
