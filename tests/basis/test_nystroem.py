@@ -282,7 +282,6 @@ def test_bound_counts_the_intercept(regression):
         (lambda X, Y: LSSVR(approximation=Nystroem(np.full((4, 4), np.nan))).fit(X, Y), "NaN"),
         (lambda X, Y: LSSVR("precomputed", approximation=Nystroem(2)).fit(X @ X.T, Y), "exact"),
         (lambda X, Y: LSSVR("precomputed", approximation="cg").fit(X @ X.T, Y), "exact"),
-        (lambda X, Y: LSSVRCV(cv="loo", approximation=_settings(X[:C])).fit(X, Y), "use folds"),
     ],
 )
 def test_what_cannot_be_is_refused(regression, act, words):

@@ -128,6 +128,46 @@ def test_criteria_are_those_of_the_exact_machine_on_the_matrix(chosen, fixed, cr
     assert_allclose(*(model.cv_results_["mean_test_score"] for model in (found, same)), rtol=1e-8)
 
 
+@pytest.mark.parametrize("order", ["given", "principal"])
+@pytest.mark.parametrize("shape", [(36,), (4, 9), (2, 3, 6), (5, 8), (6, 7), (40,)], ids=str)
+@CHOSEN
+def test_radius_margin_is_that_of_the_exact_machine_on_the_matrix(chosen, fixed, shape, order) -> None:
+    """In closed form where every cell has a row; where some have none, from the rows' own block of U."""
+    structure = Circulant(shape=shape, spacing=0.9, order=order)
+    U = twin(structure, RBF(1.5))
+    grid = {"alphas": [0.3, 2.0, 50.0], "criterion": "radius_margin"}
+    found = chosen(gammas=[1.5], approximation=structure, **grid).fit(X, NUMBERS)
+    same = chosen("precomputed", **grid).fit(U, NUMBERS)
+    assert_allclose(*(model.cv_results_["mean_test_score"] for model in (found, same)), rtol=1e-7)
+    run = structure.start(PROBLEM, [RBF(1.5)], Workload(alphas=1, smoother=True, matrix=True))
+    model = run.model(RBF(1.5))
+    assert_allclose(model.kernel_matrix(), U, atol=1e-12)
+    radii = model.squared_radii([0.3])
+    assert (radii is None) == (np.prod(shape) > N)
+    if radii is not None:  # the mean of the rows is as far from all of them
+        G = U + 0.3 * np.eye(N)
+        assert_allclose(radii, [np.mean(np.diagonal(G)) - G.mean()], rtol=1e-12)
+        assert_allclose(radii[0], np.diagonal(G) - 2 * G.mean(axis=1) + G.mean(), rtol=1e-12)
+
+
+def test_the_radius_of_a_clipped_matrix_and_of_an_indefinite_one() -> None:
+    shape, spacing = (6, 6), (0.2, 0.2)
+    U = circulant_matrix(circulant_row(RBF(1.0), shape, spacing))
+    values, vectors = np.linalg.eigh(U)
+    assert values[0] < -0.1
+    clipped = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    grid = {"alphas": [0.01, 10.0], "criterion": "radius_margin"}
+    settings = {"shape": shape, "spacing": spacing, "order": "given"}
+    found = LSSVRCV(gammas=[1.0], approximation=Circulant(**settings, negative="clip"), **grid)
+    same = LSSVRCV("precomputed", **grid).fit(clipped, NUMBERS)
+    scores = found.fit(X, NUMBERS).cv_results_["mean_test_score"]
+    assert_allclose(scores, same.cv_results_["mean_test_score"], rtol=1e-7)
+    refusing = LSSVRCV(gammas=[1.0], approximation=Circulant(**settings), **grid)
+    with pytest.warns(UserWarning, match="have no score"):
+        refusing.fit(X, NUMBERS)
+    assert np.isnan(refusing.cv_results_["mean_test_score"]).tolist() == [True, False]
+
+
 def test_cov_needs_a_mean() -> None:
     with pytest.raises(ValueError, match="mean of y"):
         LSSVRCV(gammas=[1.0], criterion="cov", cv="loo").fit(X, np.tile([1.0, -1.0], N // 2))

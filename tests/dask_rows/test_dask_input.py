@@ -201,7 +201,8 @@ def test_rows_that_are_refused(table, rows, words):
     ("machine", "words"),
     [
         (model(criterion="r2"), '"mse", "error"'),
-        (model(criterion="gcv"), '"mse", "error"'),
+        (model(criterion="press"), '"mse", "error"'),
+        (model(criterion="cost"), '"mse", "error"'),
         (model(cv="loo"), "cv=5"),
         (model(refit="exact"), 'refit="auto"'),
         (model(kernel="precomputed", gammas=None), "precomputed"),

@@ -71,6 +71,21 @@ def test_searches_are_exact(estimator: Any, shuffled: bool, search: Any) -> None
     assert found.approximation_["fitted_with"]["name"] == "toeplitz"
 
 
+@pytest.mark.filterwarnings("ignore:the rows are not a series")
+@pytest.mark.parametrize("chosen", [LSSVRCV, KernelRidgeCV])
+def test_radius_margin_is_that_of_the_exact_machine_on_the_matrix(chosen: Any) -> None:
+    grid = {"alphas": [0.3, 3.0], "criterion": "radius_margin"}
+    X, y = series(40, shuffled=True)
+    found = chosen(approximation="toeplitz", gammas=[2.0], **grid).fit(X, y)
+    same = chosen(gammas=[2.0], **grid).fit(X, y)
+    assert_allclose(*(one.cv_results_["mean_test_score"] for one in (found, same)), rtol=1e-7)
+    rows = np.random.default_rng(0).standard_normal((40, 2))
+    T = toeplitz(diagonal_means(RBF(2.0), rows)[0])
+    found = chosen(approximation="toeplitz", gammas=[2.0], **grid).fit(rows, y)
+    same = chosen("precomputed", **grid).fit(T, y)
+    assert_allclose(*(one.cv_results_["mean_test_score"] for one in (found, same)), rtol=1e-7)
+
+
 @pytest.mark.filterwarnings("ignore:the rows are not a series")  # on purpose: diagonals are averaged
 def test_evidence_where_there_is_none_does_not_end_the_search() -> None:
     X = np.random.default_rng(0).random((60, 2))  # no series: the averaged matrix is indefinite

@@ -33,14 +33,14 @@ from onefold.approximations.footprint import models_at_once
 from onefold.approximations.problem import Parts, Problem, Workload
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Laplacian, Precomputed
-from onefold.linalg import Array, is_sparse, namespace, take_rows
+from onefold.linalg import Array, HostArray, host_array, is_sparse, like, namespace, take_rows
 from onefold.linalg.distances import without_triton
 from onefold.machine.memory import require_of
 from onefold.machine.speed import Speed
 from onefold.machine.warning import warn_user
 from onefold.rows import Rows
 from onefold.smoothers import Smoother
-from onefold.smoothers.base import UNSOLVABLE, why_unsolvable
+from onefold.smoothers.base import UNSOLVABLE, Flags, why_unsolvable
 
 _UNASKED = 60.0  # seconds that a final fit with the true kernel may take where nobody asked for it
 _DIRECT = 10.0  # seconds: no iteration is worth while to be faster than that
@@ -129,10 +129,66 @@ class Model(ABC):
         return None
 
 
-class SmoothingModel(Model):
-    """A model that gives access to R(μ), as criteria of the whole smoother need."""
+class WholeModel(Model):
+    """A model that knows what criteria of the whole R_b(μ) are made of.
+
+    S is the diagonal of √weights: R_b is that of S K S with the border S1, for the targets S Y.
+    """
+
+    @abstractmethod
+    def residual_squares(self, alphas: ArrayLike) -> HostArray:
+        """‖R_b S Y‖² of every target: (μ, targets)."""
+
+    @abstractmethod
+    def least_costs(self, alphas: ArrayLike) -> HostArray:
+        """Yᵀ S R_b S Y of every target, the least of what is minimised: (μ, targets)."""
+
+    @abstractmethod
+    def trace(self, alphas: ArrayLike) -> HostArray:
+        """The trace of R_b: (μ,)."""
+
+    @abstractmethod
+    def logdet(self, alphas: ArrayLike) -> HostArray:
+        """The number log det (S K S + μI), with an intercept on the complement of the border: (μ,).
+
+        NaN where the matrix is not positive definite.
+        """
+
+    def definite(self, alphas: ArrayLike) -> Flags:
+        """Whether S K S + μI is positive definite, for each μ; most models solve no other systems."""
+        return np.ones(np.size(alphas), dtype=np.bool_)
+
+    def kernel_matrix(self) -> Array:
+        """K without weights (n, n), an array of its own; see `Approximation.most_formed`."""
+        raise NotImplementedError(f"{type(self).__name__} does not form its kernel matrix")
+
+    def squared_radii(self, alphas: ArrayLike) -> HostArray | None:
+        """R̃² of the smallest ball around the rows in the space of K + μV⁻¹, where symmetry gives it."""
+        return None
+
+
+class SmoothingModel(WholeModel):
+    """A model that gives access to R(μ) itself."""
 
     smoother: Smoother
+
+    def residual_squares(self, alphas: ArrayLike) -> HostArray:
+        residuals = self.smoother.residuals(self.problem.scaled_targets(), alphas)
+        return host_array(namespace(residuals).sum(residuals**2, axis=1))
+
+    def least_costs(self, alphas: ArrayLike) -> HostArray:
+        residuals = self.smoother.residuals(self.problem.scaled_targets(), alphas)
+        Y = like(self.problem.scaled_targets(), residuals)  # some smoothers answer on the host
+        return host_array(namespace(residuals).sum(Y[None, ...] * residuals, axis=1))
+
+    def trace(self, alphas: ArrayLike) -> HostArray:
+        return self.smoother.trace(alphas)
+
+    def logdet(self, alphas: ArrayLike) -> HostArray:
+        return self.smoother.logdet(alphas)
+
+    def definite(self, alphas: ArrayLike) -> Flags:
+        return self.smoother.definite(alphas)
 
 
 class Approximation(ABC):
@@ -150,7 +206,9 @@ class Approximation(ABC):
     name: ClassVar[str]
     exact: ClassVar[bool] = False  # its models have the true kernel
     selects: ClassVar[bool] = True  # its models make held-out predictions
-    smooths: ClassVar[bool] = False  # they are `SmoothingModel`, for criteria of the whole smoother
+    smooths: ClassVar[bool] = False  # they are `WholeModel`, for criteria of the whole smoother
+    no_leave_one_out: ClassVar[str] = ""  # why its models leave no single rows out, and what to do
+    most_formed: ClassVar[float] = 0  # rows up to which its models form their kernel matrix
     supports_weights: ClassVar[bool] = True
     learns_metrics: ClassVar[bool] = True  # its models take any metric: they are of no order or grid
     # Where the models without each fold, which predict new rows, come from: a closed form, or fits that
@@ -169,11 +227,10 @@ class Approximation(ABC):
                 f"{self!r} needs all rows on the device, and their {problem.X.nbytes / 2**30:.1f} GiB "
                 'are to be streamed there; use approximation="nystroem", fewer rows, or device=None.'
             )
-        if load.smoother and not self.smooths:
-            raise ValueError(
-                f"the criterion needs the residual operator of all rows, which {self!r} does not have; "
-                'use approximation="exact", or criterion="mse", "error" or "press".'
-            )
+        if load.smoother and (reason := self.refusal("smoother")):
+            raise ValueError(reason)
+        if load.matrix:
+            self.check_formed(problem.n)
         for kernel in kernels:
             self.check(kernel, problem, load)
         load = problem.machine.load(load)
@@ -209,6 +266,29 @@ class Approximation(ABC):
     def settled(self, problem: Problem, shared: Any) -> Approximation:
         """The same with the settings that the rows decide; `shared` is the run's."""
         return self
+
+    def refusal(self, needs: str) -> str | None:
+        """Why its models are not judged by criteria with these `needs`; None where they are."""
+        if needs in ("smoother", "matrix") and not self.smooths:
+            return (
+                f"the criterion needs the residual operator of all rows, which {self!r} does not have; "
+                'use approximation="exact" or "nystroem", or criterion="mse" or "error".'
+            )
+        if needs == "matrix" and not self.most_formed:
+            return (
+                f"the criterion needs the kernel matrix, which {self!r} does not form; use "
+                'approximation="exact", or another criterion.'
+            )
+        return (self.no_leave_one_out or None) if needs == "model" else None
+
+    def check_formed(self, n: int) -> None:
+        """Raise if the kernel matrix of `n` rows is too large to be formed for a criterion alone."""
+        if n > self.most_formed:
+            raise ValueError(
+                f'criterion="radius_margin" needs the kernel matrix, which {self!r} forms for up to '
+                f"{self.most_formed:,} rows only, and there are {n:,}; use fewer rows, or the criterion "
+                '"mse", "error" or "evidence".'
+            )
 
     def has_folds(self, n: int) -> bool:
         """Whether there are models without each fold of n rows."""

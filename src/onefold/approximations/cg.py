@@ -70,6 +70,10 @@ from onefold.machine.threads import (
 from onefold.machine.warning import warn_user
 from onefold.rows import rows_of
 
+_CANNOT_SEARCH = (
+    'approximation="cg" fits a single model and cannot search; use approximation="nystroem" and '
+    'refit="exact".'
+)
 _KEEP_SHARE = 0.5  # of the free memory may go to kept tiles
 _FACTOR_SHARE = 0.9  # of a GPU's may go to a factor
 _SINGLE_LARGEST = 1e15  # features above leave float32's range when squared, kernel values in products
@@ -165,10 +169,11 @@ class ConjugateGradients(Approximation):
                 "matrix or sparse rows."
             )
         if load.folds:
-            raise ValueError(
-                'approximation="cg" fits a single model and cannot search; use approximation="nystroem" '
-                'and refit="exact".'
-            )
+            raise ValueError(_CANNOT_SEARCH)
+
+    def refusal(self, needs: str) -> str | None:
+        """Its models are not judged by any criterion."""
+        return _CANNOT_SEARCH
 
     def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
         """Per kernel and ridge: the preconditioner, and tiles and products of the iterations.

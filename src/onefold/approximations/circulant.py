@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onefold.approximations.base import Approximation, Run, register
-from onefold.approximations.footprint import structured_bytes
+from onefold.approximations.footprint import FORMED, structured_bytes
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.approximations.structured import StructuredModel, Trained, Validate
 from onefold.expansions import Expansion
@@ -159,6 +159,7 @@ class Circulant(Approximation):
 
     name = "circulant"
     smooths = True
+    most_formed = FORMED  # only where there are more cells than rows
     supports_weights = False
     learns_metrics = False
     searched = ("spacing",)
@@ -215,6 +216,8 @@ class Circulant(Approximation):
                 shape = fold_shape(n, self.levels, len(parts))
         settled = replace(self, shape=shape)
         layout = settled.layout(problem)
+        if load.matrix and math.prod(layout.shape) > n:
+            super().check_formed(n)
         return replace(run, approximation=settled.settled(problem, layout), shared=layout)
 
     def choices(self) -> list[dict[str, Any]]:
@@ -227,6 +230,9 @@ class Circulant(Approximation):
         if self.spacing != "data":
             return self
         return replace(self, spacing=data_spacing(problem.X, shared.order, shared.shape))
+
+    def check_formed(self, n: int) -> None:
+        """At any number of rows: see `start`, which knows whether each cell has a row."""
 
     def layout(self, problem: Problem, rows: Index | None = None) -> Layout:
         """The cells of all rows or of some, which have a shape of their own."""
@@ -319,6 +325,15 @@ class CirculantModel(StructuredModel):
         ordered = rows[layout.order]
         targets = take_rows(self.problem.Y, ordered)
         return Trained(ordered, *self._smoother(layout).coefficients(targets, alphas))
+
+    def squared_radii(self, alphas: ArrayLike) -> HostArray | None:
+        """Where every cell has a row, no row is different from any other: the centre is their mean."""
+        return self._cells.squared_radii(alphas)
+
+    def kernel_matrix(self) -> Array:
+        """U between the rows, a principal submatrix where some cells have none."""
+        place = np.argsort(self._layout.order)
+        return self._cells.matrix(place)
 
     def expansion(self, alpha: ArrayLike) -> Expansion:
         """Coefficients trained with U, for the true kernel."""

@@ -15,6 +15,7 @@ the closed form: a μ below the rounding of K, and a part that carries nearly al
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,6 +65,7 @@ class Exact(Approximation):
     name = "exact"
     exact = True
     smooths = True
+    most_formed = math.inf
     fold_models = "closed"
     remedy = 'use fewer rows, approximation="nystroem", or a computer with more memory'
 

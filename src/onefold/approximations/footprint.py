@@ -19,6 +19,7 @@ from onefold.smoothers.base import choose_route
 
 _LIBRARIES = 4 * 10**6  # buffers of BLAS, modules loaded on first use
 _DUAL_COPIES = 5  # of the coefficients of every fold and ridge
+FORMED = 4096  # rows up to which a matrix that is known otherwise is formed for a criterion: 128 MiB
 HELD_PREDICTIONS = 2**25  # bytes that a search holds for the chosen μ rather than predict again
 _PREDICTION_COPIES = 3  # of the held-out predictions of every ridge
 _FREED = 1.1  # what the allocator holds back of arrays that are freed and made again
@@ -148,4 +149,10 @@ def structured_bytes(vectors: int, n: int, targets: int, load: Workload, at_once
     at_once = min(at_once, load.kernels)
     workers = thread_budget() if at_once == 1 else 1
     columns = load.alphas * targets * _PREDICTION_COPIES
-    return int(at_once * (8.0 * n * (vectors + columns) + workers * CACHE_TILE) + _LIBRARIES)
+    model = 8.0 * n * (vectors + columns) + formed_bytes(n, load) + workers * CACHE_TILE
+    return int(at_once * model + _LIBRARIES)
+
+
+def formed_bytes(n: int, load: Workload) -> float:
+    """Of the kernel matrix of `n` rows, where a criterion needs it: with what it is read from."""
+    return 16.0 * n * n if load.matrix else 0.0

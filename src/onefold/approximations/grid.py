@@ -46,6 +46,10 @@ from onefold.machine.speed import Speed
 from onefold.machine.threads import check_stop, spans
 from onefold.machine.warning import warn_user
 
+_NO_LEAVE_ONE_OUT = (
+    'approximation="grid" has no closed form for leave-one-out; use folds, such as cv=5 or 10, '
+    "whose cost does not depend on the number of rows."
+)
 _LIMIT = 2000  # iterations
 _WORRYING = 1e-2  # relative residual of predictions
 _COARSE = 0.02  # root mean square error of interpolated kernel values, of k(x, x)
@@ -92,6 +96,7 @@ class Grid(Approximation):
     tolerance: float = 1e-6
 
     name = "grid"
+    no_leave_one_out = _NO_LEAVE_ONE_OUT
     learns_metrics = False
     fold_models = "refitted"
 
@@ -165,10 +170,7 @@ class Grid(Approximation):
 class GridModel(Model):
     """One kernel on one grid, for every μ."""
 
-    no_leave_one_out = (
-        'approximation="grid" has no closed form for leave-one-out; use folds, such as cv=5 or 10, '
-        "whose cost does not depend on the number of rows."
-    )
+    no_leave_one_out = _NO_LEAVE_ONE_OUT
 
     def __init__(
         self, kernel: Kernel, problem: Problem, X: HostArray, lattice: Lattice, tolerance: float

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations.base import Approximation, Model, register
-from onefold.approximations.footprint import basis_bytes
+from onefold.approximations.footprint import FORMED, basis_bytes, formed_bytes
 from onefold.approximations.nystroem_models import FactoredModel, RowsModel, SummedModel
 from onefold.approximations.problem import Problem, Workload
 from onefold.basis import BASES, Basis, Design, Whitening, given_rows, metric_of
@@ -40,6 +40,7 @@ _FEW_DIGITS = 1e-3  # of the smallest ridge: rounding errors that look like more
 # Where a search looks at some of the rows:
 _FEW = 100  # landmarks that cost next to nothing
 _ROWS_PER_LANDMARK = 40  # at least, where there are more
+_LEFT_OUT_COPIES = 6  # arrays like V, in which single rows are left out with predict="rows"
 
 
 @register
@@ -81,6 +82,8 @@ class Nystroem(Approximation):
     random_state: int = 0
 
     name = "nystroem"
+    smooths = True
+    most_formed = FORMED
     fold_models = "closed"
     remedy = "use fewer landmarks (n_components)"
 
@@ -209,7 +212,11 @@ class Nystroem(Approximation):
         return min(int(self.n_components), n) if self._counts else int(self.n_components.shape[0])
 
     def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
-        return basis_bytes(n, d, targets, self._size(n), load, at_once)
+        m, alone = self._size(n), load.folds == 1 or load.single
+        found = basis_bytes(n, d, targets, m, load, at_once)
+        # Leave-one-out with all rows: V, orthonormal columns, and their product with K − K̃.
+        columns = _LEFT_OUT_COPIES * 8.0 * n * m if alone and self.predict == "rows" else 0.0
+        return found + int(min(at_once, load.kernels) * (columns + formed_bytes(n, load)))
 
     def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
         r"""Per kernel: choosing 11 m³, tiles n m (d + some exponentials), Gram n m²/2 at the speed of

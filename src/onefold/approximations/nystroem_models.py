@@ -24,6 +24,21 @@ all rows.
 
 Since (K̃ + μI) α = y − b, the coefficient of a row is its residual in the landmark model over μ:
 α_i = v_i (y_i − V_i·θ − b) / μ with that model's θ and b. Nothing else is solved.
+
+*Leave-one-out with all rows.* B = S R_b S / μ maps the targets to α, and without row i it is
+α⁽ⁱ⁾ = α − e_i B_·i. Here e_i = α_i / B_ii is the leave-one-out residual of the landmark model, so that
+y_i − e_i is what that model predicts. The true kernel adds E = K − K̃ applied to α⁽ⁱ⁾:
+
+    f⁽ⁱ⁾(x_i) = y_i − e_i + (Eα)_i − e_i (EB)_ii
+    (EB)_ii = (v_i E_ii − v_i (Ev)_i / Σv − Σ_l √v_i U_il [λ_l/(λ_l+μ)] (E S U)_il) / μ
+
+with R_b = I − ssᵀ/sᵀs − U [λ/(λ+μ)] Uᵀ; without an intercept the term of s is absent. E S U, E v and Eα
+are products with kernel tiles: O(n² (d + r)) time, and n r numbers.
+
+*Criteria of the whole R_b.* With w = μ/(λ+μ) of every direction, c = n − 1 contrasts (n without an
+intercept), and λ from the path of all rows,
+
+    tr R_b = c − r + Σ w,    log det = c log μ − Σ log w,    yᵀR_b y = Σ v (y − f)² + μ ‖θ‖²
 """
 
 from __future__ import annotations
@@ -36,7 +51,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold.approximations.base import Model
+from onefold.approximations.base import WholeModel
 from onefold.approximations.problem import Parts, Problem, TargetRidges
 from onefold.basis import Design, FoldPaths, RidgePath, Solution, Statistics, flat, mapped
 from onefold.basis.error import decision_bound, kernel_error
@@ -44,7 +59,18 @@ from onefold.basis.ridge import Factor, FactorPath, predictions_of, squared_erro
 from onefold.basis.statistics import collect, features_of, finite_kernel, holds_groups, predict_groups
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels.tiles import kernel_product
-from onefold.linalg import Array, Index, host_array, like, namespace, outer, take_rows, vector, zeros
+from onefold.linalg import (
+    Array,
+    HostArray,
+    Index,
+    host_array,
+    like,
+    namespace,
+    outer,
+    take_rows,
+    vector,
+    zeros,
+)
 from onefold.machine.threads import cached_property, limit_blas, map_all, spans
 from onefold.machine.warning import warn_user
 from onefold.rows import Block, Groups, Rows
@@ -58,7 +84,7 @@ _FEW_DIGITS = 1e-3  # relative error of 1 − h above which a leverage is not to
 _LEAST_SHARE = 1e-7  # of Σy²: a squared error below it has lost its digits to cancellation
 
 
-class BasisModel(Model):
+class BasisModel(WholeModel):
     """One kernel, its landmarks and every μ; one BLAS thread, whose digits are always the same."""
 
     keep = True
@@ -67,6 +93,54 @@ class BasisModel(Model):
         self.problem, self.source, self.report = problem, problem.source, report
         self.design, self.T = design, T  # (m, r), from features to whitened coordinates; None: they are
         self._known: Any = None  # groups of rows, and what a pass over them left
+
+    @property
+    @abstractmethod
+    def _path(self) -> Any:
+        """The model of all rows, for any μ."""
+
+    @abstractmethod
+    def whitened(self) -> HostArray:
+        """V of all rows (n, r), in host memory."""
+
+    def trace(self, alphas: ArrayLike) -> HostArray:
+        left = self._left(alphas)
+        return self._contrasts - left.shape[1] + left.sum(axis=1)
+
+    def logdet(self, alphas: ArrayLike) -> HostArray:
+        return self._contrasts * np.log(vector(alphas)) - np.log(self._left(alphas)).sum(axis=1)
+
+    @property
+    def _contrasts(self) -> int:
+        """The number of directions orthogonal to the border."""
+        return self.problem.n - int(self.problem.fit_intercept)
+
+    @limit_blas(1)
+    def _left(self, alphas: ArrayLike) -> HostArray:
+        """The part μ / (λ + μ) of each direction of V that is left in the residuals: (μ, r)."""
+        return host_array(self._path.left(alphas))
+
+    @limit_blas(1)
+    def residual_squares(self, alphas: ArrayLike) -> HostArray:
+        return host_array(self._path.squares(alphas))
+
+    def least_costs(self, alphas: ArrayLike) -> HostArray:
+        lengths = host_array(self._path.lengths(alphas))
+        return self.residual_squares(alphas) + vector(alphas)[:, None] * lengths
+
+    @limit_blas(1)
+    def kernel_matrix(self) -> HostArray:
+        """K̃ = V Vᵀ."""
+        V = self.whitened()
+        return V @ V.T
+
+    def thin_smoother(self) -> ThinSmoother:
+        """From U λ Uᵀ = S V Vᵀ S about its mean. O(n r²) time, memory for about three arrays like V."""
+        weight, start = self.problem.weight, int(self.problem.fit_intercept)
+        root = np.ones(self.problem.n) if weight is None else np.sqrt(weight)
+        Q, R = np.linalg.qr(np.hstack([root[:, None]] * start + [root[:, None] * self.whitened()]))
+        P, values, _ = np.linalg.svd(R[start:, start:], full_matrices=False)
+        return ThinSmoother(Q[:, start:] @ P, values**2, root if start else None)
 
     @abstractmethod
     def trains_without(self, parts: Parts) -> bool:
@@ -144,7 +218,10 @@ class FactoredModel(BasisModel):
         intercept = self.problem.fit_intercept
         return Factor.of(self._V[rows], self._Y[rows], self._root[rows], fit_intercept=intercept)
 
-    @property
+    def whitened(self) -> HostArray:
+        return self._V
+
+    @cached_property
     def _path(self) -> FactorPath:
         n, r = self._V.shape
         pieces = map_all(self._factor, spans(n, max(-(-n // _CHUNKS), 2 * (r + 1))))
@@ -179,7 +256,7 @@ class FactoredModel(BasisModel):
     def leave_one_out(self, alphas: ArrayLike) -> Array:
         """Y_i − r_i / (R_b)_ii. O(n r²) time, and as much for each row of a tiny (R_b)_ii."""
         n, width = self._V.shape
-        diagonals, Y = self._smoother().diagonals(alphas), self._Y
+        diagonals, Y = self.thin_smoother().diagonals(alphas), self._Y
         residuals = Y[None] - self._predict(self._path, slice(None), alphas)
         small = np.flatnonzero(diagonals.min(axis=0) < _SMALL_RESIDUAL)
         # Rounding may have left nothing, or less: those rows are refitted, or reported.
@@ -201,19 +278,12 @@ class FactoredModel(BasisModel):
             paths = self._paths(self.source.grouped_by(parts), len(parts))
             return [self._predict(path, rows, alphas) for path, rows in zip(paths, parts)]
         self.report["heldout"] = "block"
-        found = self._smoother().heldout(self._root[:, None] * self._Y, parts, alphas)
+        found = self.thin_smoother().heldout(self._root[:, None] * self._Y, parts, alphas)
         return [values / self._root[rows][None, :, None] for values, rows in zip(found, parts)]
 
     def _predict(self, path: FactorPath, rows: Any, alphas: ArrayLike) -> Any:
         theta, intercept = path.coefficients(alphas)
         return predictions_of(self._V[rows] @ flat(theta), intercept)
-
-    def _smoother(self) -> ThinSmoother:
-        """From U λ Uᵀ = S V Vᵀ S about its mean. O(n r²) time, memory for about three arrays like V."""
-        root, start = self._root, int(self.problem.fit_intercept)
-        Q, R = np.linalg.qr(np.hstack([root[:, None]] * start + [root[:, None] * self._V]))
-        P, values, _ = np.linalg.svd(R[start:, start:], full_matrices=False)
-        return ThinSmoother(Q[:, start:] @ P, values**2, root if start else None)
 
     def _squared_error(self, groups: Groups, splits: int, alphas: ArrayLike) -> Any:
         factors, scores = self._factors(groups), np.empty((np.size(alphas), splits))
@@ -238,9 +308,24 @@ class SummedModel(BasisModel):
         """The statistics of all rows, in the design's features."""
         return collect(self.design, self.source)[0]
 
+    def whitened(self) -> HostArray:
+        return finite_kernel(features_of(self.design, self.source, self.T))
+
     @cached_property
     def _path(self) -> RidgePath:
         return self._ridge_path(self.total)
+
+    @limit_blas(1)
+    def residual_squares(self, alphas: ArrayLike) -> HostArray:
+        """From the sums; in a pass over the rows where their digits cancel."""
+        squares = host_array(self._path.squares(alphas))
+        totals = host_array(self._path.target_squares)
+        lost = np.any(squares < _LEAST_SHARE * totals[None, :], axis=1)
+        if lost.any():
+            [(coef, intercept)] = self.in_features(vector(alphas)[lost])
+            sums = ResidualSquares(self.design, flat(coef), intercept)
+            squares[lost] = host_array(self.source.sums(sums, at_most=self.design.threads)[0])
+        return squares
 
     def _ridge_path(self, statistics: Statistics) -> RidgePath:
         return RidgePath(statistics.rotated(self.T), fit_intercept=self.problem.fit_intercept)
@@ -436,17 +521,86 @@ class HeldoutSums:
         return HeldoutSums(self.design.placed(place), moved, self.terms)
 
 
-class RowsModel(Model):
+@dataclass(frozen=True)
+class ResidualSquares:
+    """Block → Σ v (y − f)² of the block's rows, (μ, targets)."""
+
+    design: Design
+    coef: Any  # (features, μ · targets)
+    intercept: Any  # (μ, targets)
+
+    def __call__(self, block: Block) -> Array:
+        fitted = predictions_of(self.design.times(block.X, self.coef), self.intercept)
+        residual = block.Y[None, ...] - fitted
+        if block.root is not None:
+            residual = residual * block.root[None, :, None]
+        return namespace(residual).sum(residual**2, axis=1)
+
+    def zero(self, targets: int, reference: Array) -> Array:
+        return zeros(self.intercept.shape, reference)
+
+    def placed(self, place: Callable[[Any], Any]) -> ResidualSquares:
+        return ResidualSquares(self.design.placed(place), place(self.coef), place(self.intercept))
+
+
+class RowsModel(WholeModel):
     """The landmarks train, all rows predict."""
 
     keep = True
-    no_leave_one_out = (
-        'leave-one-out has no closed form with predict="rows"; use folds, such as cv=5, or '
-        'predict="landmarks".'
-    )
 
     def __init__(self, landmarks: BasisModel) -> None:
         self._landmarks, self.problem, self.report = landmarks, landmarks.problem, landmarks.report
+
+    def residual_squares(self, alphas: ArrayLike) -> HostArray:
+        return self._landmarks.residual_squares(alphas)
+
+    def least_costs(self, alphas: ArrayLike) -> HostArray:
+        return self._landmarks.least_costs(alphas)
+
+    def trace(self, alphas: ArrayLike) -> HostArray:
+        return self._landmarks.trace(alphas)
+
+    def logdet(self, alphas: ArrayLike) -> HostArray:
+        return self._landmarks.logdet(alphas)
+
+    def kernel_matrix(self) -> HostArray:
+        return self._landmarks.kernel_matrix()
+
+    def leave_one_out(self, alphas: ArrayLike) -> Array:
+        """By the formula at the head of the module. O(n² (d + r + |μ| t)) time."""
+        return self.left_out_at(np.arange(self.problem.n), alphas)
+
+    def left_out(self, some: Index, alpha: float) -> tuple[Index, Array]:
+        return some, self.left_out_at(some, [alpha])[0, ...]
+
+    @limit_blas(1)
+    def left_out_at(self, rows: Index, alphas: ArrayLike) -> Array:
+        """Some rows, each predicted from all others: (μ, rows, targets)."""
+        problem, landmarks, mu = self.problem, self._landmarks, vector(alphas)
+        errors = problem.targets[None, ...] - host_array(landmarks.leave_one_out(alphas))
+        V, smoother = landmarks.whitened(), landmarks.thin_smoother()
+        values, U = smoother.values, smoother.columns
+        weight = np.ones(problem.n) if problem.weight is None else problem.weight
+        root, asked = np.sqrt(weight), take_rows(problem.X, rows)
+
+        def times_difference(columns: HostArray) -> HostArray:
+            """(K − K̃)·columns at the rows, for columns (n, number)."""
+            true = self._product(asked, problem.X, columns[:, :, None])[:, :, 0]
+            return true - V[rows] @ (V.T @ columns)
+
+        every = landmarks.of_landmarks(alphas)
+        _, dual, _ = next(self._duals(every, mu[:, None], [np.arange(0)]))
+        change = times_difference(dual.reshape(problem.n, -1)).reshape(rows.size, mu.size, -1)
+        diagonal = vector(landmarks.design.kernel.diagonal(asked)) - np.sum(V[rows] ** 2, axis=1)
+        # Row by row the diagonal of (K − K̃) S R_b S, R_b = I − s sᵀ/sᵀs − U [λ/(λ+μ)] Uᵀ.
+        product = np.tile(weight[rows] * diagonal, (mu.size, 1))
+        if problem.fit_intercept:
+            product -= (weight[rows] * times_difference(weight[:, None])[:, 0] / weight.sum())[None, :]
+        inner = root[rows, None] * U[rows] * times_difference(root[:, None] * U)
+        product -= (values[None, :] / (values[None, :] + mu[:, None])) @ inner.T
+        product /= mu[:, None]
+        left_out = problem.targets[rows] - (1.0 + product[:, :, None]) * errors[:, rows]
+        return like(left_out + change.transpose(1, 0, 2), problem.Y)
 
     @limit_blas(1)
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:

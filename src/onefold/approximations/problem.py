@@ -52,6 +52,8 @@ class Workload:
     groups : int, default=0
         Number of groups of rows that belong to the same folds, where folds overlap; 0 if each fold is a
         group.
+    matrix : bool, default=False
+        Whether the kernel matrix itself is needed.
     single, rough : bool, default=False, False
         Whether single rows are left out besides folds; whether solutions only rank candidates, so that
         float32 factors are enough.
@@ -77,6 +79,7 @@ class Workload:
     predictions: bool = True  # those of every ridge are looked at; otherwise squared errors suffice
     whole: bool = True  # they are looked at all together; sums over blocks of them need not hold them
     smoother: bool = False  # R(μ) as a whole is looked at
+    matrix: bool = field(default=False, kw_only=True)  # the kernel matrix is looked at
     single: bool = field(default=False, kw_only=True)  # single rows are left out besides folds
     # The rows left out together, in turn; None where nothing is held out.
     parts: Any = field(default=None, compare=False, repr=False)

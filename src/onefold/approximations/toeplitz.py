@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onefold.approximations.base import Approximation, Run, register
-from onefold.approximations.footprint import structured_bytes
+from onefold.approximations.footprint import FORMED, structured_bytes
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.approximations.structured import StructuredModel, Trained
 from onefold.expansions import Expansion
@@ -100,6 +100,7 @@ class Toeplitz(Approximation):
 
     name = "toeplitz"
     smooths = True
+    most_formed = FORMED
     supports_weights = False
     learns_metrics = False
     fold_models = "refitted"
@@ -250,6 +251,12 @@ class ToeplitzModel(StructuredModel):
             if key in model.report:
                 self.report[key] = max(self.report.get(key, 0.0), model.report[key])
         return Trained(rows, like(dual, self.problem.Y), like(intercepts, self.problem.Y))
+
+    def kernel_matrix(self) -> HostArray:
+        """T for the rows as they came."""
+        place = np.empty(self.problem.n, dtype=np.intp)
+        place[self._order] = np.arange(self.problem.n)
+        return self._sorted.toeplitz.column[np.abs(place[:, None] - place[None, :])]
 
     def coefficients(self, alphas: ArrayLike) -> tuple[HostArray, HostArray]:
         r"""α = R_b y / μ (μ, n, targets), and b = mean(y − Tα) (μ, targets); zero without an intercept."""

@@ -112,6 +112,7 @@ class RidgePath:
         known = vector(values)
         self.noise = 10 * float(max(-known.min(initial=0.0), _EPS * known.max(initial=0.0)))
         self._projected = self.vectors.T @ self._about.cross
+        self.target_squares = statistics.target_square - self._about.mean_target * statistics.target_sum
         self.mean = self._about.mean_feature @ self.vectors  # of the features, in the eigenvectors
 
     def coefficients(self, alphas: ArrayLike) -> Solution:
@@ -122,6 +123,22 @@ class RidgePath:
     def in_vectors(self, alphas: ArrayLike) -> Array:
         """Qᵀθ, shape (r, μ, targets)."""
         return self.shrinkage(alphas).T[:, :, None] * self._projected[:, None, :]
+
+    def squares(self, alphas: ArrayLike) -> Array:
+        """Σ v (y − f)² = Σ v (y − ȳ)² − Σ q² (d + 2μ) / (d + μ)², q = Qᵀ(c − s ȳ): (μ, targets)."""
+        shrinkage, squares = self.shrinkage(alphas), self._projected**2
+        twice = shrinkage * (2.0 - self.values[None, :] * shrinkage)
+        return self.target_squares[None, :] - twice @ squares
+
+    def lengths(self, alphas: ArrayLike) -> Array:
+        """‖θ‖² = Σ q² / (d + μ)²: (μ, targets)."""
+        return self.shrinkage(alphas) ** 2 @ self._projected**2
+
+    def left(self, alphas: ArrayLike) -> Array:
+        """What the fit leaves of each direction, μ / (d + μ): (μ, r); all of one that is rounding."""
+        shrinkage = self.shrinkage(alphas)
+        xp, mu = namespace(shrinkage), like(np.reshape(alphas, (-1, 1)), shrinkage)
+        return xp.where(shrinkage > 0, mu * shrinkage, xp.ones_like(shrinkage))
 
     def shrinkage(self, alphas: ArrayLike) -> Array:
         """1 / (d + μ) of shape (μ, r); 0 where d + μ is no larger than the rounding errors of d."""
@@ -302,7 +319,12 @@ class FactorPath:
         # What is rounding of the largest counts as 0: divided by a tiny ridge it would be large.
         keep = values > values.size * np.finfo(float).eps * values.max(initial=0.0)
         self._values, self._vectors = values[keep], Zt[keep].T
-        self._projected = P[:, keep].T @ full[start:, stop:]
+        targets = full[start:, stop:]
+        self._projected = P[:, keep].T @ targets
+        # What no direction reaches: in the rows of F above E, and E itself.
+        above = targets - P[:, keep] @ self._projected
+        below = factor.matrix[stop:, stop:]
+        self._unreached = np.sum(above**2, axis=0) + np.sum(below**2, axis=0)
 
     def coefficients(self, alphas: ArrayLike) -> Solution:
         """θ and b for a vector of μ."""
@@ -313,3 +335,17 @@ class FactorPath:
             return theta, np.zeros((mu.size, theta.shape[2]))
         first, stop = self._first[0], self._stop
         return theta, (first[None, stop:] - mapped(first[None, 1:stop], theta)[0]) / first[0]
+
+    def squares(self, alphas: ArrayLike) -> HostArray:
+        """Σ v (y − f)² = ‖E‖² + Σ p² (μ / (σ² + μ))², p = PᵀC, and what P does not reach: (μ, t)."""
+        return self._unreached[None, :] + self.left(alphas) ** 2 @ self._projected**2
+
+    def lengths(self, alphas: ArrayLike) -> HostArray:
+        """‖θ‖² = Σ p² σ² / (σ² + μ)²: (μ, targets)."""
+        shrunk = self._values[None, :] / (self._values[None, :] ** 2 + vector(alphas)[:, None])
+        return shrunk**2 @ self._projected**2
+
+    def left(self, alphas: ArrayLike) -> HostArray:
+        """What the fit leaves of each direction, μ / (σ² + μ): (μ, r)."""
+        mu = vector(alphas)[:, None]
+        return mu / (self._values[None, :] ** 2 + mu)

@@ -56,9 +56,11 @@ def label_index(decision: Array) -> Array:
 class Criterion(ABC):
     """A number per μ, greater is better."""
 
-    needs: ClassVar[Literal["model", "smoother", "squares", "sums", "rows"]]
-    """What it is made from: the model as a whole; its R(μ); squared held-out errors, which some models
-    know without predictions; other sums over held-out rows; or all of these rows at once."""
+    needs: ClassVar[Literal["model", "smoother", "matrix", "squares", "sums", "rows"]]
+    """What it is made from: the model as a whole; its R(μ), and with it the kernel matrix; squared
+    held-out errors, which some models know without predictions; other sums over held-out rows; or all of
+    these rows at once."""
+    reads_rows: ClassVar[bool] = False  # it looks at the features too
 
     mean_of_rows: ClassVar[bool] = False  # minus that of `row_losses`: rows compare two models
     asks_probabilities: bool = False  # it may ask for calibrated ones
@@ -75,6 +77,8 @@ class Criterion(ABC):
 
     def check(self, approximation: Approximation) -> None:
         """Raise where models of the approximation cannot be judged by it."""
+        if reason := approximation.refusal(self.needs):
+            raise ValueError(reason)
 
     def for_several_kernels(self) -> Criterion:
         """The criterion that ranks the cells of several kernels."""
@@ -203,7 +207,7 @@ class Scoring(ABC):
 def scored_by(scorings: Sequence[Scoring], model: Model, alphas: Any) -> list[Scored]:
     """What a model gives every scoring; all that hold rows out have the same splits."""
     values = np.asarray(alphas, dtype=np.float64).reshape(-1)
-    asked_again = len(scorings) > 1 or scorings[0].criterion.needs == "smoother"
+    asked_again = len(scorings) > 1 or scorings[0].criterion.needs in ("smoother", "matrix")
     if model.one_by_one and values.size > 1 and asked_again:
         each = [scored_by(scorings, model, values[i : i + 1]) for i in range(values.size)]
         return [joined(same) for same in zip(*each)]

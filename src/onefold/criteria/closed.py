@@ -65,14 +65,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from onefold.approximations import Approximation, Exact, Model, Problem
+from onefold.approximations import Model, Problem, WholeModel
 from onefold.criteria.base import Criterion, Scored, Scoring, Task
 from onefold.criteria.heldout import SumCriterion
 from onefold.heldout import Splits, drawn
 from onefold.linalg import Array, host_array, like, namespace
 from onefold.machine.threads import check_stop
 from onefold.rows import to_host
-from onefold.smoothers import Smoother
 
 _NOISE_ROWS = 2000
 _SLOPE = 5.0  # of Ψ
@@ -82,17 +81,9 @@ _LOOK = 20  # steps between two looks at the bounds
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def _quadratic(smoother: Smoother, Y: Any, alphas: Any) -> Any:
-    """yᵀR_b y of every target: (μ, targets)."""
-    residuals = smoother.residuals(Y, alphas)
-    Y = like(Y, residuals)  # some smoothers answer on the host
-    return host_array(namespace(residuals).sum(Y[None, ...] * residuals, axis=1))
-
-
-def known_quadratic(smoother: Smoother, problem: Problem, alphas: Any) -> Any:
-    """The same, NaN where nothing but rounding is left of it; 0 where the intercept fits exactly."""
-    Y = problem.scaled_targets()
-    fit, size = _quadratic(smoother, Y, alphas), np.sum(host_array(Y) ** 2, axis=0)
+def known_costs(model: WholeModel, problem: Problem, alphas: Any) -> Any:
+    """yᵀR_b y (μ, targets), NaN where only rounding is left; 0 where the intercept fits exactly."""
+    fit, size = model.least_costs(alphas), np.sum(host_array(problem.scaled_targets()) ** 2, axis=0)
     lost = (fit <= problem.n * _EPS * size) & (size > 0)
     return np.where(lost, np.nan, np.where(size > 0, fit, 0.0))
 
@@ -100,11 +91,11 @@ def known_quadratic(smoother: Smoother, problem: Problem, alphas: Any) -> Any:
 class ModelCriterion(Criterion):
     """A score of the model as a whole, or of its R(μ), which not every model has; it needs no splits."""
 
-    needs: ClassVar[Literal["model", "smoother"]] = "smoother"
+    needs: ClassVar[Literal["model", "smoother", "matrix"]] = "smoother"
 
     @abstractmethod
-    def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
-        """One score per μ."""
+    def score(self, model: Any, problem: Problem, alphas: Any) -> Any:
+        """One score per μ, of a `WholeModel` unless the criterion needs no more than a model."""
 
     def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
         return _ModelScoring(self, problem, task, None)
@@ -124,7 +115,7 @@ class LeaveOneOutMean(ModelCriterion):
     def __init__(self, of_rows: SumCriterion) -> None:
         self._of_rows = of_rows
 
-    def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
+    def score(self, model: Any, problem: Problem, alphas: Any) -> Any:
         alone, task = Splits.alone(problem.n), Task(None, None, None, problem.weight)
         scored = self._of_rows.start(problem, task, alone).scored(model, alphas)
         scores = np.full(len(alphas), np.nan)
@@ -136,13 +127,14 @@ class GeneralisedCV(ModelCriterion):
     """−(1/nt) ‖R_b y‖² / (tr R_b / n)²."""
 
     def score(self, model: Any, problem: Problem, alphas: Any) -> Any:
-        residuals = model.smoother.residuals(problem.scaled_targets(), alphas)
-        squares = host_array(namespace(residuals).mean(residuals**2, axis=(1, 2)))
-        return -squares / (model.smoother.trace(alphas) / problem.n) ** 2
+        squares = model.residual_squares(alphas).mean(axis=1) / problem.n
+        return -squares / (model.trace(alphas) / problem.n) ** 2
 
 
 class Cost(ModelCriterion):
     """−(1/nt) [yᵀR_b y + δ² tr R_b], summed over targets; δ² is found once for a search."""
+
+    reads_rows = True
 
     def __init__(self, noise: float = 0.0) -> None:
         self._noise = noise
@@ -151,11 +143,11 @@ class Cost(ModelCriterion):
         return _ModelScoring(Cost(float(np.sum(noise_variance(problem)))), problem, task, None)
 
     def score(self, model: Any, problem: Problem, alphas: Any) -> Any:
-        fit = _quadratic(model.smoother, problem.scaled_targets(), alphas).sum(axis=1)
-        noise = self._noise * model.smoother.trace(alphas)
+        fit = model.least_costs(alphas).sum(axis=1)
+        noise = self._noise * model.trace(alphas)
         cost = (fit + noise) / (problem.n * problem.Y.shape[1])
         # Of an indefinite system it is no minimum, and may be as small as one likes.
-        return np.where(model.smoother.definite(alphas), -cost, np.nan)
+        return np.where(model.definite(alphas), -cost, np.nan)
 
 
 def noise_variance(problem: Problem) -> Any:
@@ -187,11 +179,11 @@ class Evidence(ModelCriterion):
     def score(self, model: Any, problem: Problem, alphas: Any) -> Any:
         # A target that the intercept fits exactly has no likelihood, and every kernel is as good there
         # as any other: it does not count.
-        fit = known_quadratic(model.smoother, problem, alphas)
+        fit = known_costs(model, problem, alphas)
         silent = fit == 0
         fit = np.where(silent, 1.0, fit / np.asarray(alphas, dtype=float)[:, None])
         m = problem.n - int(problem.fit_intercept)
-        logdet = model.smoother.logdet(alphas)[:, None]
+        logdet = model.logdet(alphas)[:, None]
         if problem.root_weight is not None:
             logdet = logdet - 2 * np.sum(np.log(host_array(problem.root_weight)))
         terms = -0.5 * (m * np.log(fit / m) + logdet + m * (1 + np.log(2 * np.pi)))
@@ -222,19 +214,17 @@ class AbsoluteError(SumCriterion):
 class RadiusMargin(ModelCriterion):
     """−(1/nt) R̃² ‖w̃‖², summed over targets."""
 
-    def check(self, approximation: Approximation) -> None:
-        if not isinstance(approximation, Exact):
-            raise ValueError(
-                f'criterion="radius_margin" needs the kernel matrix, which {approximation!r} does not '
-                'have; use approximation="exact", or the criterion "mse", "error" or "span".'
-            )
+    needs = "matrix"
 
     def score(self, model: Any, problem: Problem, alphas: Any) -> Any:
         mu = np.asarray(alphas, dtype=np.float64)
-        norms = known_quadratic(model.smoother, problem, mu).sum(axis=1) / mu
-        root = problem.root_weight
-        share = np.ones(problem.n) if root is None else host_array(root) ** -2.0
-        radii = squared_radii(host_array(model.kernel_matrix()), mu[:, None] * share[None, :])
+        norms = known_costs(model, problem, mu).sum(axis=1) / mu
+        radii = model.squared_radii(mu)
+        if radii is None:
+            root = problem.root_weight
+            share = np.ones(problem.n) if root is None else host_array(root) ** -2.0
+            radii = squared_radii(host_array(model.kernel_matrix()), mu[:, None] * share[None, :])
+            radii[~model.definite(mu)] = np.nan  # an indefinite matrix has no ball
         return -radii * norms / (problem.n * problem.Y.shape[1])
 
 

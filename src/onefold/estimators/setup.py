@@ -320,9 +320,12 @@ def workload(
 ) -> Workload:
     """What a search asks of its models; criteria without splits ask as much as leave-one-out."""
     needs = {one.needs for one in criteria}
+    whole, formed = bool(needs & {"smoother", "matrix"}), "matrix" in needs
     if splits is None:
-        smoother, single = "smoother" in needs, "model" in needs
-        return Workload(kernels, alphas, folds=1, smoother=smoother, single=single, refit=refit)
+        single = "model" in needs
+        return Workload(
+            kernels, alphas, folds=1, smoother=whole, single=single, matrix=formed, refit=refit
+        )
     alone = splits.leave_one_out
     overlapping = not alone and sum(map(len, splits.left_out)) > problem.n
     return Workload(
@@ -332,7 +335,8 @@ def workload(
         groups=problem.source.grouped_by(splits.left_out).count if overlapping else 0,
         predictions=alone or needs != {"squares"},
         whole=alone or bool(needs & {"rows", "model"}),
-        smoother="smoother" in needs,
+        smoother=whole,
+        matrix=formed,
         single="model" in needs,
         parts=splits.left_out,
         refit=refit,

@@ -246,9 +246,9 @@ def refuse_partitions(
             'approximation="nystroem", or fit X.compute() if it fits in memory.',
         ),
         (
-            any(criterion.needs not in ("squares", "sums") for criterion in criteria),
-            "the criterion needs all held-out rows in memory, and Dask rows stay on their workers; use "
-            'criterion="mse", "error", "accuracy", "cov" or "mape".',
+            any(one.needs not in ("squares", "sums", "smoother") or one.reads_rows for one in criteria),
+            "the criterion needs all rows in memory, and Dask rows stay on their workers; use "
+            'criterion="mse", "error", "accuracy", "cov", "mape", "gcv" or "evidence".',
         ),
         (
             isinstance(getattr(estimator, "cv", None), str | LeaveOneOut),

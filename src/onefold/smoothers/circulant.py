@@ -177,18 +177,11 @@ class CirculantFilter:
     @cached_property
     def first_row(self) -> Array:
         """R_b's first row, flat."""
-        xp = namespace(self.values)
-        row = inverse_real_fft(xp.astype(self.values, xp.complex128), self.shape)
-        return xp.reshape(row, (-1,))
+        return _first_row(self.values, self.shape)
 
     def block(self, rows: Index, columns: Index) -> Array:
         """The entries of R_b between two sets of cells."""
-        index = np.zeros((rows.size, columns.size), dtype=np.intp)
-        places = (np.unravel_index(cells, self.shape) for cells in (rows, columns))
-        for size, left, right in zip(self.shape, *places):
-            index *= size
-            index += (right[None, :] - left[:, None]) % size
-        return take_rows(self.first_row, index)
+        return _entries(self.first_row, self.shape, rows, columns)
 
     def leading_residuals(self, spectrum: Array, length: int) -> Array:
         """e_J = (R_b)_JJ⁻¹ (R_b y)_J for all leading blocks J of `length` cells at once."""
@@ -394,6 +387,25 @@ class CirculantSmoother(Smoother):
         block = self.spectrum.filter(alpha, fit_intercept=False).block(self._pads, self._pads)
         return negative == np.count_nonzero(np.linalg.eigvalsh(to_numpy(block)) < 0)
 
+    def squared_radii(self, alphas: ArrayLike) -> HostArray | None:
+        """R̃² = u_0 + μ − (λ_0 + μ)/n of the smallest ball around the rows in the space of U + μI.
+
+        A shift of the cells leaves U as it is, and the ball is unique: all rows have the same weight in
+        its centre. NaN where U + μI is not positive definite, None where some cells have no row.
+        """
+        if self._pads.size:
+            return None
+        shape, mu = self.spectrum.shape, vector(alphas)
+        diagonal = float(_half_mean(self.spectrum.eigenvalues[None, ...], shape)[0])
+        constant = float(self.spectrum.eigenvalues[(0,) * len(shape)])
+        radii = diagonal + mu - (constant + mu) / self.n
+        return np.where(self.spectrum.positive_with(mu), radii, np.nan)
+
+    def matrix(self, cells: Index) -> Array:
+        """The entries of U between some of the cells."""
+        shape = self.spectrum.shape
+        return _entries(_first_row(self.spectrum.eigenvalues, shape), shape, cells, cells)
+
     def logdet(self, alphas: ArrayLike) -> HostArray:
         values, shape, found = self.spectrum.eigenvalues, self.spectrum.shape, []
         xp = namespace(values)
@@ -425,6 +437,22 @@ def _pick(grid: Array, cells: Index) -> Array:
     """The given cells of (t, n_0, …, n_{p−1}), shape (|J|, t)."""
     xp = namespace(grid)
     return take_rows(xp.permute_dims(xp.reshape(grid, (grid.shape[0], -1)), (1, 0)), cells)
+
+
+def _first_row(half: Array, shape: tuple[int, ...]) -> Array:
+    """The first row, flat, of the circulant matrix whose eigenvalues have this half spectrum."""
+    xp = namespace(half)
+    return xp.reshape(inverse_real_fft(xp.astype(half, xp.complex128), shape), (-1,))
+
+
+def _entries(first_row: Array, shape: tuple[int, ...], rows: Index, columns: Index) -> Array:
+    """The entries of a circulant matrix between two sets of cells."""
+    index = np.zeros((rows.size, columns.size), dtype=np.intp)
+    places = (np.unravel_index(cells, shape) for cells in (rows, columns))
+    for size, left, right in zip(shape, *places):
+        index *= size
+        index += (right[None, :] - left[:, None]) % size
+    return take_rows(first_row, index)
 
 
 def _half_mean(half: Array, shape: tuple[int, ...]) -> Array:

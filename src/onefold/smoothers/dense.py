@@ -511,6 +511,7 @@ class ThinSmoother(_Decomposed):
 
     def __init__(self, columns: HostArray, values: HostArray, border: HostArray | None) -> None:
         super().__init__(columns.shape[0], border)
+        self.values, self.columns = values, columns
         self._spectrum = values, columns, None, None
 
     def diagonals(self, alphas: ArrayLike) -> HostArray:
