@@ -107,6 +107,12 @@ class KernelMachine(BaseEstimator):
 
         return to_onnx(self, dtype=dtype, target_opset=target_opset, decision=decision)
 
+    def to_c(self, path: str | os.PathLike[str], *, name: str = "model", max_bytes: int = 2**20) -> None:
+        """Write the fitted model as one C file in float32; see :func:`onefold.export.to_c`."""
+        from onefold.export import to_c
+
+        to_c(self, path, name=name, max_bytes=max_bytes)
+
     def report(
         self,
         path: str | os.PathLike[str] | None = None,
