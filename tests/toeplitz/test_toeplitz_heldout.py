@@ -1,4 +1,4 @@
-"""Held-out rows of Toeplitz models, predicted by the matrix or by the true kernel, against literal refits."""
+"""Held-out rows of Toeplitz models, by the matrix or by the true kernel, against literal refits."""
 
 import warnings
 from typing import Any
@@ -31,7 +31,7 @@ def averaged(K: Any) -> Any:
 
 
 def predicted(K: Any, Y: Any, border: Any, alpha: float, part: Any) -> Any:
-    """The part by the true kernel, from the Toeplitz matrix of the other rows: [decherchi2010] literally."""
+    """The part by the true kernel, from the Toeplitz matrix of the other rows, as in decherchi2010."""
     train = np.setdiff1d(np.arange(len(K)), part)
     T = averaged(K[np.ix_(train, train)])
     inner = None if border is None else border[train]

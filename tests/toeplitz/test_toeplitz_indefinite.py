@@ -1,4 +1,4 @@
-"""Indefinite Toeplitz systems are solved where that is asked for, and refused where they are singular."""
+"""Indefinite Toeplitz systems: solved where that is asked for, refused where they are singular."""
 
 import warnings
 from typing import Any
@@ -8,12 +8,12 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import toeplitz
 
-from onefold import KernelRidge, KernelRidgeCV, LSSVRCV
+from onefold import LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Toeplitz
 from onefold.kernels import RBF
 from onefold.kernels.tiles import gram
 from onefold.smoothers.base import UnsolvableError
-from onefold.smoothers.toeplitz import ToeplitzSmoother, minimal_residuals, solve_symmetric
+from onefold.smoothers.toeplitz import ToeplitzSmoother
 from tests.smoothers.dense_twin import refit, residual_operator
 
 N = 90
@@ -49,7 +49,8 @@ def test_every_quantity_is_that_of_the_dense_matrix(solver: str, intercept: bool
                 alone[i, [row]], refit(T, TARGETS, border, alpha, [row]), rtol=1e-5, atol=1e-6
             )
         for rows, found in zip(parts, heldout):
-            assert_allclose(found[i], refit(T, TARGETS, border, alpha, rows), rtol=1e-5, atol=1e-6)
+            literal = refit(T, TARGETS, border, alpha, rows)
+            assert_allclose(found[i], literal, rtol=1e-5, atol=1e-6 * np.abs(literal).max())
     assert report["indefinite_up_to"] == alphas[1]
     assert report["residual"] < 1e-9
     assert smoother.solvable(alphas).all()
@@ -57,8 +58,10 @@ def test_every_quantity_is_that_of_the_dense_matrix(solver: str, intercept: bool
 
 def test_what_only_a_definite_matrix_has_is_not_a_number(solver: str) -> None:
     smoother = ToeplitzSmoother(COLUMN, intercept=True, negative="solve")
-    assert np.isfinite(smoother.trace(ALPHAS)).tolist() == [False, False, True]
+    assert smoother.definite(ALPHAS).tolist() == [False, False, True]
     assert np.isfinite(smoother.logdet(ALPHAS)).tolist() == [False, False, True]
+    traces = [np.trace(residual_operator(toeplitz(COLUMN), np.ones(N), alpha)) for alpha in ALPHAS]
+    assert_allclose(smoother.trace(ALPHAS), traces, rtol=1e-6)
 
 
 def test_a_singular_matrix_is_refused_and_only_there(solver: str) -> None:
@@ -88,22 +91,6 @@ def test_an_intercept_can_make_it_singular() -> None:
         zero.residuals(TARGETS[:3], [0.5])
 
 
-def test_solvers_against_the_dense_inverse() -> None:
-    matrix = toeplitz(COLUMN)
-    assert_allclose(solve_symmetric(matrix, TARGETS), np.linalg.solve(matrix, TARGETS), rtol=1e-9)
-    with pytest.raises(np.linalg.LinAlgError):
-        solve_symmetric(np.ones((3, 3)), np.eye(3))
-    B = np.vstack([TARGETS.T, np.zeros((1, N))])
-    found = minimal_residuals(lambda V: V @ matrix, B, tolerance=1e-10, norm=1.0)
-    assert found.state == "converged"
-    assert_allclose(found.X, np.linalg.solve(matrix, B.T).T, rtol=1e-6, atol=1e-8)
-    slow = minimal_residuals(
-        lambda V: V @ np.diag(np.r_[0.0, np.ones(N - 1)]), B, tolerance=1e-10, norm=1.0
-    )
-    assert slow.state == "slow"
-    assert slow.residual[0] > 0.01
-
-
 X = np.random.default_rng(1).uniform(-1, 1, size=(60, 2))
 Y = np.sin(3 * X[:, 0]) + X[:, 1]
 pytestmark = pytest.mark.filterwarnings("ignore:the rows are not a series")
@@ -123,7 +110,7 @@ def test_a_single_fit_solves_what_it_otherwise_refuses() -> None:
     assert "indefinite_up_to" not in definite.approximation_
 
 
-@pytest.mark.parametrize("criterion", ["gcv", "evidence", "cost"])
+@pytest.mark.parametrize("criterion", ["evidence", "cost"])
 def test_criteria_of_the_whole_have_no_score_where_it_is_indefinite(criterion: str) -> None:
     settings = {"gammas": [0.3], "alphas": [1e-3, 50.0], "intervals": None}
     approximation = Toeplitz(negative="solve")

@@ -3,7 +3,7 @@ r"""Models of a structured matrix T in place of the kernel matrix, and how they 
 A structured matrix depends on the rows through their order alone, so "the rows J predicted from all
 others" has two meanings:
 
-    matrix   f_J = T_JO α + b    α, b solve the system of T_OO; the identity of the smoother, all J at once
+    matrix   f_J = T_JO α + b    α, b solve the system of T_OO: the identity of the smoother
     kernel   f_J = K_JO α + b    α, b solve the system of the matrix that the rows O have by themselves
 
 where O are the rows outside J and K is the true kernel. The second is what a model trained with the

@@ -5,11 +5,11 @@ is exact, in any order of the rows, with O(n) memory and O(n log n) time per ite
 the diagonals of K are averaged; then T depends on the order of the rows, and the model selected with
 it is only as good as :func:`onefold.trust` says.
 
-*Held-out rows.* With ``validate="matrix"`` they come from T of all rows, by the identity of the smoother:
-the exact machine's where K is T. With ``validate="kernel"``, as in the paper, each training part has a
-Toeplitz matrix of its own, and the rows left out are predicted from its coefficients with the true
-kernel: what the final model does with new rows. Then k folds take k passes over the kernel values of
-their training parts, and leave-one-out takes n.
+*Held-out rows.* With ``validate="matrix"`` they come from T of all rows, by the identity of the
+smoother: the exact machine's where K is T. With ``validate="kernel"``, as in the paper, each training
+part has a Toeplitz matrix of its own, and the rows left out are predicted from its coefficients with the
+true kernel: what the final model does with new rows. Then k folds take k passes over the kernel values
+of their training parts, and leave-one-out takes n.
 
 The Toeplitz matrix nearest to K in the Frobenius norm has on each diagonal its mean over K (Lemma 2).
 The means are taken tile by tile: all n²/2 kernel values once, O(n) memory.
@@ -64,20 +64,17 @@ class Toeplitz(Approximation):
     tolerance : float, default=1e-10
         Relative residual at which the iterative solvers stop.
     validate : {"auto", "kernel", "matrix"}, default="auto"
-        How held-out rows are predicted. "kernel" trains with the Toeplitz matrix of the training rows and
-        predicts with the true kernel [decherchi2010]_, one pass over the kernel values for each fold;
-        leave-one-out is refused above 1000 rows. "matrix" predicts them from the Toeplitz matrix of all
-        rows. "auto" means "matrix" for equally spaced series, where both matrices are the same, and
-        "kernel" for other rows.
+        How held-out rows are predicted. "kernel" trains with the Toeplitz matrix of the training rows
+        and predicts with the true kernel [decherchi2010]_, one pass over the kernel values for each
+        fold; leave-one-out is refused above 1000 rows. "matrix" predicts them from the Toeplitz matrix
+        of all rows. "auto" means "matrix" for equally spaced series, where that matrix is the kernel
+        matrix, and "kernel" for other rows.
     negative : {"raise", "solve"}, default="raise"
         What to do for an alpha at which T + alpha I is not positive definite, which can happen if the
         rows are not a series: "raise" an error (in a search, the candidate has no score), or "solve" the
-        indefinite system. Its solution is a stationary point of the regularised squared error in a Krein
-        space, not a minimum: the penalty has no lower bound, and a smaller alpha need not fit better.
-
-    Notes
-    -----
-    The criteria "gcv", "cost" and "evidence" have no score where the matrix is indefinite.
+        system as it is, as in the paper. The solution is then a stationary point of the regularised
+        squared error, in general not a minimum: the squared norm of some functions is negative (a Krein
+        space), and a smaller alpha need not fit better. "evidence" and "cost" have no score there.
 
     Examples
     --------
@@ -121,9 +118,9 @@ class Toeplitz(Approximation):
             validate = "kernel" if run.shared is None else "matrix"
         if validate == "kernel" and leaves_out_single_rows(load, problem.n) and problem.n > _MOST_ALONE:
             raise ValueError(
-                f"leave-one-out would need {problem.n} Toeplitz matrices, one for each row left out, and "
-                f"is refused above {_MOST_ALONE} rows that are not an evenly spaced series; use folds, "
-                'such as cv=5, or Toeplitz(validate="matrix").'
+                f"leave-one-out would need {problem.n} Toeplitz matrices, one for each row left out, "
+                f"and is refused above {_MOST_ALONE} rows that are not an evenly spaced series; use "
+                'folds, such as cv=5, or Toeplitz(validate="matrix").'
             )
         return replace(run, approximation=replace(self, validate=validate))
 
@@ -259,7 +256,7 @@ class ToeplitzModel(StructuredModel):
         return self._sorted.toeplitz.column[np.abs(place[:, None] - place[None, :])]
 
     def coefficients(self, alphas: ArrayLike) -> tuple[HostArray, HostArray]:
-        r"""α = R_b y / μ (μ, n, targets), and b = mean(y − Tα) (μ, targets); zero without an intercept."""
+        r"""α = R_b y / μ (μ, n, targets), and b = mean(y − Tα) (μ, targets), or 0."""
         Y = self.problem.targets
         ridges = np.asarray(alphas, dtype=np.float64).reshape(-1)
         dual = self.smoother.residuals(Y, ridges) / ridges[:, None, None]

@@ -22,11 +22,10 @@ ones. Only G⁻¹e_1 is found by iteration: the formula above then gives G⁻¹ 
 and conjugate gradients polish that where its true residual asks for it. The start for the next μ is the
 best combination of the last solutions, which costs no product.
 
-*Indefinite systems.* T of averaged diagonals may be indefinite. Where T + μI is, at μ and at every smaller
-one, an :class:`UnsolvableError` says so, or the system is solved nevertheless (``negative="solve"``): by a
-symmetric indefinite factorisation up to 2048 rows, by MINRES with FFT products beyond. It has a solution
-wherever no eigenvalue of T + μI is 0, and every identity of this module but the logarithm of the
-determinant and the trace as degrees of freedom is algebra that holds for it. What fails to leave a small
+*Indefinite systems.* T of averaged diagonals may be indefinite. Where T + μI is, at μ and at every
+smaller one, an :class:`UnsolvableError` says so, or the system is solved (``negative="solve"``): by
+LU factors up to 2048 rows, by MINRES with FFT products beyond. It has a solution wherever no eigenvalue
+of T + μI is 0, and every identity here but the log-determinant holds for it. What does not leave a small
 residual is refused as singular.
 
 *Preconditioners*. Strang's: the circulant matrix of order n that copies the central diagonals of T. 8 to
@@ -55,10 +54,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.linalg.lapack import dsycon, dsysv, dsysv_lwork
-from scipy.sparse.linalg import LinearOperator, minres
 
 from onefold.linalg import Array, HostArray, Index
+from onefold.linalg.dense import indefinite_solver
 from onefold.linalg.iterate import Map, Solution, refined_gradients
 from onefold.machine.threads import cached_property, check_stop, spans, thread_budget
 from onefold.smoothers.base import Flags, Smoother, UnsolvableError
@@ -76,8 +74,7 @@ _LONG_RUN = 16  # rows in a run, on average, from which G_JJ pays as a precondit
 _SMALLEST_PIVOT = 1e-8  # of the largest entry of x: below it the formula has no digits left
 _DIED_OUT = 1e-10  # of t_0, beyond half the length
 _DEGREES = 24  # polynomials of degree 0 … 23
-_MINRES_LIMIT = 2000  # iterations from one true residual to the next
-_MINRES_ROUNDS = 4  # of these
+_MINRES_LIMIT = 4000  # iterations
 _SINGULAR = 1e-13  # of its terms: a sum 1ᵀG⁻¹1 this small is rounding
 
 Negative: TypeAlias = Literal["raise", "solve"]
@@ -175,25 +172,11 @@ class GohbergSemencul:
         return block
 
 
-def solve_symmetric(matrix: HostArray, B: HostArray) -> HostArray:
-    """Solve A X = B for a symmetric A that need not be definite.
-
-    Raises ``LinAlgError`` where A is singular to working precision.
-    """
-    work, _ = dsysv_lwork(len(matrix), lower=1)
-    factor, pivots, X, info = dsysv(matrix, B, lwork=int(work), lower=1)
-    size = float(np.abs(matrix).sum(axis=0).max(initial=0.0))
-    condition = dsycon(factor, pivots, size, lower=1)[0] if info == 0 else 0.0
-    if not condition > np.finfo(np.float64).eps:
-        raise np.linalg.LinAlgError("singular to working precision")
-    return np.ascontiguousarray(X)
-
-
 class DenseInverse:
     """G⁻¹ of a short indefinite G, as an n × n array."""
 
-    def __init__(self, matrix: HostArray) -> None:
-        self._inverse = solve_symmetric(matrix, np.eye(len(matrix)))
+    def __init__(self, solve: Map, n: int) -> None:
+        self._inverse = solve(np.eye(n))
 
     def product(self, V: HostArray) -> HostArray:
         """G⁻¹ v for every row v of V."""
@@ -286,44 +269,6 @@ def solve_rows(
     return replace(found, X=found.X.T)
 
 
-def minimal_residuals(product: Map, B: HostArray, *, tolerance: float, norm: float) -> Solution:
-    """As :func:`solve_rows`, for symmetric operators that need not be definite: MINRES, row by row.
-
-    "slow" where a true relative residual stays above the tolerance; the best solution comes all the same.
-    """
-    X = np.zeros_like(B)
-    residuals = np.zeros(len(B))
-    iterations = 0
-    # SciPy stops at absolute sizes: operator and right-hand side are handed over with norm 1.
-    operator = LinearOperator(
-        (B.shape[1],) * 2, lambda v: product(v.reshape(1, -1))[0] / norm, dtype=B.dtype
-    )
-
-    def count(_: HostArray) -> None:
-        nonlocal iterations
-        iterations += 1
-
-    for i, b in enumerate(B):
-        size = left = float(np.linalg.norm(b))
-        remaining = b
-        for _ in range(_MINRES_ROUNDS):
-            if left <= tolerance * size:
-                break
-            step, _ = minres(
-                operator, remaining / left, rtol=tolerance, maxiter=_MINRES_LIMIT, callback=count
-            )
-            tried = X[i] + step * (left / norm)
-            remaining = b - product(tried[None])[0]
-            before, left = left, float(np.linalg.norm(remaining))
-            if not left < before:
-                left = before
-                break
-            X[i] = tried
-        residuals[i] = left / size if size > 0 else 0.0
-    state: Literal["converged", "slow"] = "converged" if (residuals <= tolerance).all() else "slow"
-    return Solution(X, residuals, iterations, state)
-
-
 def log_determinant(column: HostArray) -> float:
     r"""The number log det T of a positive definite Toeplitz T: Durbin's recursion, Σ log of its errors.
 
@@ -394,6 +339,7 @@ class ToeplitzSmoother(Smoother):
         self._tolerance = tolerance
         self._solves_indefinite = negative == "solve"
         self._refused: list[float] = []  # each μ that could not be solved with
+        self._is_definite: dict[float, bool] = {}  # whether T + μI is, for each μ that was solved with
         self._definite_from = 0.0 if semidefinite else np.inf
         self._preconditioner: Callable[[float], Map] | None = None
         self._earlier: list[tuple[float, HostArray]] = []
@@ -434,6 +380,7 @@ class ToeplitzSmoother(Smoother):
             except UnsolvableError:
                 self._refused.append(mu)
                 raise
+            self._is_definite[mu] = definite
             yield _Solved(int(index), mu, definite, X, invert, g, total)
             del X, invert, g  # before the next μ needs the memory
         self._earlier = []
@@ -453,10 +400,12 @@ class ToeplitzSmoother(Smoother):
         return self._mapped(lambda solved: Y - (solved.W / solved.diagonal()).T, alphas, Y)
 
     def trace(self, alphas: ArrayLike) -> HostArray:
-        def one(solved: _Solved) -> float:
-            return solved.mu * float(solved.diagonal().sum()) if solved.definite else np.nan
+        return self._mapped(lambda solved: solved.mu * solved.diagonal().sum(), alphas)
 
-        return self._mapped(one, alphas)
+    def definite(self, alphas: ArrayLike) -> Flags:
+        values = np.asarray(alphas, dtype=np.float64).reshape(-1)
+        self.require([mu for mu in values if mu not in self._is_definite])
+        return np.array([self._is_definite[mu] for mu in values], dtype=np.bool_)
 
     def heldout(self, Y: Array, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
         outs: list[Any] = [np.empty((np.size(alphas), len(rows), Y.shape[1])) for rows in parts]
@@ -511,24 +460,22 @@ class ToeplitzSmoother(Smoother):
     def _indefinite_dense(self, mu: float, B: HostArray) -> tuple[HostArray, Callable[[], DenseInverse]]:
         matrix = scipy.linalg.toeplitz(self.toeplitz.shifted(mu))
         try:
-            X = np.ascontiguousarray(solve_symmetric(matrix, B.T).T)
+            solve = indefinite_solver(matrix)
         except np.linalg.LinAlgError:
             raise _unsolvable(mu, "it is singular to working precision") from None
+        X = np.ascontiguousarray(solve(B.T).T)
         residual = self._residual(mu, X, B)
         if residual > _LOOSE:
             raise _unsolvable(mu, f"it is nearly singular (residual {residual:.1g})")
         self._note("residual", residual)
-        return X, lambda: DenseInverse(matrix)
+        return X, lambda: DenseInverse(solve, self.n)
 
     def _indefinite_iterated(
         self, mu: float, B: HostArray
     ) -> tuple[HostArray, Callable[[], GohbergSemencul]]:
-        def solved(rows: HostArray) -> HostArray:
-            found = minimal_residuals(
-                lambda V: self.toeplitz.product(V, mu),
-                rows,
-                tolerance=self._tolerance,
-                norm=self.toeplitz.norm + mu,
+        def solve(rows: HostArray) -> HostArray:
+            found = self._minimal_residuals(
+                lambda V: self.toeplitz.product(V, mu), rows, norm=self.toeplitz.norm + mu
             )
             residual = float(found.residual.max(initial=0.0))
             if residual > _LOOSE:
@@ -538,9 +485,24 @@ class ToeplitzSmoother(Smoother):
             return found.X
 
         def invert() -> GohbergSemencul:
-            return GohbergSemencul(solved(_unit(self.n))[0], self.toeplitz, indefinite=True)
+            return GohbergSemencul(solve(_unit(self.n))[0], self.toeplitz, indefinite=True)
 
-        return solved(B), invert
+        return solve(B), invert
+
+    def _minimal_residuals(self, product: Map, B: HostArray, *, norm: float) -> Solution:
+        """A⁻¹ B by rows for a symmetric A of about this norm, by MINRES."""
+        sizes = np.linalg.norm(B, axis=1, keepdims=True)
+        sizes[sizes == 0] = 1.0
+        found = solve_rows(
+            lambda V: product(V) / norm,  # MINRES compares sizes of A and B: both become 1
+            lambda V: V,
+            B / sizes,
+            tolerance=self._tolerance,
+            norm=1.0,
+            limit=_MINRES_LIMIT,
+            definite=False,
+        )
+        return replace(found, X=found.X * (sizes / norm))
 
     def _residual(self, mu: float, X: HostArray, B: HostArray) -> float:
         """The largest relative residual of G X = B, by rows."""
@@ -651,13 +613,13 @@ class ToeplitzSmoother(Smoother):
         targets = solved.W[:, rows].T
         try:
             if self._solves_indefinite:
-                return solve_symmetric(block, targets).T
+                return indefinite_solver(block)(targets).T
             return scipy.linalg.solve(block, targets, assume_a="pos", check_finite=False).T
         except np.linalg.LinAlgError:
             why = "singular" if self._solves_indefinite else "not positive definite"
             raise UnsolvableError(
-                f"the block of {rows.size} held-out rows of the Toeplitz matrix's inverse is {why}; use a "
-                "larger alpha."
+                f"the block of {rows.size} held-out rows of the Toeplitz matrix's inverse is {why}; use "
+                "a larger alpha."
             ) from None
 
     def _iterated_errors(self, solved: _Solved, rows: Index) -> HostArray:
@@ -689,7 +651,7 @@ class ToeplitzSmoother(Smoother):
             )
         else:
             norm = 1.0 / (self.toeplitz.norm + solved.mu)  # the order of the smallest eigenvalues
-            found = minimal_residuals(product, targets, tolerance=self._tolerance, norm=norm)
+            found = self._minimal_residuals(product, targets, norm=norm)
         residual = float(found.residual.max(initial=0.0))
         if found.state != "converged" and residual > _ENOUGH:
             raise UnsolvableError(
@@ -704,8 +666,8 @@ class ToeplitzSmoother(Smoother):
 def may_be_solved(alphas: ArrayLike, refused: Sequence[float], *, indefinite: bool) -> Flags:
     """Whether each μ may be solved with, where some were refused.
 
-    An indefinite matrix is so at every smaller μ; where that is no reason to refuse it, only the refused μ
-    themselves make it singular.
+    An indefinite matrix is so at every smaller μ; where indefinite systems are solved, a matrix is singular
+    only at the refused μ themselves.
     """
     values = np.asarray(alphas, dtype=np.float64)
     return ~np.isin(values, refused) if indefinite else values > max(refused, default=-np.inf)
