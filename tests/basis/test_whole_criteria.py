@@ -1,4 +1,4 @@
-"""Criteria of the whole smoother of landmark models, against the dense n × n matrix and literal refits."""
+"""Criteria of the whole smoother of landmark models, against the dense matrix and literal refits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INTERCEPT = pytest.mark.parametrize("kind", [LSSVRCV, KernelRidgeCV])
 
 
 class Dense:
-    """K̃ and K of the rows of positive weight, with weights of mean 1 and the ridges that belong to them."""
+    """K̃ and K of the rows of positive weight, weights of mean 1, and their ridges."""
 
     def __init__(self, weights: Any, rank: int | None) -> None:
         given = np.ones(N) if weights is None else weights
