@@ -1,4 +1,4 @@
-"""Criteria of the whole smoother of landmark models, against the dense n × n matrix and literal refits."""
+"""Criteria of the whole smoother of landmark models, against the dense matrix and literal refits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INTERCEPT = pytest.mark.parametrize("kind", [LSSVRCV, KernelRidgeCV])
 
 
 class Dense:
-    """K̃ and K of the rows of positive weight, with weights of mean 1 and the ridges that belong to them."""
+    """K̃ and K of the rows of positive weight, weights of mean 1, and their ridges."""
 
     def __init__(self, weights: Any, rank: int | None) -> None:
         given = np.ones(N) if weights is None else weights
@@ -191,6 +191,39 @@ def test_each_row_left_out_by_refits_at_any_scale(fixed, scale) -> None:
             machine = fixed(gamma=GAMMA, alpha=alpha, approximation=approximation)
             literal = machine.fit(rows[rest], y[rest]).predict(rows[row][None])[0]
             assert_allclose(found[number, row], literal, rtol=1e-8, atol=1e-9 * scale)
+
+
+@TRAININGS
+@WEIGHTED
+@pytest.mark.parametrize("fixed", [LSSVR, KernelRidge])
+@pytest.mark.parametrize("rank", [None, RANK])
+def test_decision_change_bounds_the_change_at_the_rows(
+    force_training, training, weights, fixed, rank
+) -> None:
+    """The root mean square of (K − K̃) α̃; neither form of the model is farther from the exact machine."""
+    force_training(training)
+    dense, alpha = Dense(weights, rank), np.array([0.05, 1.0])
+    rows, v = X[dense.rows], dense.v
+    exact = fixed(gamma=GAMMA, alpha=alpha).fit(X, Y, weights).predict(rows)
+    for predict in ("rows", "landmarks"):
+        approximation = Nystroem(LANDMARKS, rank=rank, predict=predict)
+        model = fixed(gamma=GAMMA, alpha=alpha, approximation=approximation).fit(X, Y, weights)
+        if predict == "rows":
+            change = (dense.true - dense.low) @ model.expansion_.coef
+            expected = np.sqrt(np.average(change**2, axis=0, weights=v).max())
+        found = model.approximation_["decision_change"]
+        assert found == pytest.approx(expected, rel=1e-8)
+        actual = np.average((model.predict(rows) - exact) ** 2, axis=0, weights=v)
+        assert np.sqrt(actual.max()) <= found < model.approximation_["decision_bound"] / 10
+
+
+def test_decision_change_from_a_sample_is_near_that_of_all_rows(monkeypatch) -> None:
+    rows = np.random.default_rng(0).standard_normal((1500, 3))
+    machine = LSSVR(gamma=GAMMA, alpha=0.1, approximation=Nystroem(20, "uniform"))
+    y = np.sin(2 * rows).sum(axis=1)
+    sampled = machine.fit(rows, y).approximation_["decision_change"]
+    monkeypatch.setattr("onefold.basis.error._LOOKED_AT", 1500)
+    assert sampled == pytest.approx(machine.fit(rows, y).approximation_["decision_change"], rel=0.2)
 
 
 def test_sums_whose_digits_cancel_are_made_from_the_residuals(force_training) -> None:

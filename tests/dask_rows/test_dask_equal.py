@@ -53,6 +53,16 @@ def test_every_search_by_every_route(table, training, case):
     assert (predicted == there.predict(table.X)).all() or np.allclose(predicted, there.predict(table.X))
 
 
+@pytest.mark.parametrize("criterion", ["gcv", "evidence"])
+@pytest.mark.parametrize("kind", [LSSVRCV, KernelRidgeCV])
+def test_criteria_of_the_sums(table, training, kind, criterion):
+    machine = model(kind, criterion=criterion)
+    here = machine.fit(table.X, table.Y, table.weight).cv_results_["mean_test_score"]
+    there = machine.fit(lazy(table.X, EMPTY_PARTS), table.Y, table.weight)
+    np.testing.assert_allclose(there.cv_results_["mean_test_score"], here, rtol=1e-7)
+    assert there.approximation_["fitted_with"]["training"] == training
+
+
 def test_float32_stays_float32(table, training):
     X, rtol = table.X.astype(np.float32), 1e-8 if training != "sums" else 1e-5
     _, there = both(LSSVRCV, X, EMPTY_PARTS, table.y, rtol=rtol)

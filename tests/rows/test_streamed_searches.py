@@ -68,6 +68,21 @@ def test_same_scores_and_heldout_predictions(training, kind, cv):
         np.testing.assert_allclose(heldout, plain.heldout_prediction_, atol=1e-8)
 
 
+@pytest.mark.usefixtures("stream")
+@pytest.mark.parametrize("criterion", ["gcv", "evidence", "cost", "press", "radius_margin"])
+@pytest.mark.parametrize("predict", ["landmarks", "rows"])
+def test_same_criteria_of_the_whole_smoother(training, criterion, predict):
+    own = Nystroem(OWN, predict=predict)
+    machine = LSSVRCV(gammas=[0.2], alphas=[0.1, 3.0], criterion=criterion, approximation=own)
+    plain = machine.fit(X, Y, WEIGHT).cv_results_["mean_test_score"]
+    inputs = [(torch.asarray(X), None), (scipy.sparse.csr_array(X), None)]
+    if predict == "landmarks":
+        inputs.append((X, "cpu"))
+    for rows, device in inputs:
+        found = machine.set_params(device=device).fit(rows, Y, WEIGHT)
+        np.testing.assert_allclose(found.cv_results_["mean_test_score"], plain, rtol=1e-8)
+
+
 @pytest.mark.parametrize("rows", [X, torch.asarray(X), scipy.sparse.csr_array(X)], ids=type)
 def test_own_landmarks_of_any_kind_serve_rows_of_any_kind(rows):
     plain = search(LSSVRCV, X, Y, 3, approximation=Nystroem(OWN)).cv_results_["mean_test_score"]

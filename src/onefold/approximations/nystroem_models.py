@@ -54,7 +54,7 @@ from numpy.typing import ArrayLike
 from onefold.approximations.base import WholeModel
 from onefold.approximations.problem import Parts, Problem, TargetRidges
 from onefold.basis import Design, FoldPaths, RidgePath, Solution, Statistics, flat, mapped
-from onefold.basis.error import decision_bound, kernel_error
+from onefold.basis.error import decision_bound, decision_change, kernel_error
 from onefold.basis.ridge import Factor, FactorPath, predictions_of, squared_error
 from onefold.basis.statistics import collect, features_of, finite_kernel, holds_groups, predict_groups
 from onefold.expansions import Expansion, FoldModels
@@ -179,6 +179,8 @@ class BasisModel(WholeModel):
         bound = decision_bound(found, *data, vector(expansion.intercept), alpha)
         self.report |= {key: found[key] for key in ("kernel_error", "kernel_error_rows")}
         self.report["decision_bound"] = bound
+        if not (self.problem.remote or self.problem.streamed):
+            self.report["decision_change"] = self._decision_change(alpha)
         smallest, rounding = float(np.min(alpha)), self.report.get("rounding_ridge", 0.0)
         unit = self.problem.alpha_unit
         if smallest < rounding:
@@ -188,6 +190,16 @@ class BasisModel(WholeModel):
                 "use a larger alpha, fewer landmarks, or a larger gamma."
             )
         return self.report
+
+    def _decision_change(self, alpha: ArrayLike) -> float:
+        """How far f is from that of the true kernel at the rows, estimated from a sample of them."""
+        ridges = TargetRidges(alpha, self.problem.Y.shape[1])
+        [(theta, intercept)] = self.in_features(ridges.distinct)
+        design = self.design
+        coef = like(ridges.own(namespace(theta).permute_dims(theta, (1, 0, 2))), design.landmarks)
+        level = like(ridges.own(intercept), design.landmarks)
+        weight = self.problem.weight
+        return decision_change(design, self.source, weight, coef, level, ridges.each, seed=0)
 
     @limit_blas(1)
     def of_landmarks(self, alphas: ArrayLike, parts: Parts | None = None) -> list[Solution]:
