@@ -80,9 +80,9 @@ def write(keys: Sequence[str], folder: Path) -> Path:
     lines = [
         "# Papers",
         "onefold's methods come from five papers. We have recomputed every table and figure of their "
-        f"experiments, and what can be computed of their theorems, in {len(judged)} parts. A part can have "
-        f"several verdicts: printed numbers are reproduced in {count['Reproduced']} parts and not in "
-        f"{count['Not reproduced']}; claims hold in {count['Claims hold']} and do not hold in "
+        f"experiments, and what can be computed of their theorems, in {len(judged)} parts. A part can "
+        f"have several verdicts: printed numbers are reproduced in {count['Reproduced']} parts and not "
+        f"in {count['Not reproduced']}; claims hold in {count['Claims hold']} and do not hold in "
         f"{count['Claims do not hold']}; something cannot be tested in {count['Cannot be tested']}. "
         "The pages show our figures next to the published ones, the splits and "
         "seeds, and the reason for each verdict. `make papers` computes everything, which takes hours; "
