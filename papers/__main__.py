@@ -1,7 +1,7 @@
-"""The tables and figures of the five papers, computed here beside the published ones.
+"""The tables and figures of the five papers, computed here beside the published ones, and their errata.
 
     python -m papers                     all of them: hours
-    python -m papers KEY [PART ...]      one paper, or some of its tables and figures
+    python -m papers KEY [PART ...]      one paper, or some of its tables and figures; or the errata
     python -m papers --pages             docs/papers/*.md from the stored numbers, nothing computed
     python -m papers --short --out DIR   small versions of everything, as in the tests, to another folder
 
@@ -18,10 +18,11 @@ from papers import summary
 from papers.page import PAGES, Paper
 
 KEYS = ("ding2011", "ding2012", "edwards2013", "cawley2002", "decherchi2010")
+ALL = (*KEYS, "errata")
 
 
 def paper(key: str) -> Paper:
-    """The paper of a key: ``papers.KEY.PAPER``."""
+    """The paper of a key, or the errata: ``papers.KEY.PAPER``."""
     return import_module(f"papers.{key}").PAPER
 
 
@@ -29,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("key", nargs="?", choices=KEYS)
+    parser.add_argument("key", nargs="?", choices=ALL)
     parser.add_argument("parts", nargs="*", metavar="PART")
     parser.add_argument("--pages", action="store_true", help="write the pages, compute nothing")
     parser.add_argument("--short", action="store_true", help="small sizes and few splits")
@@ -37,7 +38,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.short and options.out == PAGES:
         parser.error("--short needs --out: the documentation holds the full results")
-    for key in [options.key] if options.key else KEYS:
+    for key in [options.key] if options.key else ALL:
         if options.pages:
             paper(key).write(options.out)
         else:

@@ -22,7 +22,7 @@ from benchmarks.common import Row, markdown
 
 PAGES = Path(__file__).parents[1] / "docs" / "papers"
 VERDICTS = ("Reproduced", "Not reproduced", "Claims hold", "Claims do not hold", "Cannot be tested")
-"""Of numbers, of what is said about them, and of what is not at hand; docs/papers/index.md states the rule."""
+"""Of numbers, of what is said about them, of what is not at hand; docs/papers/index.md has the rule."""
 
 Found = dict[str, Any]
 
@@ -87,6 +87,7 @@ class Paper:
     reference: str
     introduction: str
     parts: tuple[Part, ...]
+    title: str = ""  # of the page; the key by default
 
     def run(self, names: Sequence[str], short: bool, folder: Path = PAGES) -> None:
         """Compute the named parts (all where none is named), keep them, write the page."""
@@ -112,7 +113,7 @@ class Paper:
     def write(self, folder: Path = PAGES) -> Path:
         """Write KEY.md from what is stored; a part that was not run yet is named as such."""
         page = Page(folder)
-        page.text(f"# {self.key}", self.reference, self.introduction)
+        page.text(f"# {self.title or self.key}", self.reference, self.introduction)
         for part in self.parts:
             page.text(f"## {part.title}", f"`python -m papers {self.key} {part.name}`")
             stored = self._stored(part, folder)
