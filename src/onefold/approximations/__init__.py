@@ -16,6 +16,7 @@ from onefold.approximations.exact import Exact
 from onefold.approximations.grid import Grid
 from onefold.approximations.nystroem import Nystroem
 from onefold.approximations.problem import Problem, Workload
+from onefold.approximations.state_space import StateSpace
 from onefold.approximations.toeplitz import Toeplitz
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Problem",
     "Run",
     "SmoothingModel",
+    "StateSpace",
     "Toeplitz",
     "Workload",
     "register",
