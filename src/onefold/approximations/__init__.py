@@ -17,6 +17,7 @@ from onefold.approximations.exact import Exact
 from onefold.approximations.grid import Grid
 from onefold.approximations.nystroem import Nystroem
 from onefold.approximations.problem import Problem, Workload
+from onefold.approximations.state_space import StateSpace
 from onefold.approximations.toeplitz import Toeplitz
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Problem",
     "Run",
     "SmoothingModel",
+    "StateSpace",
     "Toeplitz",
     "WholeModel",
     "Workload",

@@ -1,33 +1,22 @@
 r"""Loops over rows, features and landmarks for :mod:`onefold.linalg.distances`, compiled by Numba.
 
-Imported only where Numba is installed (``pip install numba``). The compiled code releases the
-interpreter lock and is kept on disk beside this file, or in the user's cache folder. Sums run over
+Imported only where Numba is installed (``pip install numba``). Sums run over
 features in order, as SciPy's do, so that distances in float64 have the same digits with and without
 Numba, and those of a and b the same as those of b and a.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from onefold.linalg.compiled import compiled
 
 _COLUMNS = 512  # landmarks at a time: their features stay in a core's cache for all rows
 
 
-def _compiled(**options: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        try:
-            return njit(nogil=True, cache=True, **options)(function)
-        except RuntimeError:  # no folder to keep the code in: it is compiled anew by each process
-            return njit(nogil=True, **options)(function)
-
-    return decorate
-
-
-@_compiled()
+@compiled()
 def fill_negative_l1(left: Any, right: Any, out: Any) -> None:
     """−Σ_f |left_if − right_fj| into `out` (n, m), four f at a time: out is loaded and stored less."""
     n, d = left.shape
@@ -50,7 +39,7 @@ def fill_negative_l1(left: Any, right: Any, out: Any) -> None:
                     total[j] -= abs(a - at_a[j])
 
 
-@_compiled(fastmath={"reassoc", "nsz"})  # the order of a sum over landmarks is free: several at once
+@compiled(fastmath={"reassoc", "nsz"})  # the order of a sum over landmarks is free: several at once
 def fill_signed_sums(rows: Any, landmarks: Any, tile: Any, coef: Any, out: Any) -> None:
     """Σ_j tile_ij coef_tj sign(rows_if − landmarks_fj) into `out` (n, d, t), for `landmarks` (d, m)."""
     n, d = rows.shape

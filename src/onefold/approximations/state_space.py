@@ -1,0 +1,181 @@
+r"""Series at any times in O(n): Matérn kernels of one feature by their state space.
+
+No approximation: the model is that of the exact method. The passes over the sorted rows are in
+:mod:`onefold.smoothers.state_space`, the sums over all rows that predict new ones in
+:mod:`onefold.kernels.line`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from onefold.approximations.base import Approximation, SmoothingModel, register
+from onefold.approximations.footprint import structured_bytes
+from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
+from onefold.expansions import Expansion, FoldModels
+from onefold.kernels import Kernel, Laplacian, Matern
+from onefold.kernels.line import LineSums, line_kernel
+from onefold.linalg import Array, HostArray, Index, host_array, is_sparse, like
+from onefold.machine.speed import Speed
+from onefold.machine.threads import map_in_order, thread_budget
+from onefold.rows import to_host
+from onefold.smoothers.base import Reordered
+from onefold.smoothers.state_space import StateSpaceSmoother, missing_numba
+
+# Of n numbers at ν = 5/2: transitions and their noise, the order and the points; what a pass has.
+_SHARED_VECTORS, _PASS_VECTORS = 24, 14
+# Seconds for each row on a 2-core AVX-512 machine, one thread, ν = 5/2.
+_TRANSITION, _COVARIANCE, _TARGET, _DIAGONAL = 4e-7, 1e-7, 6e-8, 6e-8
+
+
+@register
+@dataclass(frozen=True)
+class StateSpace(Approximation):
+    """Exact for one feature and a Matérn or Laplacian kernel, in O(n) time and memory for each alpha.
+
+    Rows may be at any points, in any order: irregular, repeated, with gaps and weights. Each fold is one
+    more pass over the rows. It needs Numba (``pip install numba``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold import LSSVRCV
+    >>> t = np.random.default_rng(0).uniform(0, 100, 3000)
+    >>> y = np.sin(t)
+    >>> model = LSSVRCV("matern52", approximation="state_space", gammas=[0.1], alphas=[0.01])
+    >>> bool(model.fit(t[:, None], y).score(t[:, None], y) > 0.99)
+    True
+    """
+
+    name = "state_space"
+    exact = True
+    smooths = True
+    learns_metrics = False
+    fold_models = "closed"
+
+    def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
+        features = problem.shape[1]
+        if not takes([kernel], features) or is_sparse(problem.X):
+            kind = "sparse" if is_sparse(problem.X) else "dense"
+            raise ValueError(
+                'approximation="state_space" takes one dense feature and a kernel "matern12", '
+                f'"matern32", "matern52" or "laplacian"; got {kernel!r:.60} and {kind} rows with '
+                f'{features} feature{"s" if features > 1 else ""}; use approximation="auto".'
+            )
+        missing = missing_numba()
+        if missing is not None:
+            raise ImportError(f'approximation="state_space" cannot run: {missing}.')
+
+    def share(self, problem: Problem, kernels: Sequence[Kernel]) -> Series:
+        return Series.of(problem.X)
+
+    def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> StateSpaceModel:
+        known = isinstance(shared, Series) and shared.X is problem.X
+        return StateSpaceModel(kernel, problem, shared if known else Series.of(problem.X))
+
+    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
+        workers = thread_budget() if min(at_once, load.kernels) == 1 else 1
+        vectors = _SHARED_VECTORS + workers * (_PASS_VECTORS + 4 * targets)
+        return structured_bytes(vectors, n, targets, load, at_once)
+
+    def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
+        """A pass for every kernel, ridge and fold; with the diagonal for leave-one-out."""
+        each = _COVARIANCE + (targets + 1) * _TARGET + (_DIAGONAL if load.folds == 1 else 0.0)
+        passes = load.alphas * max(1, load.folds)
+        return load.kernels * n * (_TRANSITION + passes * each)
+
+
+def takes(kernels: Sequence[Kernel], features: int) -> bool:
+    """Whether all kernels have a state space: those of Matérn and Laplace, of one feature."""
+    return features == 1 and all(isinstance(kernel, Matern | Laplacian) for kernel in kernels)
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """The rows of one feature in ascending order."""
+
+    X: Any  # the rows as they are
+    order: Index  # the row in each place
+    points: HostArray  # and its point
+
+    @classmethod
+    def of(cls, X: Any) -> Series:
+        """Of rows (n, 1) in any order."""
+        points = np.asarray(to_host(X)[:, 0], dtype=np.float64)
+        order = np.argsort(points, kind="stable")
+        return cls(X, order, points[order])
+
+
+class StateSpaceModel(SmoothingModel):
+    """One kernel, a pass over the rows for every μ and every set of rows left out."""
+
+    smoother: Reordered
+
+    def __init__(self, kernel: Kernel, problem: Problem, series: Series) -> None:
+        line = line_kernel(kernel, problem.shape[1])
+        assert line is not None  # checked before
+        self.problem = problem
+        self._kernel = kernel
+        self._line = line
+        self._series = series
+        root = None if problem.root_weight is None else host_array(problem.root_weight)
+        self._sorted = StateSpaceSmoother(
+            line.steps(series.points),
+            line.dimension,
+            root=None if root is None else root[series.order],
+            intercept=problem.fit_intercept,
+        )
+        self.smoother = Reordered(self._sorted, series.order)
+        self.report: dict[str, Any] = {"name": "state_space", "dimension": line.dimension}
+
+    def leave_one_out(self, alphas: ArrayLike) -> Array:
+        found = self.smoother.leave_one_out(self._scaled_targets(), alphas)
+        return self.problem.unscale(like(found, self.problem.Y))
+
+    def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
+        found = self.smoother.heldout(self._scaled_targets(), parts, alphas)
+        return [
+            self.problem.unscale(like(values, self.problem.Y), rows)
+            for values, rows in zip(found, parts)
+        ]
+
+    def expansion(self, alpha: ArrayLike) -> Expansion:
+        return self._expansion([None], alpha)
+
+    def fold_models(self, parts: Parts, alpha: ArrayLike) -> FoldModels:
+        """The models of a pass without each part."""
+        return FoldModels.of(self._expansion(parts, alpha), len(parts))
+
+    def _scaled_targets(self) -> HostArray:
+        return host_array(self.problem.scaled_targets())
+
+    def _expansion(self, parts: Sequence[Index | None], alpha: ArrayLike) -> Expansion:
+        """The models without each part side by side; without rows for None."""
+        place = self.smoother.place
+        ridges = TargetRidges(alpha, self.problem.Y.shape[1])
+        Y = self._scaled_targets()[self._series.order]
+
+        def columns(part: Index | None) -> tuple[HostArray, HostArray]:
+            rows = None if part is None else place[part]
+            solved = [self._sorted.solve(Y, float(mu), rows) for mu in ridges.distinct]
+            dual = ridges.own(np.stack([one.duals for one in solved]))
+            fitted = ridges.own(np.stack([one.fitted for one in solved]))
+            return dual, self._intercept(dual, fitted)
+
+        found = list(map_in_order(columns, parts))
+        coef = np.concatenate([dual for dual, _ in found], axis=1)[place]
+        intercept = np.concatenate([b for _, b in found])
+        coef, intercept = (like(values, self.problem.Y) for values in (coef, intercept))
+        return Expansion(self._kernel, self.problem.X, coef, intercept)
+
+    def _intercept(self, dual: HostArray, fitted: HostArray) -> HostArray:
+        """b from f = Kα + b at all rows, whose mean has the fewest roundings."""
+        if not self.problem.fit_intercept:
+            return np.zeros(dual.shape[1])
+        sums = LineSums(self._line, self._series.points, dual)
+        return np.mean(fitted - sums.values(self._series.points), axis=0)
