@@ -3,12 +3,13 @@
 import re
 import subprocess
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from c_runs import CPP_COMPILER, WARNINGS, Compiled, agree, compiled_library, expected, written
+from c_runs import COMPILER, CPP_COMPILER, WARNINGS, Compiled, agree, compiled_library, expected, written
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
@@ -412,3 +413,17 @@ def test_paths(tmp_path):
     (tmp_path / "model.c").write_text("old")
     model.to_c(str(tmp_path / "model.c"))
     assert (tmp_path / "model.c").read_text().startswith("/*\n * LSSVR, written by onefold")
+
+
+@pytest.mark.skipif(COMPILER is None, reason="this system has no C compiler")
+def test_the_program_of_the_manual(tmp_path, monkeypatch):
+    """It compiles as the manual says, and prints a label and its probability."""
+    text = (Path(__file__).parents[2] / "docs/manual/export.md").read_text(encoding="utf-8")
+    text = text[text.index("## C, for devices") :]
+    monkeypatch.chdir(tmp_path)
+    exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], {})
+    (tmp_path / "main.c").write_text(re.search(r"```text\n(.*?)```", text, re.DOTALL)[1])
+    subprocess.run([COMPILER, "-std=c99", *WARNINGS, "main.c", "iris.c", "-lm"], check=True)
+    printed = subprocess.run(["./a.out"], check=True, capture_output=True, text=True).stdout
+    assert f"/* {printed.strip()} */" in text
+    assert " 308 bytes of constants" in (tmp_path / "iris.c").read_text()
