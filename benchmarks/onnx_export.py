@@ -20,7 +20,7 @@ from benchmarks.common import Parts, Row, in_turn, run_parts
 from onefold import LSSVR
 from onefold.kernels import RBF, Kernel, Laplacian, Matern
 
-_KERNELS: dict[str, Kernel] = {
+KERNELS: dict[str, Kernel] = {
     "rbf": RBF(0.3),
     "rbf, narrow": RBF(30.0),
     "matern12": Matern(0.3, nu=0.5),
@@ -66,7 +66,7 @@ def speed(quick: bool) -> list[Row]:
     """Milliseconds for some rows at a time."""
     rows: list[Row] = []
     n = 500 if quick else 2000
-    for name, kernel in _KERNELS.items():
+    for name, kernel in KERNELS.items():
         model, X = fitted(kernel, n, 1.0)
         exported = model.to_onnx()
         graph, float32 = session(exported), session(single(exported))
@@ -90,7 +90,7 @@ def digits(quick: bool) -> list[Row]:
     """Largest difference from our own predictions, also for rows a million from the origin."""
     rows: list[Row] = []
     n = 300 if quick else 1000
-    for name, kernel in _KERNELS.items():
+    for name, kernel in KERNELS.items():
         for alpha in (1.0, 1e-3, 1e-6):
             for place in (0.0, 1e6):
                 model, X = fitted(kernel, n, alpha, place)

@@ -20,6 +20,7 @@ from onefold._version import __version__
 from onefold.estimators.base import KernelMachine
 from onefold.estimators.validation import check_count
 from onefold.expansions import FittedFunction
+from onefold.export.c_probabilities import can_write, write_probabilities
 from onefold.export.c_terms import SingleFunction, Source, check_function, single_function, some_places
 from onefold.linalg import host_array, is_sparse
 from onefold.machine.files import replacing
@@ -62,6 +63,8 @@ def to_c(
         returns the position of the label in ``NAME_labels`` (classifiers) or f(x) (regressors with one
         target; otherwise it writes all of them to its second argument). ``NAME_decision`` writes the
         decision values of a classifier: one for two classes, otherwise one per class.
+        ``NAME_probabilities`` writes one probability per class, if the classifier is calibrated, but
+        not by isotonic regression.
     max_bytes : int, default=1048576
         Largest size of the constants in bytes; a larger model is refused.
 
@@ -100,12 +103,12 @@ def to_c(
     source = Source(name, int(max_bytes))
     function = single_function(f, source.max_bytes)
     function.write(source)
-    difference = _difference(f, function)
+    difference = _difference(f, function, same_units=labels is not None)
     if not difference <= _INACCURATE:
         warn_user(
             f"float32 changes the values of this model by up to {difference:.1g} of their spread at its "
-            "centres, because its coefficients are large and cancel, or its kernel is narrow; use a "
-            "larger alpha or gamma, or export it by to_onnx(), which computes in float64."
+            "centres, because its coefficients are large and cancel; scale the features, use a larger "
+            "alpha or fewer centres, or export it by to_onnx(), which computes in float64."
         )
     text = _file(estimator, source, function, labels, difference)
     with replacing(Path(path)) as temporary:
@@ -152,7 +155,7 @@ def plain(text: str) -> str:
     )
 
 
-def _difference(f: FittedFunction, function: SingleFunction) -> float:
+def _difference(f: FittedFunction, function: SingleFunction, *, same_units: bool) -> float:
     """The largest difference of float32 and float64 at some centres, as a share of the spread of f."""
     rows = np.concatenate([_some_rows(part.centres) for _, part in f.parts]).astype(np.float32)
     if not len(rows):
@@ -162,6 +165,8 @@ def _difference(f: FittedFunction, function: SingleFunction) -> float:
     spread = np.ptp(exact, axis=0)
     size = np.abs(exact).max(axis=0)
     spread = np.where(spread > _CONSTANT * size, spread, size)
+    if same_units:  # of classes, some of which may have no row here
+        spread = np.full_like(spread, spread.max())
     return float(np.max(differences / np.where(spread > 0, spread, 1.0)))
 
 
@@ -191,6 +196,9 @@ def _file(
         rows = ",\n".join(f"    {label}" for label in labels)
         source.tables.append(f"const char *const {source.name}_labels[{len(labels)}] = {{\n{rows}\n}};")
         heads = _write_classifier(source, n_targets)
+        calibrator = getattr(estimator, "calibrator_", None)
+        if can_write(calibrator):
+            heads.append(write_probabilities(source, calibrator, len(labels)))
     else:
         heads = _write_regressor(source, n_targets)
     declarations += [f"{head};" for head in heads]
@@ -258,7 +266,7 @@ def _comment(
         f"{function.stack_bytes} bytes of arrays on the stack.",
         *(f"{weight:.3g} x {plain(repr(part.kernel))}" for weight, part in estimator.expansion_.parts),
         "",
-        f"At its centres, float32 changes its values by at most {magnitude:.0e} of their spread.",
+        f"At its centres, float32 changes its values by about {magnitude:.0e} of their spread.",
         "",
         "C99, single precision; include <math.h> and link the mathematical library (-lm), nothing else.",
         "No memory is allocated, and functions share no variables: threads may call them at once.",
