@@ -62,6 +62,7 @@ class BasisModel(Model):
     """One kernel, its landmarks and every μ; one BLAS thread, whose digits are always the same."""
 
     keep = True
+    one_pass = True
 
     def __init__(self, problem: Problem, design: Design, T: Any, report: dict[str, Any]) -> None:
         self.problem, self.source, self.report = problem, problem.source, report
@@ -440,6 +441,7 @@ class RowsModel(Model):
     """The landmarks train, all rows predict."""
 
     keep = True
+    one_pass = True
     no_leave_one_out = (
         'leave-one-out has no closed form with predict="rows"; use folds, such as cv=5, or '
         'predict="landmarks".'
