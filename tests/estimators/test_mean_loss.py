@@ -58,14 +58,13 @@ def test_the_mean_is_the_sum_with_the_weights_in_alpha(data, estimator):
     weights[:5] = 0.0  # rows of weight 0 do not count
     classifies = estimator in (LSSVC, LSSVCCV)
     y = np.where(y > 0, "up", "down") if classifies else y
-    name = "alphas" if estimator.__name__.endswith("CV") else "alpha"
+    searches = estimator.__name__.endswith("CV")
     for given, total in ((None, 83), (weights, weights.sum()), (1e6 * weights, 1e6 * weights.sum())):
-        of_mean = estimator(**{name: 1e-3}, loss="mean").fit(X, y, given)
-        of_sum = estimator(**{name: 1e-3 * total}).fit(X, y, given)
-        if name == "alphas":  # the folds choose gamma with other ridges
-            of_mean = estimator(alphas=1e-3, gammas=0.3, loss="mean").fit(X, y, given)
-            of_sum = estimator(alphas=1e-3 * total, gammas=0.3).fit(X, y, given)
-        ours, theirs = (m.expansion_.predict(X) for m in (of_mean, of_sum))
+        models = []
+        for loss, alpha in (("mean", 1e-3), ("sum", 1e-3 * total)):
+            cell = {"gammas": 0.3, "alphas": alpha} if searches else {"gamma": 0.3, "alpha": alpha}
+            models.append(estimator(**cell, loss=loss).fit(X, y, given))
+        ours, theirs = (model.expansion_.predict(X) for model in models)
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
 
 
@@ -145,14 +144,13 @@ def test_the_numbers_of_grid_search(data):
 
 @pytest.mark.parametrize("approximation", ["exact", "landmarks"])
 def test_leave_one_out_and_press_are_refits(data, approximation):
-    X, y, weights, _ = data
+    X, y, weights = (values[:24] for values in data[:3])
     weights = np.round(weights)  # a ridge for each of four weights
-    approximation = Nystroem(X[:20]) if approximation == "landmarks" else "exact"
+    approximation = Nystroem(X[:9]) if approximation == "landmarks" else "exact"
     common = {"loss": "mean", "approximation": approximation}
-    splits = list(LeaveOneOut().split(X))
-    model = LSSVRCV(**GRID, **common, cv="loo", refit="same", criterion=["mse", "press"]).fit(
-        X, y, weights
-    )
+    splits, grid = list(LeaveOneOut().split(X)), {"gammas": [0.3], "alphas": [1e-4, 1e-2]}
+    settings = {"cv": "loo", "refit": "same", "criterion": ["mse", "press"], "intervals": None}
+    model = LSSVRCV(**grid, **common, **settings).fit(X, y, weights)
     scores = []
     for params in model.cv_results_["params"]:
         errors = []
@@ -162,7 +160,7 @@ def test_leave_one_out_and_press_are_refits(data, approximation):
         scores.append(-np.average(errors, weights=weights))
     np.testing.assert_allclose(model.cv_results_["mean_test_score"], scores, rtol=1e-7)
     np.testing.assert_allclose(model.cv_results_["mean_test_press"], scores, rtol=1e-7)
-    each = LSSVRCV(**GRID, **common, cv=LeaveOneOut(), refit="same").fit(X, y)
+    each = LSSVRCV(**grid, **common, **settings | {"cv": LeaveOneOut()}).fit(X, y)
     expected = _literal(each, LSSVR(**common), X, y, splits)
     np.testing.assert_allclose(_scores(each, splits), expected, rtol=1e-6)
 
@@ -199,7 +197,7 @@ def test_structured_matrices_take_the_ridge_of_each_part(approximation):
 
 @pytest.mark.parametrize("criterion", ["gcv", "evidence", "cost", "radius_margin", "span"])
 def test_criteria_of_the_smoother_at_the_ridge_of_all_rows(data, criterion):
-    X, y, weights, _ = data
+    X, y, _, _ = data
     common = {"gammas": [0.3], "criterion": criterion, "approximation": "exact", "intervals": None}
     of_mean = LSSVRCV(**common, alphas=[1e-3, 1e-2], loss="mean").fit(X, y)
     n = 82 if criterion == "span" else 83  # that of leave-one-out is the ridge of one row less
@@ -337,7 +335,7 @@ def test_other_words_are_refused(data):
     X, y, _, _ = data
     for estimator in (LSSVR, LSSVRCV, SparseLSSVR, TableRegressor):
         with pytest.raises(
-            ValueError, match="loss must be ['\"]sum['\"] or ['\"]mean['\"]; got 'total'"
+            ValueError, match=r"loss must be ['\"]sum['\"] or ['\"]mean['\"]; got 'total'"
         ):
             estimator(loss="total").fit(X, y)
 
