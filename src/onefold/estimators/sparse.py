@@ -223,14 +223,15 @@ class SparseLSSVR(KernelRegressor, Pruned):
 
     f(x) = Σ_{j∈S} β_j k(x, z_j) + b with the penalty βᵀK_SSβ and the residuals of all rows in the loss.
     gamma and alpha are chosen for the full model (not at all if only one of each is given). Then centres
-    are dropped, a twentieth at a time. No metric is learned; pass one that was learned by another
-    estimator with the kernel: ``kernel=RBF(metric=fitted.metric_)``.
+    are dropped, a twentieth at a time, with the ridge of the mean squared error: a training part with a
+    share p of the weight has p times that of all rows, whatever `loss` says of alpha. No metric is
+    learned; pass one that was learned by another estimator with the kernel:
+    ``kernel=RBF(metric=fitted.metric_)``.
 
     Parameters
     ----------
     kernel, gammas, alphas, loss, degree, coef0
-        As in :class:`LSSVRCV`. Pruning always keeps the ridge of the mean: a training part with a share
-        p of the weight has p times that of all rows. Robust weights do not change it.
+        As in :class:`LSSVRCV`.
     n_centres : int, optional
         Prune to this many centres.
     tolerance : float, optional
