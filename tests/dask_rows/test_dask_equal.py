@@ -35,6 +35,7 @@ SEARCHES = {  # estimator, targets, partitions, settings
     "empty parts": (LSSVRCV, "Y", EMPTY_PARTS, {}),
     "labels": (LSSVCCV, "labels", EMPTY_PARTS, {"class_weight": "balanced"}),
     "many folds": (LSSVRCV, "y", (350, 350), {"cv": 70, "gammas": [0.3]}),
+    "mean": (LSSVRCV, "Y", EMPTY_PARTS, {"loss": "mean", "cv": 3}),
     "on a device": (LSSVRCV, "y", EMPTY_PARTS, {"there": {"device": "cpu"}, "rtol": 1e-7}),
 }
 
@@ -69,7 +70,9 @@ def test_float32_stays_float32(table, training):
     assert there.expansion_.centres.dtype == np.float32
 
 
-@pytest.mark.parametrize("options", [{}, {"kernel": "auto", "blend": True, "gammas": [1.0, 3.0]}])
+@pytest.mark.parametrize(
+    "options", [{}, {"kernel": "auto", "blend": True, "gammas": [1.0, 3.0]}, {"loss": "mean", "cv": 3}]
+)
 def test_sums_travel_instead_of_predictions(table, summed, options, monkeypatch):
     monkeypatch.setattr(sums, "HELD_PREDICTIONS", 0)
     here, there = both(LSSVCCV, table.X, EMPTY_PARTS, table.labels, **options)

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import KFold, ShuffleSplit
 
-from onefold import SparseLSSVR
+from onefold import LSSVRCV, SparseLSSVR
 from onefold.basis import Design, collect
 from onefold.basis.pruning import _root_prices, prune, prune_sizes
 from onefold.estimators.sparse import best_size, robust_weights
@@ -81,6 +81,62 @@ def test_centres_are_dropped_by_their_exact_price(data):
     np.testing.assert_allclose(_root_prices(path.coef[0], np.linalg.cholesky(B)) ** 2, prices, rtol=1e-6)
 
 
+def _cawley(X, Y, train, alpha, sizes, kernel):
+    """The method of cawley2002, every size solved anew: the centres and the function of each."""
+    centres, found = np.array(train), []
+    targets = np.reshape(Y[train], (len(train), -1))
+    for size in sizes:
+        while True:
+            C, W = kernel(X[train], X[centres]), kernel(X[centres], X[centres])
+            solutions = [_solve_cawley(C, W, y, alpha * len(train)) for y in targets.T]
+            beta, b = (np.stack(values, axis=-1) for values in zip(*solutions))
+            if len(centres) <= size:
+                break
+            drop = min(max(1, round(0.05 * len(centres))), len(centres) - size)
+            centres = np.delete(centres, np.argsort(np.linalg.norm(beta, axis=1))[:drop])
+        found.append((centres, kernel(X, X[centres]) @ beta + b))
+    return found
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+def test_pruning_by_coefficients_is_the_paper_with_a_refit_at_every_step(data, targets):
+    X, y = data
+    Y = y if targets == 1 else np.stack([y, np.cos(X[:, 0])], axis=1)
+    kernel, cv, alpha = RBF(2.0), KFold(4), 0.01
+    model = SparseLSSVR(gammas=[2.0], alphas=[alpha], loss="mean", prune="coefficients", cv=cv)
+    model.set_params(n_centres=10).fit(X, Y)
+    centres, values = _cawley(X, Y, np.arange(120), alpha, [10], kernel)[0]
+    kept = [int(np.flatnonzero((X == z).all(axis=1))[0]) for z in model.expansion_.centres]
+    assert sorted(kept) == sorted(centres)
+    np.testing.assert_allclose(model.predict(X).reshape(values.shape), values, atol=1e-6)
+    sizes = model.path_["n_centres"]
+    for split, (train, test) in enumerate(cv.split(X)):
+        path = _cawley(X, Y, train, alpha, sizes, kernel)
+        errors = [np.mean((np.reshape(Y, values.shape) - values)[test] ** 2) for _, values in path]
+        np.testing.assert_allclose(-model.path_[f"split{split}_test_score"], errors, rtol=1e-6)
+    price = clone(model).set_params(prune="price").fit(X, Y)
+    assert not np.array_equal(price.expansion_.centres, model.expansion_.centres)
+    assert model.approximation_["pruned_by"] == "coefficients"
+
+
+def test_the_ridge_of_the_mean_is_that_of_every_training_part(data):
+    """One meaning for the search, the path of each fold and the model."""
+    X, y = data
+    weights = np.random.default_rng(1).uniform(0.2, 3.0, 120)
+    cells, cv = {"gammas": [0.5, 2.0], "alphas": [1e-3, 1e-1]}, KFold(4)
+    model = SparseLSSVR(**cells, loss="mean", cv=cv, n_centres=120).fit(X, y, weights)
+    search = LSSVRCV(**cells, loss="mean", cv=cv).fit(X, y, weights)
+    assert (model.gamma_, model.alpha_) == (search.gamma_, search.alpha_)
+    assert model.best_score_ == pytest.approx(search.best_score_, rel=1e-6)
+    np.testing.assert_allclose(model.predict(X), search.predict(X), atol=1e-6)
+    few = {"gammas": [2.0], "n_centres": 15, "cv": cv}
+    of_mean = SparseLSSVR(**few, alphas=[1e-3], loss="mean").fit(X, y, weights)
+    of_sum = SparseLSSVR(**few, alphas=[1e-3 * weights.sum()]).fit(X, y, weights)
+    np.testing.assert_allclose(of_mean.predict(X), of_sum.predict(X), atol=1e-8)
+    scores = [fitted.path_["mean_test_score"] for fitted in (of_mean, of_sum)]
+    np.testing.assert_allclose(*scores, rtol=1e-8)
+
+
 def test_neighbours_that_cancel_do_not_stay():
     """A nearly singular system: by the smallest |β| the error would be 0.49."""
     X = np.linspace(-3, 3, 60)[:, None]
@@ -88,6 +144,8 @@ def test_neighbours_that_cancel_do_not_stay():
     y = clean + 0.1 * np.random.default_rng(0).normal(size=60)
     fitted = SparseLSSVR(gammas=[5.0], alphas=[0.1], n_centres=10).fit(X, y)
     assert np.sqrt(np.mean((fitted.predict(X) - clean) ** 2)) < 0.07
+    fitted.set_params(prune="coefficients").fit(X, y)
+    assert np.sqrt(np.mean((fitted.predict(X) - clean) ** 2)) > 0.4
 
 
 @pytest.mark.parametrize("spoiled", ["NaN", "NaN off the diagonal", "infinite", "indefinite"])
@@ -235,6 +293,7 @@ def test_no_size_with_a_score_is_an_error():
         *(({"n_centres": value}, "n_centres must be a") for value in (2.5, 0, True)),
         *(({"max_centres": value}, "max_centres must be a") for value in (2.5, "all")),
         *(({"drop": value}, "drop must be a") for value in ("a", 1.0, 1.5)),
+        ({"prune": "size"}, 'prune must be "price" or "coefficients"; got'),
         *(({"tolerance": value}, "tolerance must be a") for value in (float("nan"), -0.1, "a")),
     ],
 )

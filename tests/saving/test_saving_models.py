@@ -37,7 +37,7 @@ METHODS = {
     "predict_interval": (0.8,),
     "predict_quantiles": ([0.2, 0.7],),
 }
-MUTANTS = 6
+MUTANTS = 20
 
 
 @cache

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onefold.approximations.footprint import models_at_once
-from onefold.approximations.problem import Parts, Problem, Workload
+from onefold.approximations.problem import Parts, Problem, Workload, with_ridges_of_parts
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Laplacian, Precomputed
 from onefold.linalg import Array, HostArray, host_array, is_sparse, like, namespace, take_rows
@@ -60,10 +60,11 @@ class Model(ABC):
 
     problem: Problem
     report: dict[str, Any]  # what ran and why; becomes ``approximation_``
-    keep: ClassVar[bool] = False  # the best one of a search is held on to, and serves the final fit
+    keep: bool = False  # the best one of a search is held on to, and serves the final fit
     one_by_one = False  # each μ has a factorisation of its own, held until the next μ is asked for
+    one_pass = False  # one pass over the rows serves all the parts that are asked about together
     # Why single rows have no closed form, and what to do: raised where they are asked for.
-    no_leave_one_out: ClassVar[str] = ""
+    no_leave_one_out: str = ""
 
     def usable(self, parts: Parts | None, alphas: ArrayLike) -> Any:
         """Whether each μ can be solved with for these held-out parts; None where there are none."""
@@ -234,7 +235,7 @@ class Approximation(ABC):
         for kernel in kernels:
             self.check(kernel, problem, load)
         load = problem.machine.load(load)
-        self.require_memory(problem, load)
+        self.require_memory(problem, with_ridges_of_parts(load, problem))
         final, refit = None, None
         if load.refit == "exact" and not self.exact:
             final = with_true_kernel(problem, kernels[0])
@@ -438,7 +439,12 @@ class Run:
 
     def model(self, kernel: Kernel) -> Model:
         """The problem with one kernel, for every μ of the workload."""
-        model = self.approximation.model(kernel, self.problem, self.load, self.shared)
+        load = with_ridges_of_parts(self.load, self.problem)
+        model = self.approximation.model(kernel, self.problem, load, self.shared)
+        if self.problem.loss == "mean":
+            from onefold.approximations.mean_loss import MeanLossModel  # which is a Model
+
+            model = MeanLossModel(model)
         model.report |= self.report
         missing = without_triton()
         if missing is not None and self.problem.on_device and _has_laplacian(kernel):
@@ -466,11 +472,15 @@ class Run:
             return None
         ridges = self.problem.ridge(alpha)
         try:
+            if model.one_by_one and self.problem.loss == "mean":  # its factor serves no other ridge
+                load = Workload(alphas=np.unique(ridges).size, folds=len(parts), parts=parts)
+                model = self.on(self.problem, load).model(kernel)
             found = model.fold_models(parts, ridges)
             if found is None and self.approximation.fold_models == "refitted":
                 rests = (self.problem.without(rows) for rows in parts)
                 models = ((rest, self.on(rest).model(kernel)) for rest in rests)
-                found = FoldModels.each([rest.restore(m.expansion(ridges)) for rest, m in models])
+                fitted = (rest.restore(m.expansion(rest.ridge(alpha))) for rest, m in models)
+                found = FoldModels.each(list(fitted))
         except UNSOLVABLE as error:  # some fold's matrix, unlike that of all rows
             warn_user(
                 f"the models without each fold, for intervals, cannot be fitted: {why_unsolvable(error)}"

@@ -88,6 +88,7 @@ class BasisModel(WholeModel):
     """One kernel, its landmarks and every μ; one BLAS thread, whose digits are always the same."""
 
     keep = True
+    one_pass = True
 
     def __init__(self, problem: Problem, design: Design, T: Any, report: dict[str, Any]) -> None:
         self.problem, self.source, self.report = problem, problem.source, report
@@ -559,6 +560,7 @@ class RowsModel(WholeModel):
     """The landmarks train, all rows predict."""
 
     keep = True
+    one_pass = True
 
     def __init__(self, landmarks: BasisModel) -> None:
         self._landmarks, self.problem, self.report = landmarks, landmarks.problem, landmarks.report

@@ -23,10 +23,13 @@ from onefold.smoothers.base import Need
 NOMINAL = Speed(multiply_adds=4e10, exponentials=3e8)  # of a small machine
 NOMINAL_GPU = Speed(1e13, 1e11, single=2e13, cholesky=4e12, single_cholesky=8e12)
 _CLEARLY = 30.0  # times faster or slower than that, no machine is expected to be
+_DIGITS = 2.0**40  # of shares: sums of the same weights in another order are equal
+_MOST_RIDGES = 64  # of single rows, each of which costs what a ridge of all rows does
 _SHORT = 1.0  # seconds: a shorter time is given without measuring the machine for half a second
 
 Refit = Literal["auto", "exact", "same"]
 Parts: TypeAlias = Sequence[Index]  # sets of rows, by their numbers
+Loss: TypeAlias = Literal["sum", "mean"]  # of squared errors, that the user's alpha is the ridge of
 
 
 @dataclass(frozen=True)
@@ -161,7 +164,13 @@ class Problem:
     r"""min ½‖w‖² + (1/2μ) Σ v_i ‖y_i − f(x_i)‖², with or without an intercept.
 
     The problem is stated in units of its own, in which nothing depends on the scale of the weights or
-    on where the targets lie; `ridge` and `restore` lead from the user's units and back.
+    on where the targets lie; `ridge` and `restore` lead from the user's units and back. With u_i the
+    user's weights, v_i = u_i / ū and α the user's ridge, of the sum of squared errors or of their mean,
+
+        loss = "sum"     ½‖w‖² + (1/2α) Σ u_i e_i²               μ = α / ū
+        loss = "mean"    ½‖w‖² + (1/2α) Σ u_i e_i² / Σ u_i       μ = α Σ v_i = α n
+
+    and a part T of the rows has the ridge μ of all rows, or μ Σ_T v_i / Σ v_i: `shares`.
     """
 
     X: Any  # rows (n, d), an array or CSR matrix, or the kernel matrix where the kernel is precomputed
@@ -169,10 +178,11 @@ class Problem:
     root_weight: Any  # √v_i (n,), all positive; None for equal weights
     fit_intercept: bool
     offset: Any = None  # (targets,), NumPy: subtracted from the user's targets; None becomes zeros
-    alpha_unit: float = 1.0  # what the user's weights, and with them the ridge, were divided by
+    alpha_unit: float = 1.0  # the user's alpha for μ = 1: their mean weight, or 1 / Σ v_i of a mean
     kept: Any = None  # numbers (n,) of the rows among the user's, where some of weight 0 were left out
     device: Any = None  # where rows in host memory, too many for it, are streamed to
     precomputed: bool = False  # X is the kernel matrix
+    loss: Loss = "sum"
 
     def __post_init__(self) -> None:
         if self.offset is None:
@@ -244,7 +254,8 @@ class Problem:
         if self.remote and fetch:
             X = to_device(X, self.device)
             Y, root = like(Y, X), None if root is None else like(root, X)
-        return replace(self, X=X, Y=Y, root_weight=root, kept=kept)
+        found = replace(self, X=X, Y=Y, root_weight=root, kept=kept)
+        return replace(found, alpha_unit=found._mean_unit) if self.loss == "mean" else found
 
     def without(self, rows: Any, *, precomputed: bool = False) -> Problem:
         """The problem of all other rows, where they are, alone."""
@@ -273,16 +284,53 @@ class Problem:
         found[self.kept] = values
         return found
 
+    @property
+    def _mean_unit(self) -> float:
+        """1 / Σ v_i."""
+        return 1.0 / float(self.n if self.weight is None else self.weight.sum())
+
+    def of_mean(self) -> Problem:
+        """The same problem, with alpha the ridge of the mean squared error."""
+        return replace(self, loss="mean", alpha_unit=self._mean_unit)
+
     def ridge(self, alpha: ArrayLike) -> HostArray:
         """The problem's μ behind the user's alpha."""
         with np.errstate(over="ignore", under="ignore"):
             mu = np.asarray(alpha, dtype=np.float64) / self.alpha_unit
         if not np.all(np.isfinite(mu) & (mu > 0)):
-            raise ValueError(
-                f"alpha divided by the mean weight, {self.alpha_unit:.3g}, leaves the range of float64; "
-                "multiply all weights by a constant."
-            )
+            what = f"divided by the mean weight, {self.alpha_unit:.3g},"
+            remedy = "multiply all weights by a constant"
+            if self.loss == "mean":
+                what, remedy = "times the number of rows", "use other alphas"
+            raise ValueError(f"alpha {what} leaves the range of float64; {remedy}.")
         return mu
+
+    def ridge_of_part(self, part: Problem, mu: Any) -> Any:
+        """The μ of some of the rows, from :meth:`rows`, that means the same alpha as μ does here."""
+        return mu * (self.alpha_unit / part.alpha_unit)
+
+    def shares(self, left_out: Parts) -> HostArray:
+        """The μ of each model without some rows, over that of all rows: (parts,)."""
+        if self.loss == "sum":
+            return np.ones(len(left_out))
+        weight = self.weight
+        if weight is None:
+            return 1.0 - np.array([len(rows) for rows in left_out]) / self.n
+        return 1.0 - np.array([weight[rows].sum() for rows in left_out]) / weight.sum()
+
+    def single_shares(self) -> HostArray:
+        """The same of the models without single rows."""
+        left_out = np.ones(self.n) if self.weight is None else self.weight
+        return np.ones(self.n) if self.loss == "sum" else 1.0 - left_out / left_out.sum()
+
+    def check_single_rows(self) -> None:
+        """Raise where leaving out single rows would take too many ridges."""
+        count = distinct_shares(self.single_shares())[0].size
+        if count > _MOST_RIDGES:
+            raise ValueError(
+                f'leave-one-out with loss="mean" would need {count} ridges for every alpha, as the rows '
+                f'have {count} different weights; use folds, such as cv=5, or loss="sum".'
+            )
 
     def restore(self, expansion: Expansion) -> Expansion:
         """The expansion of this problem as one of the user's targets."""
@@ -299,6 +347,23 @@ class Problem:
             return predictions
         root = self.root_weight if rows is None else take_rows(self.root_weight, rows)
         return predictions / root[None, :, None]
+
+
+def distinct_shares(shares: HostArray) -> tuple[HostArray, Index]:
+    """The different ones, and for each the number of its own."""
+    digits, exponents = np.frexp(shares)
+    rounded = np.ldexp(np.round(digits * _DIGITS) / _DIGITS, exponents)
+    _, first, which = np.unique(rounded, return_index=True, return_inverse=True)
+    return shares[first], which
+
+
+def with_ridges_of_parts(load: Workload, problem: Problem) -> Workload:
+    """The work with the ridges of all parts counted."""
+    if problem.loss == "sum" or not load.folds:
+        return load
+    shares = problem.single_shares() if load.parts is None else problem.shares(load.parts)
+    # Never one alone: that of all rows may be asked for too.
+    return replace(load, alphas=max(2, load.alphas * distinct_shares(shares)[0].size))
 
 
 class TargetRidges:

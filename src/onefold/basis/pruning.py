@@ -4,15 +4,16 @@ All residuals stay in the loss. At each size the system
 
     B β = c_S,   B = A_SS + μ W_SS        (A and c centred where there is an intercept)
 
-is solved on the remaining centres S, and those of the lowest price are dropped: what the minimum of the
-objective rises by where centre j alone goes and all others are fitted again,
+is solved on the remaining centres S, and the least of them are dropped, by one of two rules:
 
-    β_j² / (B⁻¹)_jj,   summed over targets
+    price           β_j² / (B⁻¹)_jj    what the minimum of the objective rises by where centre j alone
+                                       goes and all others are fitted again, summed over targets
+    coefficients    ‖β_j‖              the row of centre j, over the targets: the rule of cawley2002
 
-cawley2002 drops the smallest |β| instead. Where B is nearly singular, neighbouring centres have large
-coefficients that cancel, and that rule keeps them (``docs/studies/sparse.md``). Nothing is collected
-again: reducing m centres to a few costs a Cholesky factor of each size s and its inverse, Σ 2s³/3 or
-about 4.7 m³ operations when a twentieth is dropped each time. The ridge is that of a *mean* squared
+Where B is nearly singular, neighbouring centres have large coefficients that cancel, and the second rule
+keeps them (``docs/studies/sparse.md``). Nothing is collected again: reducing m centres to a few costs a
+Cholesky factor of each size s, and its inverse for the prices, Σ 2s³/3 or about 4.7 m³ operations when a
+twentieth is dropped each time; without inverses half of that. The ridge is that of a *mean* squared
 error, so that nothing is tuned again.
 
 In cross-validation each training part is pruned on its own: held-out targets do not influence which of
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -39,6 +40,7 @@ from onefold.rows import Groups, Rows, group_rows
 from onefold.smoothers.base import UnsolvableError
 
 Parts: TypeAlias = Sequence[Index]  # sets of rows, by their numbers
+Rule: TypeAlias = Literal["price", "coefficients"]  # by which the centres to drop are chosen
 _JITTER = 1e-11  # of the mean diagonal: picks the smallest β where centres are redundant
 _ATTEMPTS = 6  # to make up for rounding by a larger shift: the last one is a tenth of the diagonal
 
@@ -73,7 +75,13 @@ class PruningPath:
 
 @limit_blas(1)
 def prune(
-    statistics: Statistics, W: HostArray, mu: float, sizes: list[int], *, fit_intercept: bool
+    statistics: Statistics,
+    W: HostArray,
+    mu: float,
+    sizes: list[int],
+    *,
+    fit_intercept: bool,
+    rule: Rule = "price",
 ) -> PruningPath:
     """The models of falling sizes, from statistics of training rows and the kernel W of the centres."""
     about = Centred(replace(statistics, gram=statistics.gram + mu * W), fit_intercept)
@@ -83,7 +91,8 @@ def prune(
         if size < index.size:
             if solved is None:  # also of the sizes that nobody asked for
                 solved = _solve(gram, cross)
-            keep = _strongest(_root_prices(*solved), size)
+            strength = _root_prices(*solved) if rule == "price" else np.linalg.norm(solved[0], axis=1)
+            keep = _strongest(strength, size)
             # Slicing the slice keeps the cost of copying at that of the remaining matrix.
             index, gram, cross = index[keep], gram[np.ix_(keep, keep)], cross[keep]
         solved = beta, _ = _solve(gram, cross)
@@ -139,11 +148,13 @@ class Pruner:
     ridge: float  # for all rows; a training part with a share p of their weight uses p · ridge
     fit_intercept: bool
     centre_of: Index | None = None  # for each row the centre that it equals, where every row equals one
+    rule: Rule = "price"
 
     def path(self, sizes: list[int]) -> PruningPath:
         """The models on all rows."""
         [statistics], W = self._collect(), host_array(self._design.inner())
-        return prune(statistics, W, self.ridge, sizes, fit_intercept=self.fit_intercept)
+        intercept = self.fit_intercept
+        return prune(statistics, W, self.ridge, sizes, fit_intercept=intercept, rule=self.rule)
 
     def most_centres(self, left_out: Parts) -> int:
         """The held-out predictions of sizes from this one on are those of models that kept all."""
@@ -156,7 +167,8 @@ class Pruner:
             candidates = self._candidates(left)
             part = W[np.ix_(candidates, candidates)]
             slices, mu = rest.select(candidates), self.ridge * share
-            path = prune(slices, part, mu, sizes, fit_intercept=self.fit_intercept)
+            intercept = self.fit_intercept
+            path = prune(slices, part, mu, sizes, fit_intercept=intercept, rule=self.rule)
             found.append(self._predict(path, take_rows(self.basis.rows, candidates), test))
         return found
 

@@ -187,6 +187,9 @@ _SEARCH: Specs = {
         grid,
     ),
     "--alphas": _option("ridges to try, e.g. 0.1,1,10 or 2^-15:2^5:11", "GRID", grid),
+    "--loss": _option(
+        "what ridges are of: sum (default) or mean, which does not depend on the number of rows", "NAME"
+    ),
     "--search": _option(
         "search strategy: auto (default), grid, or halving (only with --simple or --metric none)", "NAME"
     ),

@@ -47,6 +47,7 @@ class KernelMachineCV(KernelMachine):
     kernel: Any = field(default="rbf", kw_only=False)
     gammas: MaybeArray = None
     alphas: MaybeArray = None
+    loss: str = "sum"
     degree: float = 3
     coef0: float = 1.0
     approximation: str | Approximation = "auto"
@@ -410,7 +411,12 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         the kernel is 1 on average over pairs of rows, and None means 0.1, 0.3, 1, 3, 10, 30.
     alphas : list of float, default=None
         Ridges μ to try; None means 2^-15, 2^-13, …, 2^5, starting from 2^-21 with several kernels or a
-        metric.
+        metric; all are divided by the power of two nearest to n with ``loss="mean"``.
+    loss : {"sum", "mean"}, default="sum"
+        What the alphas are ridges of: the sum of the squared errors, as in scikit-learn, or their mean
+        Σ v_i e_i² / Σ v_i, whose alpha does not depend on the number of rows: the model without a fold
+        then has the ridge alpha Σ v_i of its own training rows, as in GridSearchCV over :class:`LSSVC`
+        with ``loss="mean"`` (:doc:`/manual/models`).
     degree, coef0 : float, default=3, 1.0
         Parameters of the polynomial kernel.
     approximation : str or object from :mod:`onefold.approximations`, default="auto"
@@ -580,7 +586,7 @@ class LSSVRCV(KernelMachineCV, KernelRegressor):
 
     Parameters
     ----------
-    kernel, gammas, alphas, degree, coef0, approximation
+    kernel, gammas, alphas, loss, degree, coef0, approximation
         As in :class:`LSSVCCV`.
     cv : int, "loo", splitter or iterable of (train, test), default=5
         An integer is the number of unshuffled folds, as in scikit-learn. ``"loo"`` computes one score
@@ -642,9 +648,9 @@ class KernelRidgeCV(LSSVRCV):
 
     Parameters
     ----------
-    kernel, gammas, alphas, degree, coef0, approximation, cv, criterion, select, search, refit, metric,
-    max_rounds, metric_rows, blend, check, time_budget, checkpoint, device, client, random_state, n_jobs,
-    verbose, callback, intervals
+    kernel, gammas, alphas, loss, degree, coef0, approximation, cv, criterion, select, search, refit,
+    metric, max_rounds, metric_rows, blend, check, time_budget, checkpoint, device, client,
+    random_state, n_jobs, verbose, callback, intervals
         As in :class:`LSSVRCV`.
 
     Attributes

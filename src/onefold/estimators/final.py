@@ -283,6 +283,7 @@ def check_intervals(method: Any, run: Run, *, learned: bool = False, given: str 
                 'intervals="jackknife+" needs the exact method, without a learned metric or a '
                 'blend; use approximation="exact", metric=None and blend=False, or intervals="cv+".'
             )
+        problem.check_single_rows()
         n, _, t = problem.shape
         needed = 8 * _JACKKNIFE_ARRAYS * n * n * t
         require_memory(needed, f"jackknife+ with {n} models", 'use intervals="cv+"')

@@ -30,6 +30,7 @@ class Given(KernelMachine):
     kernel: Any = field(default="rbf", kw_only=False)
     gamma: MaybeArray = 1.0
     alpha: ArrayLike = 1.0
+    loss: str = "sum"
     degree: float = 3
     coef0: float = 1.0
     approximation: str | Approximation = "exact"
@@ -131,6 +132,10 @@ class LSSVC(Given, KernelClassifier):
         means 1 / n_features.
     alpha : float, default=1.0
         Ridge μ, as in scikit-learn's ``KernelRidge``.
+    loss : {"sum", "mean"}, default="sum"
+        What alpha is the ridge of: the sum of the squared errors, as in scikit-learn, or their mean
+        Σ v_i e_i² / Σ v_i, whose alpha does not depend on the number of rows. The mean with alpha is the
+        sum with alpha Σ v_i (without weights, n alpha); see :doc:`/manual/models`.
     degree, coef0 : float, default=3, 1.0
         Parameters of the polynomial kernel.
     approximation : str or object from :mod:`onefold.approximations`, default="exact"
@@ -190,7 +195,7 @@ class LSSVR(Given, KernelRegressor):
         As in :class:`LSSVC`.
     alpha : float or array (targets,), default=1.0
         Ridge μ; an array holds one per target.
-    degree, coef0, approximation, device, client, random_state, n_jobs
+    loss, degree, coef0, approximation, device, client, random_state, n_jobs
         As in :class:`LSSVC`.
     intervals : {"cv+", "jackknife+", "normalised"} or None, default=None
         How `predict_interval` makes bounds, as in :class:`LSSVRCV`; here from five folds of consecutive
@@ -229,7 +234,8 @@ class KernelRidge(LSSVR):
 
     Parameters
     ----------
-    kernel, gamma, alpha, degree, coef0, approximation, device, client, random_state, n_jobs, intervals
+    kernel, gamma, alpha, loss, degree, coef0, approximation, device, client, random_state, n_jobs,
+    intervals
         As in :class:`LSSVR`.
 
     Attributes

@@ -62,7 +62,7 @@ def set_up(
     decided: tuple[Approximation, str] | None = None,
 ) -> Setup:
     """Check everything, split the rows, start the run; "auto" may have `decided` before, and why."""
-    families, relative, alphas = families_of(estimator), is_relative(estimator), ridge_grid(estimator)
+    families, relative = families_of(estimator), is_relative(estimator)
     criteria = criteria_of(estimator)
     first, *others = criteria
     strategy = resolve_strategy(estimator.search)
@@ -81,6 +81,7 @@ def set_up(
     n = _num_samples(X)
     sparse = takes_sparse(estimator, families)
     problem, task = validation.problem_of(estimator, X, y, sample_weight, sparse=sparse)
+    alphas = ridge_grid(estimator, problem.n)
     validation.check_squares(problem.Y)
     if is_sparse(problem.X):
         families = [family for family in families if family[1].accepts_sparse]
@@ -104,6 +105,9 @@ def set_up(
     criterion = criteria[first].for_several_kernels() if relative else criteria[first]
     _check_splits(estimator, splits if criterion.holds_out else None)
     asked = list(criteria.values())
+    alone = splits is not None and splits.leave_one_out
+    if alone or any(one.needs == "model" for one in asked):
+        problem.check_single_rows()
     candidates = len(kernels) * len(approximation.choices())
     load = workload(problem, candidates, alphas.size, splits, asked, estimator.refit)
     if isinstance(strategy, MetricSearch):
@@ -274,10 +278,12 @@ def _relative_widths(gammas: Any) -> list[float]:
     return [float(value) for value in values]
 
 
-def ridge_grid(estimator: Any) -> Any:
-    """The ridges to try."""
+def ridge_grid(estimator: Any, n: int) -> Any:
+    """The ridges to try for `n` rows: by default, those of a mean are near 1/n of those of a sum."""
+    if estimator.alphas is not None:
+        return validation.check_alphas(estimator.alphas, "alphas")
     default = RELATIVE_ALPHAS if is_relative(estimator) else DEFAULT_ALPHAS
-    return validation.check_alphas(default if estimator.alphas is None else estimator.alphas, "alphas")
+    return default / 2.0 ** round(np.log2(n)) if estimator.loss == "mean" else default
 
 
 def metric_search(
@@ -382,7 +388,7 @@ def plan(estimator: Any, X: TableLike, y: MaybeArray = None) -> Plan:
             ridges = np.unique(validation.check_alphas(final.alpha, "alpha")).size
             load = Workload(1, ridges, 0, predictions=labels, whole=False)
             return make_plan(approximation, *shape, load, final.device)
-        folds, ridges = _count_folds(final.cv, X, y), ridge_grid(final).size
+        folds, ridges = _count_folds(final.cv, X, y), ridge_grid(final, n).size
         load = Workload(1, ridges, folds, predictions=labels or folds == 1, whole=False)
         families = [one for one in families_of(final) if one[1].accepts_sparse or not is_sparse(X)]
         if final.metric is not None:

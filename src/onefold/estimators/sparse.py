@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast, get_args
 
 import numpy as np
 from sklearn.utils.validation import _num_samples
@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples
 from onefold.approximations import Exact, Nystroem, Problem
 from onefold.approximations.footprint import pruning_bytes
 from onefold.basis import BASES, Basis
-from onefold.basis.pruning import Pruner, PruningPath, distinct_rows, prune_sizes
+from onefold.basis.pruning import Pruner, PruningPath, Rule, distinct_rows, prune_sizes
 from onefold.criteria import Criterion, Task
 from onefold.docstrings import shared_docs
 from onefold.estimators import setup
@@ -57,6 +57,7 @@ class Pruned(KernelMachine):
     kernel: Any = field(default="rbf", kw_only=False)
     gammas: MaybeArray = None
     alphas: MaybeArray = None
+    loss: str = "sum"
     degree: float = 3
     coef0: float = 1.0
     n_centres: int | None = None
@@ -64,6 +65,7 @@ class Pruned(KernelMachine):
     weights: str | None = None
     max_centres: int = 1000
     drop: float = 0.05
+    prune: str = "price"
     cv: CrossValidation = 5
     criterion: str | Scorer | None = None
     device: Any = None
@@ -112,7 +114,8 @@ class Pruned(KernelMachine):
             else:
                 rng = np.random.default_rng(seed)
                 basis = BASES["rpcholesky"](kernel, problem.X, self.max_centres, rng)
-            pruner = Pruner(problem.source, kernel, basis, ridge, problem.fit_intercept, centre_of)
+            intercept, rule = problem.fit_intercept, cast(Rule, self.prune)
+            pruner = Pruner(problem.source, kernel, basis, ridge, intercept, centre_of, rule)
             if self.weights == "robust":
                 weights = self._settled_weights(problem, pruner)
                 problem = _weighted(problem, weights)
@@ -147,6 +150,8 @@ class Pruned(KernelMachine):
             raise ValueError(f"tolerance must be a number of at least 0; got {tolerance!r}.")
         if not isinstance(self.drop, Real) or not 0 < self.drop < 1:
             raise ValueError(f"drop must be a number between 0 and 1; got {self.drop!r}.")
+        if self.prune not in get_args(Rule):
+            raise ValueError(f'prune must be "price" or "coefficients"; got {self.prune!r:.60}.')
 
     def _tune(
         self, problem: Problem, task: Task, criterion: Criterion, splits: Splits, seed: int
@@ -159,7 +164,7 @@ class Pruned(KernelMachine):
             raise ValueError(
                 "a precomputed kernel matrix has no rows to use as centres; pass rows and a kernel."
             )
-        alphas = setup.ridge_grid(self)
+        alphas = setup.ridge_grid(self, problem.n)
         self.gamma_, self.alpha_ = names[0].get("gamma"), float(alphas[0])
         if len(kernels) == 1 and alphas.size == 1:
             return kernels[0]
@@ -172,10 +177,9 @@ class Pruned(KernelMachine):
         stage = Search().stage("grid", candidates, scoring=scoring, alphas=alphas)
         leader = stage.run([stage.every_cell()]).found().leader
         self.gamma_ = leader.candidate.params.get("gamma")
-        # The folds chose a ridge for their training parts; the mean squared error is what it weighs.
-        weight = np.ones(problem.n) if problem.weight is None else problem.weight
-        left = np.mean([weight[rows].sum() for rows in splits.left_out]) / weight.sum()
-        self.alpha_ = leader.alpha / (1.0 - float(left))
+        self.alpha_ = leader.alpha
+        if self.loss == "sum":  # the folds chose a ridge for their training parts: the same of the mean
+            self.alpha_ /= float(np.mean(problem.of_mean().shares(splits.left_out)))
         return leader.candidate.kernel
 
     def _settled_weights(self, problem: Problem, pruner: Pruner) -> Any:
@@ -208,6 +212,7 @@ class Pruned(KernelMachine):
         self.best_score_ = float(self.path_["mean_test_score"][place])
         self.n_centres_ = int(self.path_["n_centres"][place])
         self.approximation_: dict[str, Any] = {"name": "sparse", "chosen_by": why}
+        self.approximation_["pruned_by"] = self.prune
         return judged[place]
 
 
@@ -218,13 +223,14 @@ class SparseLSSVR(KernelRegressor, Pruned):
 
     f(x) = Σ_{j∈S} β_j k(x, z_j) + b with the penalty βᵀK_SSβ and the residuals of all rows in the loss.
     gamma and alpha are chosen for the full model (not at all if only one of each is given). Then centres
-    are dropped, a twentieth at a time: those whose removal increases the objective least, where
-    [cawley2002]_ drops those of the smallest ``|β|``. No metric is learned; pass one that was learned
-    by another estimator with the kernel: ``kernel=RBF(metric=fitted.metric_)``.
+    are dropped, a twentieth at a time, with the ridge of the mean squared error: a training part with a
+    share p of the weight has p times that of all rows, whatever `loss` says of alpha. No metric is
+    learned; pass one that was learned by another estimator with the kernel:
+    ``kernel=RBF(metric=fitted.metric_)``.
 
     Parameters
     ----------
-    kernel, gammas, alphas, degree, coef0
+    kernel, gammas, alphas, loss, degree, coef0
         As in :class:`LSSVRCV`.
     n_centres : int, optional
         Prune to this many centres.
@@ -240,6 +246,10 @@ class SparseLSSVR(KernelRegressor, Pruned):
         Cholesky.
     drop : float, default=0.05
         Share of the centres dropped at each step.
+    prune : {"price", "coefficients"}, default="price"
+        Which centres are dropped: "price" those whose removal increases the objective least, with all
+        others fitted again; "coefficients" those of the smallest ``|β|``, or norm of their coefficients
+        for several targets, as in [cawley2002]_, which is usually worse.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of unshuffled folds, as in scikit-learn.
     criterion : str or scorer, default="mse"
@@ -258,8 +268,8 @@ class SparseLSSVR(KernelRegressor, Pruned):
         scores for each number of centres that every training part can have; each part is pruned
         separately.
     n_centres_, best_score_, gamma_, alpha_, expansion_, approximation_
-        ``alpha_`` is the ridge for all rows: the one that the folds chose, times n over the number of
-        rows they trained on.
+        ``alpha_`` is the ridge for all rows. With ``loss="sum"`` it is the one that the folds chose,
+        times n over the number of rows they trained on; with ``loss="mean"`` the one they chose.
     robust_weights_ : array (n,)
         Weights of the rows with ``weights="robust"``; 0 for rows of weight 0.
 
@@ -285,7 +295,7 @@ class SparseLSSVC(KernelClassifier, Pruned):
 
     Parameters
     ----------
-    kernel, gammas, alphas, degree, coef0, n_centres, tolerance, weights, max_centres, drop
+    kernel, gammas, alphas, loss, degree, coef0, n_centres, tolerance, weights, max_centres, drop, prune
         As in :class:`SparseLSSVR`.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds.

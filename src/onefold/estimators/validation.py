@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, check_array, validate_data
 
 from onefold.approximations import Approximation, Problem
+from onefold.approximations.problem import Loss
 from onefold.calibration import check_calibration, is_class
 from onefold.criteria import Criterion, Task
 from onefold.kernels import Precomputed
@@ -88,6 +89,8 @@ def problem_of(
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+    if estimator.loss not in get_args(Loss):
+        raise ValueError(f'loss must be "sum" or "mean"; got {estimator.loss!r:.60}.')
     X = check_rows(estimator, X, sparse=sparse, fitting=True)
     n, classes, of_classes = X.shape[0], None, None
     if is_precomputed(estimator.kernel) and n != X.shape[1]:
@@ -148,6 +151,8 @@ def problem_of(
         equal = bool(np.all(weight == weight[0]))
         root = None if equal else like(np.sqrt(weight) / np.sqrt(unit), problem.X)
         problem = replace(problem, root_weight=root, alpha_unit=unit)
+    if estimator.loss == "mean":
+        problem = problem.of_mean()
     # Labels are ±1 as they are; numbers may lie anywhere, and small differences need their digits.
     return (problem if classes is not None else problem.about_its_mean()), task
 

@@ -138,7 +138,8 @@ def next_round(
     def learned(number: int) -> Fitted:
         rows = teachers[number]
         own = problem if rows.size == problem.n else problem.rows(rows, fetch=False).alone()
-        expansion = model_of(run, own, kernels[number], 1, rough=True).expansion(ridge)
+        model = model_of(run, own, kernels[number], 1, rough=True)
+        expansion = model.expansion(problem.ridge_of_part(own, ridge))
         generator = np.random.default_rng([seed, len(last.lineage)])
         values = gradient_metric(expansion, own.X, own.weight, kind=last.track.kind, generator=generator)
         return measured(last.track.kernel.with_metric(values), own, seed)
@@ -196,8 +197,9 @@ class CrossFitted(Model):
         """A part (μ, |J|, targets) in the problem's units, NaN where a μ cannot be solved with."""
         problem, rows = self._run.problem, self._parts[number]
         part, model = self._without(number, alphas.size)
-        usable = model.usable(None, alphas)
-        found = [part.restore(model.expansion(mu)) for mu in alphas[usable]]
+        ridges = problem.ridge_of_part(part, alphas)
+        usable = model.usable(None, ridges)
+        found = [part.restore(model.expansion(mu)) for mu in ridges[usable]]
         if alphas.size == 1 and found:
             self._fitted[number, float(alphas[0])] = found[0]
         xp, targets = namespace(problem.Y), problem.Y.shape[1]
@@ -218,7 +220,8 @@ class CrossFitted(Model):
             if np.size(alpha) == 1 and (number, float(np.ravel(alpha)[0])) in self._fitted:
                 return self._fitted[number, float(np.ravel(alpha)[0])]
             part, model = self._without(number, np.unique(alpha).size)
-            return part.restore(model.expansion(alpha))
+            ridges = self._run.problem.ridge_of_part(part, np.asarray(alpha))
+            return part.restore(model.expansion(ridges))
 
         return FoldModels.each([fitted(number) for number in range(len(parts))])
 

@@ -62,6 +62,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "metric": (None, "none", "diagonal", "full", "auto"),
     "blend": (True, False, "auto"),
     "simple": (True, False),
+    "loss": ("sum", "mean"),
 }  # for parameters, some of which one of the two estimators lacks
 
 
@@ -94,6 +95,7 @@ class TableModel(BaseEstimator):
     blend: bool | Literal["auto"] = "auto"
     gammas: MaybeArray = None
     alphas: MaybeArray = None
+    loss: str = "sum"
     search: Any = "auto"
     check: bool = False
     approximation: str | Approximation = "auto"
@@ -499,7 +501,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         rows as well. "auto" blends where a metric can be learned.
     gammas : list of float, default=None
         Widths to try, relative to the mean distance between rows unless `simple`.
-    alphas
+    alphas, loss
         As in :class:`LSSVCCV`.
     search : {"auto", "grid", "halving"} or object from :mod:`onefold.search`, default="auto"
         Search strategy. "auto" is "halving" for a single kernel without a metric, else "grid".
@@ -582,7 +584,7 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
         As in :class:`TableClassifier`.
     criterion
         As in :class:`LSSVRCV`.
-    simple, kernel, metric, blend, gammas, alphas, search, check, approximation, time_budget,
+    simple, kernel, metric, blend, gammas, alphas, loss, search, check, approximation, time_budget,
     checkpoint, scratch, device, random_state, n_jobs, verbose, callback
         As in :class:`TableClassifier`.
     intervals
