@@ -16,12 +16,13 @@ import scipy.linalg
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common import peak_memory
+from onefold.approximations.toeplitz import diagonal_means
 from onefold.kernels import RBF
 from onefold.kernels.tiles import gram
 from onefold.linalg.dense import add_to_diagonal, cholesky, cholesky_solve
 from onefold.machine.threads import use_threads
 from papers.decherchi2010_errors import TITLES, found_by_jobs
-from papers.decherchi2010_jobs import diagonal_means, iterate
+from papers.decherchi2010_jobs import iterate
 from papers.page import Found, Page
 
 VARIABLES, GAMMA, LAMBDA = 22, 4 / 22, 1.0
@@ -46,7 +47,7 @@ def eliminated(K: Any, y: Any) -> Any:
 def whole(method: str, X: Any, y: Any) -> Any:
     """A solution from the rows on, kernel values included."""
     if method == TB:
-        column = diagonal_means(X, GAMMA, 1)[0]
+        column = diagonal_means(RBF(GAMMA), X)[0]
         column[0] += LAMBDA
         return scipy.linalg.solve_toeplitz(column, y)
     K = gram(RBF(GAMMA), X)
@@ -106,7 +107,7 @@ def measure_table1(short: bool) -> Found:
 
 def _seconds(n: int, repeats: int, found: Found) -> dict[str, float]:
     X, y = rows_of(n)
-    K, column = gram(RBF(GAMMA), X), diagonal_means(X, GAMMA, 1)[0]
+    K, column = gram(RBF(GAMMA), X), diagonal_means(RBF(GAMMA), X)[0]
     column[0] += LAMBDA
     *_, found[CG]["iterations"][str(n)] = iterate(K, y, [LAMBDA])
     functions: dict[str, Callable[[], Any]] = {

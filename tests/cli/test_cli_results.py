@@ -115,7 +115,7 @@ def test_rare_classes(tmp_path, monkeypatch, capsys):
     ],
 )
 @pytest.mark.filterwarnings(
-    "ignore:the rows are not a series", "ignore:3 of 9 combinations"
+    "ignore:the rows are not a series", "ignore:5 of 9 combinations"
 )  # of Toeplitz
 def test_what_ran_and_why(tmp_path, capsys, approximation, words):
     model, _, text = tune(table(y=wave), approximation=approximation)

@@ -149,6 +149,11 @@ def test_fold_models_are_the_models_that_predicted_the_folds() -> None:
     for number, (_, part) in enumerate(KFold(4).split(X)):
         assert_allclose(by_fold[part, number, 0], model.heldout_prediction_[part], atol=1e-9)
     assert_allclose(model.conformity_scores_, np.abs(y - model.heldout_prediction_), atol=1e-9)
+    grid = settings | {"gammas": None, "alphas": [3.0]}
+    given = KernelRidgeCV("precomputed", approximation=Toeplitz(negative="solve"), **grid).fit(K, y)
+    by_fold = given.fold_models_.predict(K)
+    for number, (_, part) in enumerate(KFold(4).split(X)):
+        assert_allclose(by_fold[part, number, 0], given.heldout_prediction_[part], atol=1e-9)
     single = LSSVR(gamma=0.5, alpha=1.0, approximation=Toeplitz(negative="solve"), intervals="cv+")
     assert single.fit(X, y).predict_interval(X, 0.5).shape == (N, 2)
     without = LSSVR(gamma=0.5, approximation=Toeplitz(validate="matrix"), intervals="cv+")

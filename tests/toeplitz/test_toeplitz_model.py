@@ -127,6 +127,7 @@ TWENTY = np.arange(20.0)
         (np.repeat(TWENTY, 2)[:, None], None),
         (np.zeros((3, 1)), None),
         (np.stack([TWENTY, TWENTY], axis=1), None),
+        (np.stack([np.full(20, 3.0), 2 * TWENTY, np.zeros(20)], axis=1), 2.0),
         (np.delete(TWENTY, 7)[:, None], None),
         (scipy.sparse.csr_matrix(TWENTY[:, None]), None),
     ],

@@ -21,11 +21,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onefold.approximations.base import SmoothingModel
-from onefold.approximations.problem import Parts, Problem
+from onefold.approximations.problem import Parts, Problem, TargetRidges
 from onefold.basis import predictions_of
+from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import kernel_product
-from onefold.linalg import Array, Index, namespace, take_rows
+from onefold.linalg import Array, Index, namespace, scattered, take_rows, zeros
 
 Validate = Literal["kernel", "matrix"]
 
@@ -67,6 +68,22 @@ class StructuredModel(SmoothingModel):
     def leave_one_out_by_matrix(self, alphas: ArrayLike) -> Array:
         """Each row by the identity of the smoother."""
         return self.smoother.leave_one_out(self.problem.Y, alphas)
+
+    def fold_models(self, parts: Parts, alpha: ArrayLike) -> FoldModels | None:
+        """Those that predicted the parts, side by side on all rows; None where the matrix did."""
+        if self.validate == "matrix":
+            return None
+        n, targets = self.problem.Y.shape
+        ridges = TargetRidges(alpha, targets)
+        coef = zeros((n, len(parts) * targets), self.problem.Y)
+        intercept = zeros(len(parts) * targets, self.problem.Y)
+        for number, part in enumerate(parts):
+            trained = self.trained_without(np.asarray(part), ridges.distinct)
+            columns = slice(number * targets, (number + 1) * targets)
+            coef[:, columns] = scattered(ridges.own(trained.dual), trained.rows, n)
+            intercept[columns] = ridges.own(trained.intercepts)
+        centres = None if isinstance(self.kernel, Precomputed) else self.problem.X
+        return FoldModels.of(Expansion(self.kernel, centres, coef, intercept), len(parts))
 
     def _predict(self, part: Index, alphas: ArrayLike) -> Array:
         """The part predicted with the true kernel by the model of all other rows."""

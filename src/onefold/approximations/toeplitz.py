@@ -186,7 +186,9 @@ class ToeplitzModel(StructuredModel):
         self._order, step = series or (places, 0.0)
         if series is not None:
             self.report.update(diagonals="exact", why_exact=f"uniform series of step {step:.6g}")
-            column = kernel(np.zeros((1, 1)), step * places[:, None])[0]
+            rows = np.zeros((problem.n, problem.X.shape[1]))
+            rows[:, varying_column(to_host(problem.X))] = step * places
+            column = kernel(rows[:1], rows)[0]
         else:
             column, distance = diagonal_means(kernel, to_host(problem.X))
             self.report.update(diagonals="averaged", distance=distance)
@@ -289,12 +291,18 @@ Series: TypeAlias = tuple[Index, float]
 
 
 def uniform_series(X: Any) -> Series | None:
-    """The series behind one-dimensional, equally spaced rows in any order; None if they are not."""
-    if is_sparse(X) or X.ndim != 2 or X.shape[1] != 1:
+    """The series behind equally spaced rows in any order; None if they are not.
+
+    One feature varies; what is constant adds nothing to a distance.
+    """
+    if is_sparse(X) or X.ndim != 2:
         return None
     X = to_host(X)
+    column = varying_column(X)
+    if column is None:
+        return None
     eps = np.finfo(X.dtype).eps if X.dtype.kind == "f" else 0.0
-    x = np.asarray(X[:, 0], dtype=np.float64)
+    x = np.asarray(X[:, column], dtype=np.float64)
     n = x.size
     order = np.argsort(x, kind="stable")
     if n == 1:
@@ -306,6 +314,12 @@ def uniform_series(X: Any) -> Series | None:
     if step <= 0 or np.abs(x - places).max() > max(_STEP_TOLERANCE * step, rounding):
         return None
     return order, step
+
+
+def varying_column(X: HostArray) -> int | None:
+    """The only feature that varies, the first one if none does; None if several do."""
+    varying = np.flatnonzero(np.ptp(X, axis=0))
+    return None if varying.size > 1 else int(varying[0]) if varying.size else 0
 
 
 def unexplained_by_lag(kernel: Kernel, X: Any) -> float:

@@ -666,7 +666,7 @@ class ToeplitzSmoother(Smoother):
 def may_be_solved(alphas: ArrayLike, refused: Sequence[float], *, indefinite: bool) -> Flags:
     """Whether each μ may be solved with, where some were refused.
 
-    An indefinite matrix is so at every smaller μ; where indefinite systems are solved, a matrix is singular
+    An indefinite matrix is so at every smaller μ; where such systems are solved, a matrix is singular
     only at the refused μ themselves.
     """
     values = np.asarray(alphas, dtype=np.float64)
