@@ -1,11 +1,11 @@
-r"""Can a criterion see that the approximation is bad? Estimates of the change of f, and what they choose.
+r"""Can a criterion see that the approximation is bad? Estimates of the change of f, and their choices.
 
 python -m benchmarks.approximate_criteria
 
 Small tables, so that the exact machine and its test errors are known for every cell of a grid: 400 rows
 to train with, 1000 to test on, the rbf kernel, no intercept, targets (labels as ±1) about their mean in
-units of their deviation. K̃ is a circulant matrix, a Toeplitz matrix or ding2012's Nyström matrix (a tenth
-of the rows, half of the directions); models are trained with K̃ and predict with the true kernel.
+units of their deviation. K̃ is a circulant matrix, a Toeplitz matrix or ding2012's Nyström matrix (a
+tenth of the rows, half of the directions); models are trained with K̃ and predict with the true kernel.
 `landmarks` is the usual form: as many landmarks, all directions, predictions by the landmarks.
 
     (K̃ + μI) α̃ = y,   (K + μI) α = y,   E = K − K̃,   α̃ − α = (K + μI)⁻¹ E α̃
@@ -17,7 +17,8 @@ over the test rows:
     residual    ‖E α̃‖ / √n: at the training rows f̃ − f = K (K + μI)⁻¹ E α̃ is no longer than E α̃, nor is
                 −μ (K + μI)⁻¹ E α̃, that of a model which predicts with K̃
     50 rows     the same, from 50 rows of E
-    2, 5 steps  ‖K δ‖ / √n, δ from so many conjugate gradient steps on (K + μI) δ = E α̃
+    2, 5 steps  ‖K δ‖ / √n, for landmarks ‖μ δ‖ / √n, δ from so many conjugate gradient steps on
+                (K + μI) δ = E α̃
 
 *What chooses a cell*: the squared error of rows left out one by one, predicted from K̃ or with the true
 kernel, the evidence of K̃, the leave-one-out error of the exact machine on a quarter of the rows, and the
@@ -129,7 +130,7 @@ def root_mean_square(values: Any) -> Any:
     return np.sqrt(np.mean(values**2, axis=0))
 
 
-def changes(K: Any, error: Any, duals: Any, y: Any, some: Any) -> dict[str, Any]:
+def changes(K: Any, error: Any, duals: Any, y: Any, some: Any, *, landmarks: bool) -> dict[str, Any]:
     """Every estimate of the root mean square change of f (ridges,)."""
     residual = error @ duals
     norm = np.linalg.norm(error, 2)
@@ -139,7 +140,8 @@ def changes(K: Any, error: Any, duals: Any, y: Any, some: Any) -> dict[str, Any]
         "50 rows": root_mean_square(error[some] @ duals),
     }
     for steps in (2, 5):
-        found[f"{steps} steps"] = root_mean_square(K @ gradient_steps(K, residual, steps))
+        moved = gradient_steps(K, residual, steps)
+        found[f"{steps} steps"] = root_mean_square(RIDGES * moved if landmarks else K @ moved)
     return found
 
 
@@ -170,7 +172,7 @@ def cells(table: str, seed: int) -> dict[str, dict[str, Any]]:
             if name == "landmarks":
                 low = model.design.times(X_test) @ (model.whitened().T @ duals)
             left_out = root_mean_square(machine.left_out_by(error))
-            estimates = changes(K, error, duals, y, some)
+            estimates = changes(K, error, duals, y, some, landmarks=name == "landmarks")
             values = {
                 "change": root_mean_square(low - f),
                 "test, approximate": root_mean_square(y_test[:, None] - low),

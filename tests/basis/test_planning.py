@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from onefold import LSSVRCV, plan
-from onefold.approximations import Auto, Exact, Nystroem, Workload
+from onefold.approximations import Auto, Circulant, Exact, Nystroem, Toeplitz, Workload
 from onefold.cli import main
 from onefold.estimators.setup import set_up
 from onefold.machine.speed import Speed, duration_words, machine_speed
@@ -152,3 +152,21 @@ def test_command_describes_what_tune_runs(tmp_path, capsys, monkeypatch):
 )
 def test_long_times_are_rounded(seconds, words):
     assert duration_words(seconds) == words
+
+
+def test_a_kernel_matrix_that_a_criterion_needs_is_counted() -> None:
+    n = 4000
+    for approximation in (Nystroem(100), Toeplitz(), Circulant()):
+        plain, formed = (
+            approximation.peak_bytes(n, 5, 1, Workload(alphas=3, smoother=True, matrix=matrix), 1)
+            for matrix in (False, True)
+        )
+        assert formed - plain == pytest.approx(16 * n**2, abs=2)
+
+
+def test_leave_one_out_with_all_rows_counts_its_columns() -> None:
+    shape, load = (50_000, 5, 1), Workload(alphas=3, folds=1, single=True)
+    landmarks, rows = (
+        Nystroem(500, predict=p).peak_bytes(*shape, load, 1) for p in ("landmarks", "rows")
+    )
+    assert rows - landmarks >= 5 * 8 * 50_000 * 500

@@ -104,9 +104,11 @@ def decision_change(
     sample = source.sample(rows)
     [total] = source.sums(_TrueProduct(design, sample, coef, intercept), at_most=design.threads)
     fitted = host_array(design.times(sample, coef))
-    residual = host_array(total) / np.asarray(alpha, dtype=float) - fitted
     picked = None if weight is None else weight[rows]
-    return float(np.sqrt(np.max(np.average(residual**2, axis=0, weights=picked))))
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite where it leaves the range of float64
+        residual = host_array(total) / np.asarray(alpha, dtype=float) - fitted
+        squares = np.average(residual**2, axis=0, weights=picked)
+        return float(np.nan_to_num(np.sqrt(np.max(squares)), nan=np.inf, posinf=np.inf))
 
 
 def largest_eigenvalue(product: Callable[[Array], Array], start: Array) -> float:
