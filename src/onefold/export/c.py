@@ -108,7 +108,7 @@ def to_c(
         warn_user(
             f"float32 changes the values of this model by up to {difference:.1g} of their spread at its "
             "centres, because its coefficients are large and cancel, or very small; scale features and "
-            "targets, use a larger alpha or fewer centres, or export it by to_onnx(), which computes in float64."
+            "targets, use a larger alpha or fewer centres, or export it by to_onnx(), which is float64."
         )
     text = _file(estimator, source, function, labels, difference)
     with replacing(Path(path)) as temporary:
