@@ -363,6 +363,7 @@ REFUSED = {
     "the features of the model": LSSVR(gamma=1e-90, alpha=0.1).fit(
         np.array([[1e45], [-1e45]]), np.array([1.0, 2.0])
     ),
+    "the kernel of the model": LSSVR(Polynomial(1.0, degree=9)).fit(1e3 * X, Y[:, 0]),
     "widths of the model": LSSVR(gamma=1e90, alpha=0.1).fit(1e-45 * X, Y[:, 0]),
     "a label takes": LSSVC(alpha=0.1).fit(X, np.where(X[:, 0] > 0, "a" * 5000, "b")),
 }

@@ -104,7 +104,12 @@ def to_c(
     function = single_function(f, source.max_bytes)
     function.write(source)
     difference = _difference(f, function, same_units=labels is not None)
-    if not difference <= _INACCURATE:
+    if not math.isfinite(difference):
+        raise ValueError(
+            "the kernel of the model has values that float32 cannot hold (up to 3.4e38); scale the "
+            "features before fitting, or export the model by to_onnx()."
+        )
+    if difference > _INACCURATE:
         warn_user(
             f"float32 changes the values of this model by up to {difference:.1g} of their spread at its "
             "centres, because its coefficients are large and cancel, or very small; scale features and "
