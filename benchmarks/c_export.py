@@ -24,7 +24,7 @@ from benchmarks.common import Parts, Row, data_sets, run_parts, seconds
 from benchmarks.onnx_export import KERNELS, fitted
 from onefold import LSSVRCV, SparseLSSVR
 
-_REPEATS = 20
+_REPEATS = 200
 _LOOP = """
 #include "{name}.c"
 
@@ -86,13 +86,16 @@ def devices(quick: bool) -> list[Row]:
             "knee": SparseLSSVR(),
             "full": LSSVRCV(intervals=None),
         }
-        held_out = np.tile(X[test].astype(np.float32), (1 if quick else 40, 1))
+        held_out = X[test].astype(np.float32)
+        # Different rows, of which a processor cannot learn how exponentials branch.
+        noise = np.random.default_rng(1).normal(scale=0.1, size=(1 if quick else 40, *held_out.shape))
+        many = (held_out + noise).reshape(-1, X.shape[1]).astype(np.float32)
         for name, model in models.items():
             model.fit(X[train], y[train])
             with tempfile.TemporaryDirectory() as folder:
                 predict = predictor(model, Path(folder))
                 found = predict(held_out)
-                best = min(seconds(partial(predict, held_out)) for _ in range(_REPEATS))
+                best = min(seconds(partial(predict, many)) for _ in range(_REPEATS))
                 exact = model.predict(held_out.astype(float))
                 object_file = Path(folder) / "model.o"
                 command = ["cc", "-std=c99", "-Os", "-c", Path(folder) / "model.c", "-o", object_file]
@@ -100,7 +103,7 @@ def devices(quick: bool) -> list[Row]:
                 sizes = subprocess.run(["size", object_file], check=True, capture_output=True, text=True)
                 total = int(sizes.stdout.splitlines()[1].split()[0])
                 centres = model.expansion_.n_centres
-            error = np.sqrt(np.mean((found[: len(test)] - y[test]) ** 2))
+            error = np.sqrt(np.mean((found - y[test]) ** 2))
             rows.append(
                 {
                     "model": name,
@@ -108,7 +111,7 @@ def devices(quick: bool) -> list[Row]:
                     "features": X.shape[1],
                     "RMSE": float(error),
                     "code and constants": total,
-                    "microseconds": 1e6 * best / len(held_out),
+                    "microseconds": 1e6 * best / len(many),
                     "difference": float(np.max(np.abs(found - exact)) / np.ptp(exact)),
                 }
             )

@@ -57,6 +57,7 @@ KERNELS = [
     PowerExponential(2.0, power=0.8, metric=SQUARE),
     Polynomial(0.3, degree=3),
     Polynomial([0.3, 0.1, 0.2], degree=1),
+    Polynomial(0.02, degree=9),
     Polynomial(0.2, degree=2, coef0=0.5, metric=SQUARE),
     Linear(),
     RBF(0.5) + Linear(),
@@ -359,6 +360,10 @@ REFUSED = {
     "a model on a grid": LSSVR(Matern(0.3), approximation=Grid(12)).fit(X, Y[:, 0]),
     "preparation of a table": TableRegressor(simple=True).fit(pd.DataFrame(X), Y[:, 0]),
     "float32 cannot hold": LSSVR(alpha=0.1).fit(X, 1e60 * Y[:, 0]),
+    "the features of the model": LSSVR(gamma=1e-90, alpha=0.1).fit(
+        np.array([[1e45], [-1e45]]), np.array([1.0, 2.0])
+    ),
+    "the kernel of the model": LSSVR(Polynomial(1.0, degree=9)).fit(1e3 * X, Y[:, 0]),
     "widths of the model": LSSVR(gamma=1e90, alpha=0.1).fit(1e-45 * X, Y[:, 0]),
     "a label takes": LSSVC(alpha=0.1).fit(X, np.where(X[:, 0] > 0, "a" * 5000, "b")),
 }

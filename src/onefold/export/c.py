@@ -104,11 +104,16 @@ def to_c(
     function = single_function(f, source.max_bytes)
     function.write(source)
     difference = _difference(f, function, same_units=labels is not None)
-    if not difference <= _INACCURATE:
+    if not math.isfinite(difference):
+        raise ValueError(
+            "the kernel of the model has values that float32 cannot hold (up to 3.4e38); scale the "
+            "features before fitting, or export the model by to_onnx()."
+        )
+    if difference > _INACCURATE:
         warn_user(
             f"float32 changes the values of this model by up to {difference:.1g} of their spread at its "
-            "centres, because its coefficients are large and cancel; scale the features, use a larger "
-            "alpha or fewer centres, or export it by to_onnx(), which computes in float64."
+            "centres, because its coefficients are large and cancel, or very small; scale features and "
+            "targets, use a larger alpha or fewer centres, or export it by to_onnx(), which is float64."
         )
     text = _file(estimator, source, function, labels, difference)
     with replacing(Path(path)) as temporary:
@@ -257,6 +262,8 @@ def _comment(
     difference: float,
 ) -> str:
     """What the file is and how it is used, as the comment at its beginning."""
+    parts = estimator.expansion_.parts
+    kernels = [f"Kernel, weight {weight:.3g}: {plain(repr(part.kernel))}" for weight, part in parts]
     magnitude = 10.0 ** math.ceil(math.log10(difference)) if difference > 0 else 0.0
     lines = [
         f"{plain(type(estimator).__name__)}, written by onefold {plain(__version__)}.",
@@ -264,14 +271,15 @@ def _comment(
         f"{function.n_centres} centres, {function.origin.size} features, {function.intercept.size} "
         f"outputs; {source.size} bytes of constants,",
         f"{function.stack_bytes} bytes of arrays on the stack.",
-        *(f"{weight:.3g} x {plain(repr(part.kernel))}" for weight, part in estimator.expansion_.parts),
+        *kernels,
         "",
         f"At its centres, float32 changes its values by about {magnitude:.0e} of their spread.",
         "",
         "C99, single precision; include <math.h> and link the mathematical library (-lm), nothing else.",
         "No memory is allocated, and functions share no variables: threads may call them at once.",
         "x has the features of a row in the order of training, and must not overlap with out.",
-        "A NaN in x gives NaN, and the first class. To call the functions from another file, declare",
+        "A NaN in x gives NaN, and of a classifier the first label.",
+        "To call the functions from another file, declare",
         "",
         *(f"    {declaration}" for declaration in declarations),
     ]

@@ -165,6 +165,7 @@ class Space:
     @classmethod
     def of(cls, label: str, origin: Single, metric: Any, centres: HostArray) -> Space:
         """From centres (m, d) in float64, which need not be about the origin."""
+        single(centres, "the features")
         S = np.ones(()) if metric is None else np.asarray(metric.values)
         exact = np.asarray(origin, dtype=np.float64)
         extent = float(np.abs(_mapped(S, centres - exact)).max(initial=0.0))
