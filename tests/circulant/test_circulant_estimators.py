@@ -9,9 +9,11 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.model_selection import KFold, ShuffleSplit
 
-from onefold import LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
+import onefold
+from onefold import LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, plan, trust
 from onefold.approximations import Circulant, Problem, Workload
 from onefold.approximations.circulant import (
     choose_shape,
@@ -21,7 +23,14 @@ from onefold.approximations.circulant import (
     row_order,
 )
 from onefold.kernels import RBF, CallableKernel, Laplacian, Linear, Matern
-from tests.smoothers.dense_twin import circulant_matrix, circulant_row, refit, solve
+from onefold.plots import GridDisplay
+from tests.smoothers.dense_twin import (
+    circulant_matrix,
+    circulant_row,
+    refit,
+    residual_operator,
+    solve,
+)
 
 RNG = np.random.default_rng(11)
 N = 36
@@ -42,7 +51,7 @@ def twin(structure, kernel):
     """U of the rows in their own order, from the definition."""
     layout = structure.layout(PROBLEM, None)
     place = np.argsort(layout.order)
-    return circulant_matrix(circulant_row(kernel, layout.shape, layout.spacing))[:N, :N][
+    return circulant_matrix(circulant_row(kernel, layout.shape, structure.spacing))[:N, :N][
         np.ix_(place, place)
     ]
 
@@ -168,6 +177,147 @@ def test_an_indefinite_matrix_has_no_score_or_is_clipped(validate) -> None:
     assert report["negative"] == "set to 0"
 
 
+# -- indefinite systems, solved ------------------------------------------------------------------------
+
+# U + 0.05 I has eigenvalues of both signs.
+SOLVED = {"spacing": (0.3, 0.2), "order": "given", "negative": "solve"}
+
+
+@pytest.mark.parametrize("cv", [KFold(4), KFold(5, shuffle=True, random_state=0), "loo"], ids=str)
+@pytest.mark.parametrize("validate", ["matrix", "kernel"])
+@CHOSEN
+def test_an_indefinite_system_is_solved_in_every_fold(chosen, fixed, validate, cv) -> None:
+    structure = Circulant(**SOLVED, validate=validate)
+    settings = {"gammas": [1.5], "alphas": [0.05], "approximation": structure, "cv": cv}
+    found = chosen(**settings, refit="same").fit(X, Y)
+    selected, fitted = (found.approximation_[stage] for stage in ("selected_with", "fitted_with"))
+    shape = tuple(selected["shape"])
+    U = twin(Circulant(shape=shape, spacing=(0.3, 0.2), order="given"), RBF(1.5))
+    values = np.linalg.eigvalsh(circulant_matrix(circulant_row(RBF(1.5), shape, (0.3, 0.2))))
+    assert selected["negative"] == fitted["negative"] == "solved"
+    assert selected["negative_eigenvalues"] == np.count_nonzero(values < 0)
+    assert fitted["negative_with_alpha"] == np.count_nonzero(values + 0.05 < 0) > 0
+    for rows in parts_of(cv):
+        train = np.setdiff1d(ALL, rows)
+        if validate == "matrix":
+            literal = refit(U, Y, border_of(chosen), 0.05, rows)
+        else:
+            literal = fixed(gamma=1.5, alpha=0.05, approximation=structure).fit(X[train], Y[train])
+            literal = literal.predict(X[rows])
+        assert_allclose(found.heldout_prediction_[rows], literal, rtol=1e-6, atol=1e-7)
+    coef, b = solve(U, Y, border_of(chosen), 0.05, ALL)
+    assert_allclose(found.predict(X), RBF(1.5)(X, X) @ coef + b, rtol=1e-7, atol=1e-8)
+
+
+@CHOSEN
+def test_the_papers_criteria_of_an_indefinite_system(chosen, fixed) -> None:
+    """PRESS and GCV are those of the dense operator; there is no likelihood and no cost."""
+    structure = Circulant(**SOLVED, validate="matrix")
+    names = ["press", "gcv", "evidence", "cost"]
+    found = chosen(gammas=[1.5], alphas=[0.05, 50.0], approximation=structure, criterion=names)
+    results = found.fit(X, NUMBERS).cv_results_
+    U, y = twin(Circulant(spacing=(0.3, 0.2), order="given"), RBF(1.5)), NUMBERS[:, None]
+    R = residual_operator(U, border_of(chosen), 0.05)
+    press = np.mean([(y[i] - refit(U, y, border_of(chosen), 0.05, [i])) ** 2 for i in range(N)])
+    gcv = np.mean((R @ y) ** 2) / (np.trace(R) / N) ** 2
+    assert_allclose(results["mean_test_score"][0], -press, rtol=1e-7)
+    assert_allclose(results["mean_test_gcv"][0], -gcv, rtol=1e-7)
+    assert np.isnan([results[f"mean_test_{name}"][0] for name in names[2:]]).all()
+    assert np.isfinite([results[f"mean_test_{name}"][1] for name in names[2:]]).all()
+
+
+# -- several spacings ----------------------------------------------------------------------------------
+
+SPACINGS = [(1.0, 2.0), (1.5, 3.0), "data", 0.7]
+GRID = {"gammas": [0.3, 1.5, 6.0], "alphas": [0.3, 2.0, 20.0]}
+
+
+def separate(chosen, spacing, **settings):
+    structure = Circulant(spacing=spacing, negative="solve", validate=settings.pop("validate"))
+    return chosen(**GRID, approximation=structure, **settings)
+
+
+@pytest.mark.parametrize("validate", ["matrix", "kernel"])
+@pytest.mark.parametrize("cv", [KFold(4), "loo"], ids=str)
+@CHOSEN
+def test_a_list_of_spacings_is_the_best_of_separate_searches(chosen, fixed, validate, cv) -> None:
+    found = separate(chosen, SPACINGS, validate=validate, cv=cv).fit(X, Y)
+    alone = [separate(chosen, h, validate=validate, cv=cv).fit(X, Y) for h in SPACINGS]
+    best = max(alone, key=lambda model: model.best_score_)
+    assert found.best_score_ == best.best_score_
+    named = found.best_params_["spacing"]
+    assert {**best.best_params_, "spacing": named} == found.best_params_
+    assert named == Circulant(spacing=SPACINGS).spacing[alone.index(best)]
+    assert found.approximation_["selected_with"] == best.approximation_["selected_with"]
+    assert_array_equal(found.heldout_prediction_, best.heldout_prediction_)
+    assert_array_equal(found.predict(X), best.predict(X))
+    results = found.cv_results_
+    assert len(results["params"]) == 9 * len(SPACINGS)
+    for spacing, model in zip(Circulant(spacing=SPACINGS).spacing, alone):
+        of_it = [spacing == one for one in results["param_spacing"]]
+        assert_array_equal(results["mean_test_score"][of_it], model.cv_results_["mean_test_score"])
+        assert_array_equal(results["param_gamma"][of_it], model.cv_results_["param_gamma"])
+        assert_array_equal(results["param_alpha"][of_it], model.cv_results_["param_alpha"])
+
+
+def test_ties_go_to_the_largest_gamma_then_alpha_then_the_first_spacing() -> None:
+    """Where γh² is large U is the identity, whatever the spacing: every score is that of the mean."""
+    structure = Circulant(spacing=[(60.0, 70.0), (50.0, 60.0)], validate="matrix", order="given")
+    model = LSSVRCV(approximation=structure, gammas=[1.0, 8.0, 2.0], alphas=[1.0, 3.0, 2.0], cv="loo")
+    model.fit(X, NUMBERS)
+    assert np.ptp(model.cv_results_["mean_test_score"]) < 1e-12
+    assert model.best_params_ == {"alpha": 3.0, "gamma": 8.0, "spacing": (60.0, 70.0)}
+
+
+def test_several_spacings_and_several_kernels() -> None:
+    settings = {"kernel": ["rbf", "laplacian"], "validate": "kernel", "cv": 3}
+    found = separate(LSSVRCV, SPACINGS[:2], **settings).fit(X, NUMBERS)
+    alone = [separate(LSSVRCV, h, **settings).fit(X, NUMBERS) for h in SPACINGS[:2]]
+    assert found.best_score_ == max(model.best_score_ for model in alone)
+    assert set(found.best_params_) == {"kernel", "gamma", "alpha", "spacing"}
+
+
+def test_a_search_over_spacings_is_resumed_cloned_saved_checked_and_drawn(tmp_path) -> None:
+    journal, events = tmp_path / "journal", []
+    estimator = separate(LSSVRCV, SPACINGS, validate="kernel", cv=3, checkpoint=journal)
+    found = clone(estimator).fit(X, NUMBERS)
+    again = clone(estimator).set_params(callback=events.append).fit(X, NUMBERS)
+    assert not events
+    assert again.best_params_ == found.best_params_
+    assert_array_equal(again.predict(X), found.predict(X))
+    other = clone(estimator).set_params(approximation=Circulant(spacing=[1.0], negative="solve"))
+    with pytest.raises(ValueError, match="another search, which differs in approximation"):
+        other.fit(X, NUMBERS)
+
+    found.save(tmp_path / "model.onefold")
+    loaded = onefold.load(tmp_path / "model.onefold")
+    assert loaded.best_params_ == found.best_params_
+    assert list(loaded.cv_results_["param_spacing"]) == list(found.cv_results_["param_spacing"])
+    assert loaded.approximation.spacing == estimator.approximation.spacing
+    assert_array_equal(loaded.predict(X), found.predict(X))
+
+    chosen = GridDisplay.from_estimator(found)
+    assert len(chosen.scores) == 9
+    assert chosen.score == chosen.scores.max()
+    assert plan(estimator, X).approximation == estimator.approximation
+    checked = trust(estimator.set_params(checkpoint=None), X, NUMBERS, size=24, random_state=0)
+    assert "spacing" in checked.approximate
+    assert "spacing" in str(checked)
+
+
+def test_halving_and_learned_metrics_refuse_several_spacings() -> None:
+    for settings, words in (({"search": "halving"}, "halving"), ({"metric": "diagonal"}, "metric")):
+        with pytest.raises(ValueError, match=words):
+            LSSVRCV(approximation=Circulant(spacing=SPACINGS), **settings).fit(X, NUMBERS)
+
+
+def test_a_report_names_the_spacing(tmp_path) -> None:
+    model = separate(LSSVRCV, SPACINGS[:2], validate="kernel", cv=3).fit(X, NUMBERS)
+    model.report(tmp_path / "report.html", X, NUMBERS)
+    words = "1 × 2" if model.best_params_["spacing"] == (1.0, 2.0) else "1.5 × 3"
+    assert words in (tmp_path / "report.html").read_text("utf-8")
+
+
 @given(n=st.integers(1, 5000), levels=st.integers(1, 4))
 def test_a_shape_holds_every_row_and_is_balanced(n, levels) -> None:
     shape, found = choose_shape(n, levels), factorise(n, levels)
@@ -206,6 +356,10 @@ def test_principal_order_finds_a_shuffled_grid_again() -> None:
         ({"spacing": "wide"}, RBF(), "spacing must be"),
         ({"spacing": (1.0, 2.0, 3.0)}, RBF(), "2 levels"),
         ({"spacing": -1.0}, RBF(), "positive"),
+        ({"spacing": []}, RBF(), "empty list"),
+        ({"spacing": [1.0, (1.0, 2.0, 3.0)]}, RBF(), "2 levels"),
+        ({"spacing": [1.0, None]}, RBF(), "positive"),
+        ({"spacing": ["data", (1.0, 2.0)]}, RBF(), "estimators that search"),
         ({"order": "sorted"}, RBF(), "order must be"),
         ({"validate": "exact"}, RBF(), "validate must be"),
         ({"negative": "ignore"}, RBF(), "negative must be"),

@@ -6,14 +6,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import brentq
 
 from onefold.approximations.circulant import first_row
 from onefold.kernels import RBF, Laplacian, Matern
-from onefold.linalg import is_numpy
+from onefold.linalg import is_numpy, to_numpy
 from onefold.smoothers import CirculantSmoother, CirculantSpectrum, circulant
-from onefold.smoothers.base import Reordered
-from tests.smoothers.dense_twin import check, circulant_matrix, circulant_row, solve
+from onefold.smoothers.base import Reordered, UnsolvableError
+from tests.smoothers.dense_twin import (
+    check,
+    circulant_matrix,
+    circulant_row,
+    log_determinant,
+    refit,
+    residual_operator,
+    solve,
+)
 
 SHAPES = [(7,), (8,), (3, 4), (5, 5), (4, 6), (1, 6), (6, 1), (2, 3, 4), (3, 1, 5), (2, 2, 2, 3)]
 KERNELS = [RBF(0.3), Matern(0.2, nu=2.5), Laplacian(0.4), RBF(0.5) + Matern(0.3) * Laplacian(0.2)]
@@ -129,3 +138,156 @@ def test_other_array_libraries_agree(library, n) -> None:
     order = np.random.default_rng(5).permutation(n)
     smoother, U, Y, border = make((4, 6), n, order=order, reference=xp.asarray(np.ones(2)))
     check(smoother, U, Y, border, ALPHAS, [np.arange(6), np.array([2, 9, 13])], build=xp.asarray)
+
+
+# -- indefinite matrices, solved as they are -----------------------------------------------------------
+
+NARROW = [0.2, 0.6, 0.1]  # spacings of up to three levels, at which the wrapped matrix is indefinite
+
+
+def indefinite(shape, n=None, *, intercept=True, order=None, reference=NP):
+    """A smoother that solves an indefinite system, its matrix, targets, border and two alphas.
+
+    The alphas lie between negative eigenvalues of −U, so that U + μI has both signs, and not half-way,
+    where blocks may be singular.
+    """
+    n = math.prod(shape) if n is None else n
+    row = first_row(SMOOTH, shape, tuple(NARROW[: len(shape)]), reference)
+    smoother = CirculantSmoother(CirculantSpectrum.of(row, "solve"), n, fit_intercept=intercept)
+    U = circulant_matrix(circulant_row(SMOOTH, shape, NARROW[: len(shape)]))
+    values = np.unique(np.round(np.linalg.eigvalsh(U), 9))
+    negative = values[values < -1e-3]
+    assert negative.size >= 2
+    alphas = [-float(0.7 * negative[0] + 0.3 * negative[1]), -0.3 * float(negative[-1])]
+    assert all((np.linalg.eigvalsh(U + alpha * np.eye(len(U))) < 0).any() for alpha in alphas)
+    U = U[:n, :n]
+    if order is not None:
+        smoother = Reordered(smoother, order)
+        U = U[np.ix_(smoother.place, smoother.place)]
+    Y = np.random.default_rng(n).standard_normal((n, 2)) + 1.5
+    return smoother, U, Y, np.ones(n) if intercept else None, alphas
+
+
+def check_indefinite(smoother, U, Y, border, alphas, parts, *, atol=1e-7, build=np.asarray):
+    """Everything that a smoother answers, by dense solves; the determinant where there is one."""
+    n, there = len(U), build(Y)
+    residuals, loo = (to_numpy(of(there, alphas)) for of in (smoother.residuals, smoother.leave_one_out))
+    trace, logdet, definite = (of(alphas) for of in (smoother.trace, smoother.logdet, smoother.definite))
+    heldout = smoother.heldout(there, parts, alphas)
+    for i, alpha in enumerate(alphas):
+        R = residual_operator(U, border, alpha)
+        assert_allclose(residuals[i], R @ Y, atol=atol)
+        assert_allclose(trace[i], np.trace(R), atol=atol)
+        for row in range(0, n, max(1, n // 10)):
+            assert_allclose(loo[i, [row]], refit(U, Y, border, alpha, [row]), rtol=1e-6, atol=atol)
+        for rows, predicted in zip(parts, heldout):
+            literal = refit(U, Y, border, alpha, rows)
+            assert_allclose(to_numpy(predicted)[i], literal, rtol=1e-6, atol=atol)
+        assert definite[i] == bool(np.linalg.eigvalsh(U + alpha * np.eye(n))[0] > 0)
+        wanted = log_determinant(U, border, alpha) if definite[i] else np.nan
+        assert_allclose(logdet[i], wanted, atol=atol)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("shape", [(13,), (4, 6), (5, 5), (2, 3, 4)], ids=str)
+def test_an_indefinite_matrix_and_its_blocks_are_those_of_a_dense_solve(shape, intercept) -> None:
+    smoother, U, Y, border, alphas = indefinite(shape, intercept=intercept)
+    folds = {math.prod(shape[:level]) for level in range(1, len(shape) + 1)}
+    parts = [rows for fold in folds for rows in np.array_split(np.arange(len(U)), fold)]
+    check_indefinite(smoother, U, Y, border, alphas, parts)
+    assert set(smoother.solves) == {"circulant_blocks"}
+    for dual, b, alpha in zip(*smoother.coefficients(Y, alphas), alphas):
+        wanted, wanted_b = solve(U, Y, border, alpha, np.arange(len(U)))
+        assert_allclose(dual, wanted, rtol=1e-8, atol=1e-8)
+        assert_allclose(b, wanted_b, atol=1e-9)
+
+
+@pytest.mark.parametrize("dense_limit", [1024, 0], ids=["dense", "iterative"])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize(("shape", "n"), [((4, 6), 24), ((4, 6), 21), ((13,), 11), ((5, 5), 20)])
+def test_an_indefinite_matrix_of_rows_in_any_order(shape, n, intercept, dense_limit, monkeypatch):
+    """Empty cells, scattered rows and long runs; blocks by LU factors and by MINRES."""
+    monkeypatch.setattr(circulant, "_DENSE", dense_limit)
+    order = np.random.default_rng(1).permutation(n)
+    smoother, U, Y, border, alphas = indefinite(shape, n, intercept=intercept, order=order)
+    Y[:, 1] = 0.0  # solved at once
+    parts = [np.array([1, 4, 8]), np.arange(3, 9), np.arange(0, n, 2), order[2:9]]
+    check_indefinite(smoother, U, Y, border, alphas, parts)
+    kind = "iterative_solves" if dense_limit == 0 else "dense_blocks"
+    assert smoother.inner.solves[kind] > 0
+    for dual, b, alpha in zip(*smoother.inner.coefficients(Y[order], alphas), alphas):
+        wanted, wanted_b = solve(U, Y, border, alpha, np.arange(n))
+        assert_allclose(dual, wanted[order], rtol=1e-6, atol=1e-7)
+        assert_allclose(b, wanted_b, atol=1e-7)
+
+
+def test_a_principal_part_of_an_indefinite_matrix_may_be_definite() -> None:
+    """Then the rows have a likelihood, whatever the empty cells would make of the whole matrix."""
+    smoother, U, _, border, _ = indefinite((4, 6), 15)
+    whole = circulant_matrix(circulant_row(SMOOTH, (4, 6), NARROW[:2]))
+    between = (np.linalg.eigvalsh(whole)[0] + np.linalg.eigvalsh(U)[0]) / 2
+    assert smoother.spectrum.count_nonpositive(-between) > 0
+    assert smoother.definite([-between]).all()
+    assert_allclose(smoother.logdet([-between]), log_determinant(U, border, -between), atol=1e-8)
+
+
+def test_a_positive_definite_system_is_the_same_whether_others_would_be_solved() -> None:
+    row = first_row(SMOOTH, (4, 6), (0.2, 0.6), NP)
+    spectra = [CirculantSpectrum.of(row, policy) for policy in ("raise", "solve")]
+    above = -2 * spectra[0].smallest
+    Y = np.random.default_rng(0).standard_normal((22, 2))
+    first, second = (CirculantSmoother(one, 22, fit_intercept=True) for one in spectra)
+    for of in ("residuals", "leave_one_out"):
+        assert_array_equal(getattr(first, of)(Y, [above]), getattr(second, of)(Y, [above]))
+    with pytest.raises(UnsolvableError, match='negative="solve"'):
+        first.residuals(Y, [above / 4])
+    assert np.isfinite(second.residuals(Y, [above / 4])).all()
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_a_system_that_is_singular_to_rounding_is_refused_at_any_scale(scale) -> None:
+    """An eigenvalue λ + μ of 0; a mean of the filter of 0, which makes every fold singular."""
+    spectrum = CirculantSpectrum.of(scale * first_row(SMOOTH, (24,), (0.2,), NP), "solve")
+    smoother = CirculantSmoother(spectrum, 24, fit_intercept=False)
+    Y = np.random.default_rng(0).standard_normal((24, 1))
+    with pytest.raises(UnsolvableError, match="0 to rounding"):
+        smoother.residuals(Y, [-spectrum.smallest])
+    values = np.sort(np.fft.fft(scale * first_row(SMOOTH, (24,), (0.2,), NP)).real)
+    negative = values[values < 0]
+    widest = int(np.argmax(np.diff(negative)))
+    low, high = -negative[widest + 1], -negative[widest]
+    margin = 1e-9 * (high - low)
+    # Between two poles the mean of 1/(λ + μ) changes its sign.
+    alpha = brentq(
+        lambda mu: np.mean(scale / (values + mu)), low + margin, high - margin, xtol=1e-16 * scale
+    )
+    for unsolved in (smoother.leave_one_out, lambda Y, a: smoother.heldout(Y, [np.array([3])], a)):
+        with pytest.raises(UnsolvableError, match="singular for some"):
+            unsolved(Y, [alpha])
+    assert np.isfinite(smoother.residuals(Y, [alpha])).all()
+
+
+@pytest.mark.parametrize("library", ["torch", "array_api_strict"])
+@pytest.mark.parametrize("dense_limit", [1024, 0], ids=["dense", "iterative"])
+def test_other_array_libraries_solve_indefinite_systems(library, dense_limit, monkeypatch) -> None:
+    monkeypatch.setattr(circulant, "_DENSE", dense_limit)
+    xp = pytest.importorskip(library)
+    order = np.random.default_rng(5).permutation(22)
+    found = indefinite((4, 6), 22, order=order, reference=xp.asarray(np.ones(2)))
+    check_indefinite(*found, [np.arange(6), np.array([2, 9, 13])], build=xp.asarray)
+
+
+def test_large_blocks_of_an_indefinite_matrix_converge() -> None:
+    """Above the size of dense blocks: 1200 of 2400 cells, in long runs and scattered."""
+    shape, spacing, alpha = (40, 60), (0.1, 0.01), 1.0
+    spectrum = CirculantSpectrum.of(first_row(RBF(1.0), shape, spacing, NP), "solve")
+    assert spectrum.count_nonpositive(alpha) > 50
+    smoother = CirculantSmoother(spectrum, 2400, fit_intercept=True)
+    u = np.fft.irfftn(spectrum.eigenvalues, s=shape, axes=(0, 1))
+    U, Y = circulant_matrix(u), np.random.default_rng(0).standard_normal((2400, 1))
+    parts = [np.arange(300, 1500), np.sort(np.random.default_rng(1).permutation(2400)[:1200])]
+    for rows, predicted in zip(parts, smoother.heldout(Y, parts, [alpha])):
+        literal = refit(U, Y, np.ones(2400), alpha, rows)
+        assert_allclose(predicted[0], literal, atol=1e-7 * np.abs(literal).max())
+    assert smoother.solves["iterative_solves"] == 2
+    assert smoother.solves["largest_residual"] <= 1e-10

@@ -5,13 +5,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_friedman1
 from sklearn.model_selection import GroupKFold, KFold, cross_val_score
 
 import onefold
 from onefold import LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
-from onefold.approximations import Nystroem
+from onefold.approximations import Circulant, Nystroem
 from onefold.kernels import RBF, Laplacian
 
 X, y = make_friedman1(80, n_features=5, noise=1.0, random_state=0)
@@ -152,3 +152,44 @@ REFUSED = [
 def test_what_is_refused(act, words):
     with pytest.raises(ValueError, match=words):
         act(LSSVRCV().objective(X, y))
+
+
+def test_spacings_of_a_circulant_matrix_are_parameters(tmp_path):
+    """They score as an estimator with that one spacing; without them, as the approximation has it."""
+    settings = {"cv": KFold(4), "gammas": [0.3], "alphas": [0.1, 1.0]}
+    estimator = LSSVRCV(approximation=Circulant(negative="solve"), **settings, checkpoint=tmp_path / "j")
+    objective = estimator.objective(X, y)
+    for spacing in [(1.0, 2.0), (0.5, 0.25), 0.7]:
+        alone = LSSVRCV(approximation=Circulant(spacing=spacing, negative="solve"), **settings).fit(X, y)
+        for form in (spacing, np.array(spacing)):
+            scores = objective.scores(gamma=0.3, spacing=form, alphas=[0.1, 1.0])
+            assert_array_equal(scores, alone.cv_results_["mean_test_score"])
+    plain = objective(gamma=0.3, alpha=0.1)
+    assert plain == objective(gamma=0.3, alpha=0.1, spacing="data")
+    results = objective.cv_results_
+    assert np.ma.is_masked(results["param_spacing"])
+    spacings = {(0.5, 0.25), (0.7, 0.7), (1.0, 2.0), "data"}
+    assert set(results["param_spacing"].compressed()) == spacings
+    model = objective.fit()
+    assert model.best_params_ == objective.best_params_
+    report = model.approximation_["selected_with"]
+    if isinstance(model.best_params_.get("spacing"), tuple):
+        assert tuple(report["spacing"]) == model.best_params_["spacing"]
+    events = []
+    again = estimator.set_params(callback=events.append).objective(X, y)
+    assert again(gamma=0.3, spacing=[1.0, 2.0], alpha=0.1) == objective(
+        gamma=0.3, spacing=(1.0, 2.0), alpha=0.1
+    )
+    assert not events
+
+
+def test_spacings_that_cannot_be():
+    searched = LSSVRCV(approximation=Circulant(spacing=[1.0, (1.0, 2.0)], negative="solve"))
+    objective = searched.objective(X, y)
+    assert np.isfinite(objective(gamma=0.3, alpha=0.1, spacing=(3.0, 1.0)))  # one of the list or not
+    with pytest.raises(ValueError, match="spacing is missing"):
+        objective(gamma=0.3, alpha=0.1)
+    with pytest.raises(ValueError, match="2 levels"):
+        objective(gamma=0.3, alpha=0.1, spacing=(1.0, 2.0, 3.0))
+    with pytest.raises(ValueError, match="parameters are alpha, gamma; got alpha, gamma, spacing"):
+        LSSVRCV().objective(X, y)(gamma=0.3, alpha=0.1, spacing=1.0)

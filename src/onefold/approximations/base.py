@@ -153,6 +153,8 @@ class Approximation(ABC):
     # are cheap enough; None where there are none.
     fold_models: ClassVar[Literal["closed", "refitted"] | None] = None
     most_folded: ClassVar[float] = math.inf  # rows up to which there are such models
+    # Settings that a search may choose as it chooses gamma, the values to try given as a list.
+    searched: ClassVar[tuple[str, ...]] = ()
     remedy: ClassVar[str] = "use fewer rows, or a computer with more memory"  # where memory is short
     streams: bool = False  # its models read rows by blocks alone: a device need not hold them all
 
@@ -195,6 +197,14 @@ class Approximation(ABC):
                 f'approximation="{self.name}" does not support sample or class weights; leave them out, '
                 f"or use an approximation that supports them: {names}."
             )
+
+    def choices(self) -> list[dict[str, Any]]:
+        """What a search tries with every kernel: values of the settings that were given as a list."""
+        return [{}]
+
+    def settled(self, problem: Problem, shared: Any) -> Approximation:
+        """The same with the settings that the rows decide; `shared` is the run's."""
+        return self
 
     def has_folds(self, n: int) -> bool:
         """Whether there are models without each fold of n rows."""
@@ -325,6 +335,13 @@ class Run:
     def report(self) -> dict[str, Any]:
         """What the reports of its models say of the choice."""
         return {"chosen": self.reason} if self.reason else {}
+
+    def with_settings(self, **settings: Any) -> Run:
+        """The same with other values of the settings that a search may choose."""
+        if not settings:
+            return self
+        changed = replace(self.approximation, **settings)  # type: ignore[type-var]
+        return replace(self, approximation=changed.settled(self.problem, self.shared))
 
     def on(self, part: Problem, load: Workload | None = None) -> Run:
         """The same on some of the rows, which take less memory; by default to fit them at one ridge."""

@@ -51,14 +51,14 @@ from onefold.kernels.tiles import kernel_product
 from onefold.linalg import Array, HostArray, Index, double, is_sparse, like, namespace, take_rows
 from onefold.machine.threads import map_threads, spans
 from onefold.rows import to_host
-from onefold.smoothers.base import Reordered, Smoother
+from onefold.smoothers.base import Reordered, Smoother, UnsolvableError
 from onefold.smoothers.circulant import CirculantSmoother, CirculantSpectrum, Negative
 
 Order = Literal["given", "random", "principal"]
 _CHOICES: dict[str, tuple[str, ...]] = {
     "order": ("given", "random", "principal"),
     "validate": ("kernel", "matrix"),
-    "negative": ("raise", "clip"),
+    "negative": ("raise", "clip", "solve"),
 }
 _VECTORS = 8  # of n numbers: a spectrum, its inverse, the transforms of a product
 _KEPT_LAYOUTS = 16  # of training parts, each of n numbers, that all kernels share
@@ -76,8 +76,25 @@ class Layout:
     rows: int
     shape: tuple[int, ...]  # the level order
     order: Index  # (n,): the row in each cell
-    spacing: tuple[float, ...]  # of the cells along each level
     without: dict[bytes, Layout] = field(default_factory=dict)  # of the rows without some of them
+
+
+def checked_spacing(spacing: Any, levels: int) -> Any:
+    """One spacing for each level, or "data"; raise for anything else."""
+    if isinstance(spacing, str):
+        if spacing != "data":
+            raise ValueError(f'spacing must be "data" or positive numbers; got {spacing!r}.')
+        return spacing
+    try:
+        values = np.asarray(spacing, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.size not in (1, levels) or not np.all((values > 0) & np.isfinite(values)):
+        raise ValueError(
+            f"spacing must be one positive number, or one for each of the {levels} levels; got "
+            f"{spacing!r}."
+        )
+    return tuple(float(h) for h in np.broadcast_to(values, levels))
 
 
 @register
@@ -92,9 +109,11 @@ class Circulant(Approximation):
     shape : tuple of int, optional
         The level order (n_0, …, n_{p−1}), with at least as many cells as there are rows; None
         chooses a balanced one. Cells beyond the rows contain no data.
-    spacing : "data", float or tuple of float, default="data"
+    spacing : "data", float, tuple of float, or list of these, default="data"
         Spacings h of the grid, one per level or one for all. "data" means the root mean square
-        distance between rows that are neighbours along each level.
+        distance between rows that are neighbours along each level. Each entry of a list is tried with
+        every gamma and alpha by estimators that search; ties go to the largest gamma, then to the
+        largest alpha, then to the entry that comes first.
     order : {"given", "random", "principal"}, default="principal"
         Order of the rows in the matrix: as given, shuffled, or sorted along principal directions so
         that neighbours in position are neighbours in space. In the given order, folds of consecutive
@@ -104,9 +123,12 @@ class Circulant(Approximation):
         circulant matrix of the training rows, O(n²) kernel values in tiles [ding2011]_; "matrix"
         predicts them from the circulant matrix alone, in O(n log n), without the features
         [edwards2013]_.
-    negative : {"raise", "clip"}, default="raise"
-        What to do for an alpha at which the matrix is not positive definite: "raise" an error (in a
-        search, the candidate has no score), or "clip" negative eigenvalues to 0.
+    negative : {"raise", "clip", "solve"}, default="raise"
+        What to do for an alpha at which the matrix plus alpha is not positive definite: "raise" an error
+        (in a search, the candidate has no score), "clip" negative eigenvalues of the matrix to 0, or
+        "solve" the system as it is, as both papers do. The solution is then a stationary point of the
+        regularised squared error, in general not a minimum: the squared norm of some functions is
+        negative (a Krein space). "evidence" and "cost" have no score there.
     seed : int, default=0
         Seed of the random order.
 
@@ -140,6 +162,7 @@ class Circulant(Approximation):
     smooths = True
     supports_weights = False
     learns_metrics = False
+    searched = ("spacing",)
     fold_models = "refitted"
     most_folded = 2000  # they predict by n² values of the true kernel
 
@@ -156,18 +179,12 @@ class Circulant(Approximation):
             object.__setattr__(self, "levels", len(shape))
         if not isinstance(self.levels, numbers.Integral) or self.levels < 1:
             raise ValueError(f"levels must be a whole number of at least 1; got {self.levels!r}.")
-        if isinstance(self.spacing, str):
-            if self.spacing != "data":
-                raise ValueError(f'spacing must be "data" or positive numbers; got {self.spacing!r}.')
-            return
-        values = np.asarray(self.spacing, dtype=np.float64).reshape(-1)
-        if values.size not in (1, self.levels) or not np.all((values > 0) & np.isfinite(values)):
-            raise ValueError(
-                f"spacing must be one positive number, or one for each of the {self.levels} levels; "
-                f"got {self.spacing!r}."
-            )
-        each = tuple(float(h) for h in np.broadcast_to(values, self.levels))
-        object.__setattr__(self, "spacing", each)
+        if isinstance(self.spacing, list):
+            if not self.spacing:
+                raise ValueError('spacing is an empty list; give at least one spacing, or "data".')
+            object.__setattr__(self, "spacing", [checked_spacing(h, self.levels) for h in self.spacing])
+        else:
+            object.__setattr__(self, "spacing", checked_spacing(self.spacing, self.levels))
 
     def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
         super().check(kernel, problem, load)
@@ -182,6 +199,11 @@ class Circulant(Approximation):
                 f"shape {self.shape} has {math.prod(self.shape)} cells, fewer than the {problem.n} "
                 "rows; give a larger one, or shape=None."
             )
+        if isinstance(self.spacing, list) and not load.folds:
+            raise ValueError(
+                "a list of spacings is for estimators that search, such as LSSVCCV; give one spacing, a "
+                'number or a tuple of them, or "data".'
+            )
 
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
         """With the shape that suits the folds, and the spacings of the rows."""
@@ -194,20 +216,29 @@ class Circulant(Approximation):
                 shape = fold_shape(n, self.levels, len(parts))
         settled = replace(self, shape=shape)
         layout = settled.layout(problem)
-        return replace(run, approximation=replace(settled, spacing=layout.spacing), shared=layout)
+        return replace(run, approximation=settled.settled(problem, layout), shared=layout)
+
+    def choices(self) -> list[dict[str, Any]]:
+        if not isinstance(self.spacing, list):
+            return [{}]
+        return [{"spacing": spacing} for spacing in self.spacing]
+
+    def settled(self, problem: Problem, shared: Any) -> Circulant:
+        """With the spacings of the rows in place of "data"; a list stays as it is."""
+        if self.spacing != "data":
+            return self
+        return replace(self, spacing=data_spacing(problem.X, shared.order, shared.shape))
 
     def layout(self, problem: Problem, rows: Index | None = None) -> Layout:
-        """The cells of all rows or of some, which have a shape of their own and the spacings of all."""
+        """The cells of all rows or of some, which have a shape of their own."""
         X = problem.X if rows is None else problem.rows(rows).X
         n = int(X.shape[0])
         shape = self.shape if self.shape is not None and rows is None else choose_shape(n, self.levels)
-        order = row_order(self.order, X, shape, self.seed)
-        spacing = data_spacing(X, order, shape) if isinstance(self.spacing, str) else self.spacing
-        return Layout(n, shape, order, spacing)
+        return Layout(n, shape, row_order(self.order, X, shape, self.seed))
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> CirculantModel:
         layout = shared if shared is not None and shared.rows == problem.n else self.layout(problem)
-        return CirculantModel(kernel, problem, replace(self, spacing=layout.spacing), layout)
+        return CirculantModel(kernel, problem, self.settled(problem, layout), layout)
 
     def prefers_exact_refit(self, problem: Problem) -> bool:
         return True
@@ -230,12 +261,12 @@ class CirculantModel(SmoothingModel):
         spectrum, negative = self._cells.spectrum, "none"
         if spectrum.negative:
             kept = f"kept; alpha must be above {-spectrum.smallest:.3g}"
-            negative = "set to 0" if spectrum.clipped else kept
+            negative = {"raise": kept, "clip": "set to 0", "solve": "solved"}[settings.negative]
         self.report: dict[str, Any] = {
             "name": "circulant",
             "shape": list(layout.shape),
             "empty_cells": math.prod(layout.shape) - problem.n,
-            "spacing": list(layout.spacing),
+            "spacing": list(settings.spacing),
             "order": settings.order,
             "validate": settings.validate,
             "negative_eigenvalues": spectrum.negative,
@@ -257,6 +288,8 @@ class CirculantModel(SmoothingModel):
         return CirculantSmoother(spectrum, layout.rows, fit_intercept=intercept)
 
     def usable(self, parts: Parts | None, alphas: ArrayLike) -> Any:
+        if self._settings.negative == "solve":  # all but the alphas that make a matrix singular
+            return super().usable(parts, alphas)
         spectra = [self._cells.spectrum]
         if self._settings.validate == "kernel" and parts is not None:
             sizes = {self.problem.n - len(part) for part in parts}
@@ -273,10 +306,11 @@ class CirculantModel(SmoothingModel):
     def left_out(self, some: Index, alpha: float) -> tuple[Index, Array]:
         if self._settings.validate == "matrix":
             return super().left_out(some, alpha)
-        parts = [np.array([row]) for row in some]
-        if not self.usable(parts, [alpha]).all():  # the matrix of one row less may not be positive
+        try:
+            predictions = self.heldout([np.array([row]) for row in some], [alpha])
+        except UnsolvableError:  # the matrix of one row less may not be positive
             return some, take_rows(self.problem.Y, some) * float("nan")
-        return some, namespace(self.problem.Y).concat(self.heldout(parts, [alpha]), axis=1)[0, ...]
+        return some, namespace(self.problem.Y).concat(predictions, axis=1)[0, ...]
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         if self._settings.validate == "matrix":
@@ -304,6 +338,12 @@ class CirculantModel(SmoothingModel):
         dual, intercepts = self._cells.coefficients(take_rows(Y, order), ridges.distinct)
         coef = take_rows(ridges.own(dual), np.argsort(order))
         return Expansion(self._kernel, self.problem.X, coef, ridges.own(intercepts))
+
+    def final_report(self, alpha: ArrayLike, expansion: Expansion) -> dict[str, Any]:
+        if self.report["negative"] != "solved":
+            return self.report
+        counts = [self._cells.spectrum.count_nonpositive(float(mu)) for mu in np.unique(alpha)]
+        return self.report | {"negative_with_alpha": max(counts)}
 
 
 def first_row(

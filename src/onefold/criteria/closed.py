@@ -153,7 +153,9 @@ class Cost(ModelCriterion):
     def score(self, model: Any, problem: Problem, alphas: Any) -> Any:
         fit = _quadratic(model.smoother, problem.scaled_targets(), alphas).sum(axis=1)
         noise = self._noise * model.smoother.trace(alphas)
-        return -(fit + noise) / (problem.n * problem.Y.shape[1])
+        cost = (fit + noise) / (problem.n * problem.Y.shape[1])
+        # Of an indefinite system it is no minimum, and may be as small as one likes.
+        return np.where(model.smoother.definite(alphas), -cost, np.nan)
 
 
 def noise_variance(problem: Problem) -> Any:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, ClassVar, Self
 
@@ -216,7 +216,8 @@ class Objective:
 
     The parameters are `alpha`; `gamma`, if the kernel has a width (with the same meaning as in `gammas`:
     a factor of the widths of a Kernel object, or relative to the mean distance with several kernels);
-    and `kernel`, if there are several. It can be called from several threads; calls run one after the
+    `kernel`, if there are several; and, with ``approximation=Circulant()``, optionally `spacing`, one
+    number or one for each level. It can be called from several threads; calls run one after the
     other, each on `n_jobs` threads.
 
     The `objective` method of LSSVCCV, LSSVRCV and KernelRidgeCV makes it.
@@ -309,19 +310,38 @@ class Objective:
         if not isinstance(name, str) or name not in families:
             raise ValueError(f"kernel must be one of {list(families)}; got {name!r}.")
         known = ["alpha"] + ["gamma"] * families[name].has_width + ["kernel"] * several
-        if {"alpha", *params} != set(known):
-            given = ", ".join(sorted({"alpha", *params}))
-            raise ValueError(f"the parameters are {', '.join(known)}; got {given}.")
+        settings = self._settings(params)
+        given = {"alpha", *params} - settings.keys()
+        if given != set(known):
+            words = ", ".join(sorted(given | settings.keys()))
+            raise ValueError(f"the parameters are {', '.join([*known, *settings])}; got {words}.")
         width = None
         if "gamma" in params:
             widths = check_alphas(params["gamma"], "gamma")
             if widths.size != 1:
                 raise ValueError(f"gamma must be one number; got {params['gamma']!r}.")
             width = float(widths[0])
-        if (name, width) not in self._numbers:
-            candidate = self._setup.candidate((name, families[name]), width)
-            self._numbers[name, width] = self._stage.add(candidate)
-        return self._numbers[name, width]
+        key = (name, width, *settings.items())
+        if key not in self._numbers:
+            candidate = self._setup.candidate((name, families[name]), width, **settings)
+            self._numbers[key] = self._stage.add(candidate)
+        return self._numbers[key]
+
+    def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The settings of the approximation among the parameters, in the form that it keeps."""
+        approximation, settings = self._setup.run.approximation, dict[str, Any]()
+        for name in approximation.searched:
+            if name in params:
+                value = params[name]
+                value = tuple(np.atleast_1d(value)) if isinstance(value, list | np.ndarray) else value
+                changed = replace(approximation, **{name: value})  # type: ignore[type-var]
+                settings[name] = getattr(changed, name)
+            elif isinstance(getattr(approximation, name), list):
+                raise ValueError(
+                    f"{name} is missing among the parameters {sorted(params)}: {approximation!r} has "
+                    "several; give one of them, or another one."
+                )
+        return settings
 
     def _best(self) -> tuple[int, int]:
         if not self._ledger.entries:

@@ -104,7 +104,8 @@ def set_up(
     criterion = criteria[first].for_several_kernels() if relative else criteria[first]
     _check_splits(estimator, splits if criterion.holds_out else None)
     asked = list(criteria.values())
-    load = workload(problem, len(kernels), alphas.size, splits, asked, estimator.refit)
+    candidates = len(kernels) * len(approximation.choices())
+    load = workload(problem, candidates, alphas.size, splits, asked, estimator.refit)
     if isinstance(strategy, MetricSearch):
         load = learned_load(load, strategy, problem.shape)
         if not approximation.selects:
@@ -394,7 +395,7 @@ def plan(estimator: Any, X: TableLike, y: MaybeArray = None) -> Plan:
             kernels = sum(int(widths) if kernel.has_width else 1 for _, kernel in families)
             # A blend fits one of each family once more.
             again = (len(families) - 1) * fit_cost(n, d) if final.blend else 0.0
-            load = replace(load, kernels=kernels, before=again)
+            load = replace(load, kernels=kernels * len(approximation.choices()), before=again)
         return make_plan(approximation, *shape, load, final.device)
 
 

@@ -107,7 +107,14 @@ def parameter_lines(params: Mapping[str, Any]) -> list[tuple[str, str]]:
         width = float(params["gamma"])
         relative = f"{width:.4g}, relative to the mean distance between rows"
         lines.append(("gamma", relative if "kernel" in params else number_words(width)))
+    if "spacing" in params:
+        lines.append(("spacing", spacing_words(params["spacing"])))
     return [*lines, ("alpha", number_words(float(params["alpha"])))]
+
+
+def spacing_words(spacing: Any) -> str:
+    """A spacing of a circulant matrix: ``1 × 2``, or ``data``."""
+    return spacing if isinstance(spacing, str) else " × ".join(f"{float(h):.4g}" for h in spacing)
 
 
 def blend_lines(report: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -139,6 +146,8 @@ def _cell_words(params: Mapping[str, Any]) -> str:
     if params.get("gamma") is not None:  # relative among families: no power of two of any unit
         width = float(params["gamma"])
         words.insert(0, f"gamma {f'{width:.4g}' if 'kernel' in params else power_of_two(width)}")
+    if "spacing" in params:
+        words.append(f"spacing {spacing_words(params['spacing'])}")
     return ", ".join(words)
 
 
@@ -176,7 +185,7 @@ def next_best(estimator: Any, criterion: str | None) -> list[str]:
     params, scores = results["params"], np.asarray(results["mean_test_score"], dtype=float)
     order = [int(i) for i in np.argsort(-scores, kind="stable") if np.isfinite(scores[i])]
     families = len({group_words(one) for one in params}) > 1
-    key = ("kernel", "metric") if families else ("gamma", "alpha")
+    key = ("kernel", "metric") if families else ("gamma", "alpha", "spacing")
     best: dict[tuple[Any, ...], int] = {}  # of every family, or every cell of the only one
     for i in order:
         if group_words(params[i]) != group_words(chosen) or (not families and params[i] != chosen):

@@ -22,7 +22,17 @@ import scipy.linalg
 from array_api_compat import is_torch_array
 from scipy.linalg import cython_blas, cython_lapack
 
-from onefold.linalg import Array, all_finite, device_of, is_numpy, like, namespace, outer, zeros
+from onefold.linalg import (
+    Array,
+    all_finite,
+    device_of,
+    is_numpy,
+    like,
+    namespace,
+    outer,
+    to_numpy,
+    zeros,
+)
 from onefold.machine.threads import check_stop, spans, thread_budget
 
 _LEAF = 1024  # rows up to which a triangle is inverted by one solve
@@ -98,6 +108,21 @@ def cholesky_solve(factor: Array, rhs: Any) -> Array:
         large = factor.shape[0] > _LARGE  # of which torch's function makes a copy
         return solve_by_blocks(factor, rhs) if large else xp.cholesky_solve(rhs, factor)
     return xp.linalg.solve(factor @ xp.matrix_transpose(factor), rhs)
+
+
+def indefinite_solver(matrix: Array) -> Callable[[Array], Array]:
+    """The function b ↦ A⁻¹ b by LU factors on the host; LinAlgError if A is singular to rounding."""
+    host = to_numpy(matrix)
+    factor, pivots, zero = scipy.linalg.lapack.dgetrf(host)
+    reciprocal = 0.0 if zero else scipy.linalg.lapack.dgecon(factor, np.abs(host).sum(axis=0).max())[0]
+    if not reciprocal > np.finfo(np.float64).eps:
+        raise np.linalg.LinAlgError(f"the reciprocal condition number is {reciprocal:.1e}")
+
+    def solve(rhs: Array) -> Array:
+        solution, _ = scipy.linalg.lapack.dgetrs(factor, pivots, to_numpy(rhs))
+        return like(solution, rhs)
+
+    return solve
 
 
 def _lower_by_panels(factor: Any) -> int:

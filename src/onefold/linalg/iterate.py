@@ -20,12 +20,24 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, minres
 
-from onefold.linalg import Array, HostArray, Index, is_numpy, like_index, namespace, take_rows, to_numpy
+from onefold.linalg import (
+    Array,
+    HostArray,
+    Index,
+    is_numpy,
+    like,
+    like_index,
+    namespace,
+    take_rows,
+    to_numpy,
+)
 from onefold.machine.threads import check_stop
 
 Map = Callable[[Any], Any]
 State = Literal["converged", "slow", "late", "indefinite"]
+_MINRES = 1e-14  # of ‖A‖‖x‖: its own residual, which says little of the true one relative to ‖b‖
 _ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 
@@ -152,9 +164,11 @@ def refined_gradients(
     limit: int,
     norm: float = 0.0,
     start: Array | None = None,
+    definite: bool = True,
 ) -> Solution:
     r"""Solve A x = b for every column b of B, A symmetric positive definite, by conjugate gradients.
 
+    An A that is not `definite` is solved by MINRES; M must be positive definite for both.
     A column has converged when its true residual is at most `tolerance`·‖b‖, or what rounding leaves
     of it, 8 eps·‖A‖·‖x‖, `norm` being an upper bound of ‖A‖₂. `start` is overwritten.
     """
@@ -165,6 +179,8 @@ def refined_gradients(
 
     def correct(left: Array, some: Index, relative: HostArray, most: int) -> Solution:
         goal, left = tolerance * take_rows(scale, some), xp.asarray(left, copy=True)
+        if not definite:
+            return minimal_residuals(product, precondition, left, limit=most)
         return conjugate_gradients(product, precondition, left, lengths, goal, limit=most)
 
     return refined(
@@ -176,6 +192,29 @@ def refined_gradients(
         enough=lambda X: np.maximum(tolerance, _ROUNDING * norm * to_numpy(lengths(X) / scale)),
         limit=limit,
     )
+
+
+def minimal_residuals(product: Map, precondition: Map, B: Array, *, limit: int) -> Solution:
+    """Solve A x = b for each column b of B by SciPy's MINRES: A symmetric, M positive definite."""
+    solutions, counts, n = list[Any](), list[int](), B.shape[0]
+
+    def operator(function: Map) -> LinearOperator:
+        def of_vector(v: HostArray) -> HostArray:
+            return to_numpy(function(like(v.reshape(-1, 1), B)))[:, 0]
+
+        return LinearOperator((n, n), matvec=of_vector, dtype=np.float64)
+
+    def count(_: HostArray) -> None:
+        check_stop()
+        counts[-1] += 1
+
+    for column in range(B.shape[1]):
+        counts.append(0)
+        settings = {"M": operator(precondition), "rtol": _MINRES, "maxiter": limit, "callback": count}
+        solution, _ = minres(operator(product), to_numpy(B[:, column]), **settings)
+        solutions.append(solution)
+    X, iterations = like(np.stack(solutions, axis=1), B), max(counts)
+    return Solution(X, B - product(X), iterations, "slow" if iterations >= limit else "converged")
 
 
 def _columns(matrix: Array, some: Index) -> Array:

@@ -105,6 +105,8 @@ class GridDisplay(Display):
             groups = [_group(one) for one in results["params"]]
             kept &= [name == kernel and kind in ("none", metric) for name, kind, _ in groups]
             group = kernel if metric == "none" else f"{kernel}: best of its rounds, {metric} metric"
+        # Of several spacings of a circulant matrix, the candidates of the chosen one.
+        kept &= [one.get("spacing") == best.get("spacing") for one in results["params"]]
         if kept.sum() < 2:
             raise ValueError("the search has fewer than two finite scores, which is too few to plot")
         candidates = [one for one, finite in zip(results["params"], kept) if finite]

@@ -142,7 +142,7 @@ class Ledger:
             values = [one.get(name) for one in params]
             missing = [value is None for value in values]  # masked, as in GridSearchCV
             known = next(value for value in values if value is not None)
-            filled = np.array([known if value is None else value for value in values])
+            filled = column_of([known if value is None else value for value in values])
             table[f"param_{name}"] = np.ma.MaskedArray(filled, mask=missing if any(missing) else False)
         table["params"] = params
         for name, (_, per_split) in self._criteria.items():
@@ -164,6 +164,15 @@ class Ledger:
             found = entry.scores if name == "score" else entry.others[name]
             scores[entry.candidate, entry.ridges] = found
         return scores
+
+
+def column_of(values: list[Any]) -> Any:
+    """Parameters as an array of one axis, of objects where one of them is a tuple."""
+    if not any(isinstance(value, tuple) for value in values):
+        return np.array(values)
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
 
 
 def best_cell(scores: Any, widths: Any, ridges: Any) -> tuple[int, int]:

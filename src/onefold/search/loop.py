@@ -38,7 +38,7 @@ INTERRUPTED = "interrupted"
 BY_CALLBACK = "stopped by the callback"
 _NOT_DEFINITE = (
     "the matrix plus alpha is not positive definite; use larger alphas or gammas, or "
-    'negative="clip" in the approximation.'
+    'negative="clip" or "solve" in the approximation.'
 )
 _NAMED = 6  # candidates that were not tried are named, if they are no more
 

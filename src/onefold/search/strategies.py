@@ -68,16 +68,21 @@ class Setup:
         return take_rows(part.T, centres).T if self.precomputed else part
 
     def grid(self, run: Run | None = None) -> list[Candidate]:
-        """One candidate per kernel, on all rows or on those of another run."""
+        """One candidate per kernel and choice of the approximation, on all rows or on another run's."""
         run = self.run if run is None else run
-        return [Candidate(run, kernel, dict(name)) for kernel, name in zip(self.kernels, self.names)]
+        choices = [(choice, run.with_settings(**choice)) for choice in run.approximation.choices()]
+        return [
+            Candidate(chosen, kernel, name | choice)
+            for kernel, name in zip(self.kernels, self.names)
+            for choice, chosen in choices
+        ]
 
-    def candidate(self, family: Family, width: float | None) -> Candidate:
-        """A kernel at any width, on the grid or off it."""
+    def candidate(self, family: Family, width: float | None, **settings: Any) -> Candidate:
+        """A kernel at any width, on the grid or off it, and settings of the approximation."""
         widths = [] if width is None else [width]
         args = [family], widths, self.problem, self.seed or 0
         (kernel,), (name,) = family_kernels(*args, relative=self.relative)
-        return Candidate(self.run, kernel, name)
+        return Candidate(self.run.with_settings(**settings), kernel, name | settings)
 
 
 def family_kernels(

@@ -80,6 +80,10 @@ class Smoother(ABC):
         where K + μI is not positive definite.
         """
 
+    def definite(self, alphas: ArrayLike) -> Flags:
+        """Whether K + μI is positive definite, for each μ; most smoothers solve no other systems."""
+        return np.ones(np.size(alphas), dtype=np.bool_)
+
 
 class Reordered(Smoother):
     """The smoother `inner` of the rows taken in `order`, for rows in their own order."""
@@ -108,6 +112,9 @@ class Reordered(Smoother):
 
     def logdet(self, alphas: ArrayLike) -> HostArray:
         return self.inner.logdet(alphas)
+
+    def definite(self, alphas: ArrayLike) -> Flags:
+        return self.inner.definite(alphas)
 
 
 # -- what counts as rounding in the eigenvalues of a kernel matrix -------------------------------------

@@ -14,6 +14,10 @@ submatrix of a circulant one: its entries are read off R's first row, and a prod
 product with R of a vector that vanishes outside J, two Fourier transforms. Up to a bounded size
 the block is formed and factorised; beyond that conjugate gradients work on products alone.
 
+U need not be positive semi-definite, and U + μI not positive definite. All of the above holds as long
+as no λ + μ is 0, R_JJ being indefinite too: blocks are then solved by LU factors, or by MINRES with the
+preconditioner |U + μI|_JJ/μ, whose eigenvalues are |λ + μ|/μ before the restriction to J.
+
 A matrix may have more cells than there are rows. The extra cells P are rows left out of training;
 with y_P set to their predictions −R_PP⁻¹ (R y⁰)_P, the residuals R y on the real rows are those of
 the model trained on them alone, and its diagonal is that of R_OO − R_OP R_PP⁻¹ R_PO.
@@ -22,8 +26,9 @@ the model trained on them alone, and its diagonal is that of R_OO − R_OP R_PP�
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -31,8 +36,18 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from onefold import linalg
-from onefold.linalg import Array, HostArray, Index, like, namespace, take_rows, vector, zeros
-from onefold.linalg.dense import cholesky, cholesky_solve, inverse_real_fft, real_fft, solve_lower
+from onefold.linalg import (
+    Array,
+    HostArray,
+    Index,
+    like,
+    namespace,
+    take_rows,
+    to_numpy,
+    vector,
+    zeros,
+)
+from onefold.linalg.dense import cholesky, cholesky_solve, indefinite_solver, inverse_real_fft, real_fft
 from onefold.linalg.iterate import refined_gradients
 from onefold.machine.threads import cached_property, check_stop, spans
 from onefold.machine.warning import warn_user
@@ -44,8 +59,9 @@ _CHUNK = 8192
 _TOLERANCE = 1e-10
 _MAX_ITERATIONS = 1000
 _SCATTERED = 0.25  # runs per row, above which a set counts as scattered
+_ROUNDING = 8 * float(np.finfo(np.float64).eps)  # of the largest number: a smaller one counts as 0
 
-Negative = Literal["raise", "clip"]
+Negative = Literal["raise", "clip", "solve"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +72,7 @@ class CirculantSpectrum:
     shape: tuple[int, ...]  # the level order
     negative: int  # how many of the matrix's eigenvalues are negative
     smallest: float
-    clipped: bool  # whether the negative ones were set to 0
+    policy: Negative  # what is done about negative ones
 
     @classmethod
     def of(cls, first_row: Array, negative: Negative) -> CirculantSpectrum:
@@ -67,10 +83,9 @@ class CirculantSpectrum:
         values = xp.asarray(xp.real(spectrum), copy=True)  # a view would keep the imaginary half
         smallest = float(xp.min(values))
         below = 0 if smallest >= 0 else _weighted_sum(xp.astype(values < 0, values.dtype), shape)
-        clipped = negative == "clip" and smallest < 0
-        if clipped:
+        if negative == "clip":
             values = xp.where(values > 0, values, xp.zeros_like(values))
-        return cls(values, shape, round(below), smallest, clipped)
+        return cls(values, shape, round(below), smallest, negative)
 
     def positive_with(self, alphas: ArrayLike) -> Flags:
         """Whether U + μI is positive definite, for each μ."""
@@ -78,27 +93,41 @@ class CirculantSpectrum:
 
     def count_nonpositive(self, alpha: float) -> int:
         """The number of eigenvalues of U + μI that are not positive."""
-        if self.clipped or self.smallest + alpha > 0:
+        if self.policy == "clip" or self.smallest + alpha > 0:
             return 0
         xp = namespace(self.eigenvalues)
         below = xp.astype(self.eigenvalues + alpha <= 0, self.eigenvalues.dtype)
         return round(_weighted_sum(below, self.shape))
 
     def filter(self, alpha: float, *, fit_intercept: bool) -> CirculantFilter:
-        """R_b(μ) in frequencies; raises if U + μI is not positive definite."""
+        """R_b(μ) in frequencies; raises if U + μI cannot be solved with, or should not be."""
         check_stop()
         count = self.count_nonpositive(alpha)
-        if count:
+        if count and self.policy == "raise":
             raise UnsolvableError(
                 f"the circulant matrix plus alpha={alpha:.3g} on its diagonal has {count} eigenvalues "
                 f"that are not positive (the smallest of the matrix is {self.smallest:.3g}); use an "
-                f"alpha above {-self.smallest:.3g}, a larger gamma or spacing, "
-                'or Circulant(negative="clip") to set negative eigenvalues to 0.'
+                f"alpha above {-self.smallest:.3g}, a larger gamma or spacing, or Circulant with "
+                'negative="clip", which sets negative eigenvalues to 0, or negative="solve", which '
+                "solves the indefinite system."
             )
-        values = alpha / (self.eigenvalues + alpha)
+        shifted = self.eigenvalues + alpha
+        error = 0.0
+        if count:
+            xp = namespace(shifted)
+            smallest = float(xp.min(xp.abs(shifted)))
+            rounding = _ROUNDING * max(alpha, float(xp.max(xp.abs(self.eigenvalues))))
+            if smallest <= rounding:
+                raise UnsolvableError(
+                    f"the circulant matrix plus alpha={alpha:.3g} on its diagonal is numerically "
+                    "singular: one of its eigenvalues is 0 to rounding; use another alpha, gamma or "
+                    "spacing."
+                )
+            error = alpha * rounding / smallest**2
+        values = alpha / shifted
         if fit_intercept:
             values[(0,) * len(self.shape)] = 0.0
-        return CirculantFilter(values, self.shape, alpha)
+        return CirculantFilter(values, self.shape, alpha, count == 0, error)
 
 
 @dataclass(frozen=True)
@@ -108,6 +137,8 @@ class CirculantFilter:
     values: Array  # half spectrum of R_b
     shape: tuple[int, ...]
     alpha: float
+    definite: bool  # whether U + μI is positive definite
+    error: float  # of the values, by rounding, where it is not
 
     def back(self, spectrum: Array) -> Array:
         """R_b of what has this spectrum."""
@@ -117,9 +148,31 @@ class CirculantFilter:
         """R_b of targets (t, n_0, …, n_{p−1})."""
         return self.back(real_fft(grid, len(self.shape)))
 
-    def mean(self) -> float:
-        """The diagonal of R_b, one number."""
-        return float(_half_mean(self.values[None, ...], self.shape)[0])
+    def diagonal(self, pads: Index, n: int) -> Array:
+        """The diagonal of R_b over the first n cells (n,), or its one number (1,) without empty cells.
+
+        With empty cells P it is that of R_OO − R_OP R_PP⁻¹ R_PO, O(n |P|²).
+        """
+        mean = _half_mean(self.values[None, ...], self.shape)
+        if not pads.size:
+            return mean
+        xp, solve, pieces = namespace(self.values), self.solver(pads), []
+        for part in spans(n, _CHUNK):
+            columns = self.block(pads, np.arange(part.start, part.stop))
+            pieces.append(mean - xp.sum(columns * solve(columns), axis=0))
+        return xp.concat(pieces)
+
+    def require_nonzero(self, averages: Array) -> None:
+        """Raise if the diagonal of R_b, or an eigenvalue of one of its diagonal blocks, may be 0."""
+        xp = namespace(averages)
+        if not self.definite and float(xp.min(xp.abs(averages))) <= self.error:
+            raise self._singular()
+
+    def _singular(self) -> UnsolvableError:
+        return UnsolvableError(
+            f"the circulant matrix plus alpha={self.alpha:.3g} is numerically singular for some of the "
+            "rows; use a larger alpha, gamma or spacing."
+        )
 
     @cached_property
     def first_row(self) -> Array:
@@ -142,28 +195,24 @@ class CirculantFilter:
         shape, residuals = self.shape, self.back(spectrum)
         s = next(s for s in range(1, len(shape) + 1) if math.prod(shape[s:]) == length)
         if s == len(shape):
-            return residuals / self.mean()
+            averages = _half_mean(self.values[None, ...], shape)
+            self.require_nonzero(averages)
+            return residuals / averages
         trailing = real_fft(residuals, len(shape) - s)
-        trailing /= namespace(self.values).mean(self.values, axis=tuple(range(s)))
+        averages = namespace(self.values).mean(self.values, axis=tuple(range(s)))
+        self.require_nonzero(averages)
+        trailing /= averages
         return inverse_real_fft(trailing, shape[s:])
 
-    def factor(self, cells: Index) -> Array:
-        """The Cholesky factor of R_JJ for the cells J."""
+    def solver(self, cells: Index) -> Callable[[Array], Array]:
+        """The function b ↦ R_JJ⁻¹ b for the cells J."""
+        block = self.block(cells, cells)
         try:
-            return cholesky(self.block(cells, cells), overwrite=True)
+            if not self.definite:
+                return indefinite_solver(block)
+            return partial(cholesky_solve, cholesky(block, overwrite=True))
         except np.linalg.LinAlgError as error:
-            raise UnsolvableError(
-                f"the circulant matrix plus alpha={self.alpha:.3g} is numerically singular for some of "
-                "the rows; use a larger alpha, gamma or spacing."
-            ) from error
-
-    def padded_diagonal(self, pads: Index, n: int) -> Array:
-        """diag(R_OO − R_OP R_PP⁻¹ R_PO) over the first n cells, O(n |P|²)."""
-        xp, factor, pieces = namespace(self.values), self.factor(pads), []
-        for part in spans(n, _CHUNK):
-            columns = self.block(pads, np.arange(part.start, part.stop))
-            pieces.append(self.mean() - xp.sum(solve_lower(factor, columns) ** 2, axis=0))
-        return xp.concat(pieces)
+            raise self._singular() from error
 
 
 class CirculantSmoother(Smoother):
@@ -196,25 +245,25 @@ class CirculantSmoother(Smoother):
     def _filter(self, alpha: float) -> CirculantFilter:
         return self.spectrum.filter(alpha, fit_intercept=self.border is not None)
 
-    def _in_turn(self, Y: Array, values: list[float]) -> Iterator[tuple[slice, Array, Array, Array]]:
-        """Some μ at a time, as cache allows: which, R_b Y (μ, n, t), diagonal, targets on the grid."""
+    def _in_turn(
+        self, Y: Array, values: list[float]
+    ) -> Iterator[tuple[slice, Array, list[CirculantFilter], Array]]:
+        """Some μ at a time, as cache allows: which, R_b Y (μ, n, t), filters, targets on the grid."""
         xp, grid = namespace(Y), self._grid(Y)
         if self._pads.size:
             for part in spans(len(values), 1):
                 filtered = self._filter(values[part.start])
                 predicted = self._predicted(filtered, grid, self._pads)
                 completed = _with(grid, self._pads, predicted)
-                diagonal = filtered.padded_diagonal(self._pads, self.n)[None, :]
-                yield part, self._rows(filtered.apply(completed))[None, ...], diagonal, completed
+                yield part, self._rows(filtered.apply(completed))[None, ...], [filtered], completed
             return
         spectrum = real_fft(grid, len(self.spectrum.shape))
         for part in spans(len(values), max(1, _IN_CACHE // (self._cells * Y.shape[1]))):
-            bank = [self._filter(a).values for a in values[part]]
-            filters = bank[0][None, ...] if len(bank) == 1 else xp.stack(bank)
-            diagonal = _half_mean(filters, self.spectrum.shape)[:, None]
-            product = spectrum[None, ...] * filters[:, None, ...]
+            bank = [self._filter(a) for a in values[part]]
+            stacked = bank[0].values[None, ...] if len(bank) == 1 else xp.stack([f.values for f in bank])
+            product = spectrum[None, ...] * stacked[:, None, ...]
             residuals = inverse_real_fft(product, self.spectrum.shape)
-            yield part, self._rows(residuals), diagonal, grid
+            yield part, self._rows(residuals), bank, grid
 
     def residuals(self, Y: Array, alphas: ArrayLike) -> Array:
         values = vector(alphas).tolist()
@@ -240,8 +289,11 @@ class CirculantSmoother(Smoother):
     def leave_one_out(self, Y: Array, alphas: ArrayLike) -> Array:
         values = vector(alphas).tolist()
         out = zeros((len(values), *Y.shape), Y)
-        for part, rows, diagonal, _ in self._in_turn(Y, values):
-            rows /= -diagonal[:, :, None]
+        for part, rows, bank, _ in self._in_turn(Y, values):
+            for k, filtered in enumerate(bank):
+                diagonal = filtered.diagonal(self._pads, self.n)
+                filtered.require_nonzero(diagonal)
+                rows[k, ...] /= -diagonal[:, None]
             rows += Y[None, ...]
             if rows.shape[0] == len(values):  # no copy of all of them at once
                 return rows
@@ -282,11 +334,11 @@ class CirculantSmoother(Smoother):
         rhs = _pick(filtered.apply(_with(grid, cells, None)), cells)
         if cells.size <= _DENSE:
             self.solves["dense_blocks"] = self.solves.get("dense_blocks", 0) + 1
-            return -cholesky_solve(filtered.factor(cells), rhs)
+            return -filtered.solver(cells)(rhs)
         return -self._iterate(filtered, rhs, cells)
 
     def _iterate(self, filtered: CirculantFilter, rhs: Array, cells: Index) -> Array:
-        """Conjugate gradients on R_JJ x = rhs, all targets at once.
+        """Conjugate gradients or, on an indefinite matrix, MINRES on R_JJ x = rhs, all targets at once.
 
         Where J is made of long runs its rows see mostly each other, and (U + μI)_JJ/μ is close to
         the inverse of R_JJ; where J is scattered R_JJ is well conditioned by itself.
@@ -294,7 +346,8 @@ class CirculantSmoother(Smoother):
         runs = 1 + np.count_nonzero(np.diff(np.sort(cells)) != 1)
         inverse = None
         if runs <= _SCATTERED * cells.size:
-            inverse = replace(filtered, values=self.spectrum.eigenvalues / filtered.alpha + 1.0)
+            values = self.spectrum.eigenvalues / filtered.alpha + 1.0
+            inverse = replace(filtered, values=namespace(values).abs(values))
 
         def product(by: CirculantFilter, x: Array) -> Array:
             blank = zeros((x.shape[1], *by.shape), x)  # of the targets that are not yet solved
@@ -306,6 +359,7 @@ class CirculantSmoother(Smoother):
             rhs,
             tolerance=_TOLERANCE,
             limit=_MAX_ITERATIONS,
+            definite=filtered.definite,
         )
         worst, solves = float(found.residual.max()), self.solves
         solves["iterative_solves"] = solves.get("iterative_solves", 0) + 1
@@ -321,25 +375,40 @@ class CirculantSmoother(Smoother):
         return found.X
 
     def trace(self, alphas: ArrayLike) -> HostArray:
-        def one(filtered: CirculantFilter) -> float:
-            if not self._pads.size:
-                return self.n * filtered.mean()
-            return float(namespace(filtered.values).sum(filtered.padded_diagonal(self._pads, self.n)))
+        filters = [self._filter(alpha) for alpha in vector(alphas).tolist()]
+        means = [to_numpy(f.diagonal(self._pads, self.n)).mean() for f in filters]
+        return self.n * np.array(means)
 
-        return np.array([one(self._filter(alpha)) for alpha in vector(alphas).tolist()])
+    def definite(self, alphas: ArrayLike) -> Flags:
+        return np.array([self._is_definite(alpha) for alpha in vector(alphas).tolist()])
+
+    def _is_definite(self, alpha: float) -> bool:
+        """Whether (U + μI)_OO is positive definite, O the cells with rows.
+
+        It has as many negative eigenvalues as U + μI, less those of R_PP: those of R split into the ones
+        of R_PP and those of its complement in R, which is μ times the inverse of (U + μI)_OO.
+        """
+        negative = self.spectrum.count_nonpositive(alpha)
+        if negative == 0 or not self._pads.size:
+            return negative == 0
+        block = self.spectrum.filter(alpha, fit_intercept=False).block(self._pads, self._pads)
+        return negative == np.count_nonzero(np.linalg.eigvalsh(to_numpy(block)) < 0)
 
     def logdet(self, alphas: ArrayLike) -> HostArray:
         values, shape, found = self.spectrum.eigenvalues, self.spectrum.shape, []
         xp = namespace(values)
         for alpha in vector(alphas).tolist():
             filtered = self._filter(alpha)
-            value = _weighted_sum(xp.log(values + alpha), shape)
+            if not self._is_definite(alpha):
+                found.append(np.nan)
+                continue
+            value = _weighted_sum(xp.log(xp.abs(values + alpha)), shape)
             if self.border is not None:  # on the complement of 1: without the constant's eigenvalue
-                value -= math.log(float(values[(0,) * len(shape)]) + alpha)
+                value -= math.log(abs(float(values[(0,) * len(shape)]) + alpha))
             if self._pads.size:
                 # det G_OO = det G · det (G⁻¹)_PP, bordered or not; the border's length goes from N to n.
-                roots = xp.linalg.diagonal(filtered.factor(self._pads))
-                value += 2 * float(xp.sum(xp.log(roots))) - self._pads.size * math.log(alpha)
+                _, of_pads = np.linalg.slogdet(to_numpy(filtered.block(self._pads, self._pads)))
+                value += float(of_pads) - self._pads.size * math.log(alpha)
                 value += 0.0 if self.border is None else math.log(self._cells / self.n)
             found.append(value)
         return np.array(found)
