@@ -447,7 +447,9 @@ PAPER = Paper(
     "L. Ding, S. Liao, *Nyström Approximate Model Selection for LSSVM*, PAKDD 2012.",
     "The kernel matrix is replaced by Nyström's low-rank matrix while hyper-parameters are selected, "
     "so that a candidate costs O(c³ + n c k) instead of O(n³). How onefold does it: "
-    "[the manual](../manual/basis.md).",
+    "[the manual](../manual/basis.md). The paper leaves open a criterion that depends on the "
+    "approximation. Its bound is too large to rank candidates; [a study](../studies/criteria.md) tries "
+    "other measures.",
     (
         Part("table2", "Table 2: thirteen sets, time and test error", run_table, show_table),
         Part("theorem3", "Theorem 3: the bound against the true change of f", run_bound, show_bound),

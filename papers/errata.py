@@ -151,8 +151,8 @@ def run_objectives(short: bool) -> Found:
     K = rbf_kernel(X, gamma=GAMMA)
     values = {}
     for label, ridge in (("γ = C", 1 / weight), ("γ = 2C", 1 / (2 * weight))):
-        dual, offset = _solution(X, y, ridge)
-        values[label] = _objective(K, y, dual, offset, weight)
+        dual, offset = solution(X, y, ridge)
+        values[label] = objective(K, y, dual, offset, weight)
     dual = KernelRidge(gamma=GAMMA, alpha=MU, approximation="exact").fit(X, y).expansion_.coef[:, 0]
     # The gradient is Φᵀ of these vectors; the first is that of equation 6 with the squares it lacks.
     squared, printed = 2 * MU * dual - 2 * (y - K @ dual), 2 * MU * dual - 1
@@ -182,9 +182,9 @@ def run_ridge(short: bool) -> Found:
     later = _sparse_system(K, y, weight)
     results = {}
     for label, ridge in (("ℓ/γ, as printed", ROWS / weight), ("ℓ/2γ", ROWS / (2 * weight))):
-        dual, offset = _solution(X, y, ridge)
+        dual, offset = solution(X, y, ridge)
         results[label] = {
-            "objective": _objective(K, y, dual, offset, weight / ROWS),
+            "objective": objective(K, y, dual, offset, weight / ROWS),
             "difference": _largest(K @ dual + offset - (K @ later[:-1] + later[-1])),
         }
     return results
@@ -212,12 +212,13 @@ def show_ridge(results: Found, page: Page) -> None:
     )
 
 
-def _solution(X: Any, y: Any, ridge: float) -> tuple[Any, float]:
+def solution(X: Any, y: Any, ridge: float) -> tuple[Any, float]:
+    """Dual coefficients and offset of the library's LS-SVM."""
     model = LSSVR(gamma=GAMMA, alpha=ridge, approximation="exact").fit(X, y)
     return model.expansion_.coef[:, 0], float(model.expansion_.intercept[0])
 
 
-def _objective(K: Any, y: Any, dual: Any, offset: float, weight: float) -> float:
+def objective(K: Any, y: Any, dual: Any, offset: float, weight: float) -> float:
     """½‖w‖² + weight Σ e²."""
     errors = y - K @ dual - offset
     return float(dual @ K @ dual / 2 + weight * errors @ errors)

@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold
 
 from benchmarks.common import DATA
-from onefold import LSSVC
+from onefold import LSSVC, KernelRidgeCV
 from onefold.approximations import Circulant, Nystroem
 from onefold.estimators.setup import DEFAULT_ALPHAS, DEFAULT_GAMMAS
 from papers import ding2011, ding2012, ida
@@ -210,8 +210,8 @@ def test_theorem_2_promises_less_than_nothing_at_the_papers_rank() -> None:
 
 # -- Theorems 5 to 7 of ding2011 -----------------------------------------------------------------------
 @pytest.mark.parametrize("levels", [1, 2])
-def test_terms_of_the_cost_are_those_of_equation_29(levels: int) -> None:
-    """M and V of K and of U by eigenvalues of dense matrices."""
+def test_the_cost_and_press_are_those_of_dense_matrices(levels: int) -> None:
+    """M and V of equation 29 and the leave-one-out residuals, of K and of U."""
     size = 8
     X = consistency.cells(size, levels)
     targets = consistency.targets(X, size)
@@ -229,6 +229,11 @@ def test_terms_of_the_cost_are_those_of_equation_29(levels: int) -> None:
         assert pytest.approx(consistency.MU * y @ inverse @ y / len(X), rel=1e-12) == M
         trace = consistency.MU * consistency.NOISE * np.trace(inverse) / len(X)
         assert pytest.approx(trace, rel=1e-12) == V
+        classes = targets["classes"]
+        press, predictions = consistency.leave_one_out(KernelRidgeCV, matrix, X, classes)
+        residuals = inverse @ classes / np.diagonal(inverse)
+        np.testing.assert_allclose(classes - predictions, residuals, atol=1e-12)
+        assert press == pytest.approx(np.mean(residuals**2), rel=1e-12)
 
 
 def test_the_cost_and_press_of_a_circulant_matrix_are_consistent_on_a_grid() -> None:

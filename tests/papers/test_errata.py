@@ -70,11 +70,11 @@ def test_the_ridge_of_cawley2002_has_a_half() -> None:
     assert results["ℓ/2γ"]["objective"] < results["ℓ/γ, as printed"]["objective"]
     X, y = errata.data()
     K = errata.rbf_kernel(X, gamma=errata.GAMMA)
-    dual, offset = errata._solution(X, y, errata.MU / 2)
-    least = errata._objective(K, y, dual, offset, 1 / errata.MU)
+    dual, offset = errata.solution(X, y, errata.MU / 2)
+    least = errata.objective(K, y, dual, offset, 1 / errata.MU)
     for _ in range(20):
         step = 1e-3 * RNG.standard_normal(len(y))
-        assert errata._objective(K, y, dual + step, offset + step[0], 1 / errata.MU) > least
+        assert errata.objective(K, y, dual + step, offset + step[0], 1 / errata.MU) > least
 
 
 def test_equations_2_and_6_of_edwards2013() -> None:
