@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from onefold import plan
 from onefold.cli import main, options
-from onefold.facts.ran import approximation_lines
+from onefold.facts.ran import approximation_lines, ran_facts
 from onefold.heldout import GapKFold
 from onefold.tables import load_table_model, training
 
@@ -272,6 +272,20 @@ def test_what_will_run_names_conjugate_gradients_where_they_may(table, monkeypat
     assert approximation_lines({"selected_with": report, "fitted_with": report}) == [
         ("method", "cg, conjugate gradients (9000 rows: the true kernel)")
     ]
+
+
+def test_the_ridge_of_the_mean(table, capsys):
+    of_mean = [*TUNE, "--simple", "--gammas", "1", "--alphas", "0.01"]
+    assert main([*of_mean, "--loss", "mean"]) == 0
+    model = load_table_model(MODEL)
+    assert (model.loss, model.estimator_.loss) == ("mean", "mean")
+    lines = dict(ran_facts(model.estimator_)["lines"])
+    assert lines["loss"] == "the mean squared error, of which alpha is the ridge"
+    assert main([*TUNE, "--simple", "--gammas", "1", "--alphas", "0.6", "--force"]) == 0
+    of_sum = load_table_model(MODEL)  # of 60 rows
+    assert "loss" not in dict(ran_facts(of_sum.estimator_)["lines"])
+    ours, theirs = (one.estimator_.expansion_.coef for one in (model, of_sum))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
 
 
 def test_a_holdout_of_nearly_all_rows_is_named(table, refused):

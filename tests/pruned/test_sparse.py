@@ -106,7 +106,7 @@ def test_pruning_by_coefficients_is_the_paper_with_a_refit_at_every_step(data, t
     model = SparseLSSVR(gammas=[2.0], alphas=[alpha], loss="mean", prune="coefficients", cv=cv)
     model.set_params(n_centres=10).fit(X, Y)
     centres, values = _cawley(X, Y, np.arange(120), alpha, [10], kernel)[0]
-    kept = [int(np.flatnonzero((X == z).all(axis=1))[0]) for z in model.expansion_.centres]
+    kept = [int(np.flatnonzero((z == X).all(axis=1))[0]) for z in model.expansion_.centres]
     assert sorted(kept) == sorted(centres)
     np.testing.assert_allclose(model.predict(X).reshape(values.shape), values, atol=1e-6)
     sizes = model.path_["n_centres"]

@@ -188,7 +188,8 @@ _SEARCH: Specs = {
     ),
     "--alphas": _option("ridges to try, e.g. 0.1,1,10 or 2^-15:2^5:11", "GRID", grid),
     "--loss": _option(
-        "what ridges are of: sum (default) or mean, which does not depend on the number of rows", "NAME"
+        "what ridges are of: the sum (default) or the mean of the squared errors",
+        choices=["sum", "mean"],
     ),
     "--search": _option(
         "search strategy: auto (default), grid, or halving (only with --simple or --metric none)", "NAME"

@@ -416,7 +416,7 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         What the alphas are ridges of: the sum of the squared errors, as in scikit-learn, or their mean
         Σ v_i e_i² / Σ v_i, whose alpha does not depend on the number of rows: the model without a fold
         then has the ridge alpha Σ v_i of its own training rows, as in GridSearchCV over :class:`LSSVC`
-        with ``loss="mean"`` (:doc:`/manual/models`).
+        with ``loss="mean"`` (:doc:`/manual/search`).
     degree, coef0 : float, default=3, 1.0
         Parameters of the polynomial kernel.
     approximation : str or object from :mod:`onefold.approximations`, default="auto"

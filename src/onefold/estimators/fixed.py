@@ -135,7 +135,7 @@ class LSSVC(Given, KernelClassifier):
     loss : {"sum", "mean"}, default="sum"
         What alpha is the ridge of: the sum of the squared errors, as in scikit-learn, or their mean
         Σ v_i e_i² / Σ v_i, whose alpha does not depend on the number of rows. The mean with alpha is the
-        sum with alpha Σ v_i (without weights, n alpha); see :doc:`/manual/models`.
+        sum with alpha Σ v_i (without weights, n alpha); see :doc:`/manual/search`.
     degree, coef0 : float, default=3, 1.0
         Parameters of the polynomial kernel.
     approximation : str or object from :mod:`onefold.approximations`, default="exact"

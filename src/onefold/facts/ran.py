@@ -266,6 +266,8 @@ def ran_facts(estimator: Any, seconds: float | None = None) -> dict[str, Any]:
     lines = [("estimator", type(estimator).__name__)]
     lines += [(f"{label}{alone}", value) for label, value in choice]
     lines += member_lines(members) if len(members) > 1 else []
+    if getattr(estimator, "loss", "sum") == "mean":
+        lines.append(("loss", "the mean squared error, of which alpha is the ridge"))
     if score is not None:
         lines.append((f"criterion: {score['label']}", score["words"]))
     if rule is not None:
