@@ -16,7 +16,7 @@ from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, 
 from onefold.approximations import StateSpace, registered
 from onefold.approximations import state_space as module
 from onefold.heldout import GapKFold
-from onefold.kernels import RBF, Laplacian, Matern
+from onefold.kernels import RBF, Laplacian, Matern, line
 
 pytest.importorskip("numba")
 pytestmark = pytest.mark.filterwarnings("ignore::onefold.search.GridEdgeWarning")
@@ -281,6 +281,37 @@ def test_a_search_is_resumed(tmp_path) -> None:
     first = LSSVRCV("matern32", **given).fit(X, y)
     again = LSSVRCV("matern32", **given).fit(X, y)
     assert_array_equal(first.cv_results_["mean_test_score"], again.cv_results_["mean_test_score"])
+
+
+@pytest.mark.parametrize(
+    "search",
+    [{"search": "halving"}, {"metric": "diagonal", "max_rounds": 1}, {"blend": True, "intervals": None}],
+    ids=lambda search: next(iter(search)),
+)
+def test_other_searches_are_those_of_the_exact_method(search) -> None:
+    X, y, _ = series()
+    kernel = "matern32" if "search" in search else ["laplacian", "matern32"]
+    found, exact = both(LSSVRCV, kernel, X, y, cv=3, gammas=[0.1, 1.0], alphas=[0.01, 0.1], **search)
+    new = np.linspace(-5, 80, 50)[:, None]
+    assert_allclose(found.predict(new), exact.predict(new), rtol=0, atol=1e-7)
+
+
+def test_the_gradient_of_what_was_fitted() -> None:
+    X, y, _ = series()
+    found, exact = both(LSSVR, "matern52", X, np.stack([y, y**2], axis=1), gamma=0.3, alpha=0.01)
+    new = np.linspace(-5, 80, 50)[:, None]
+    slopes = (model.expansion_.gradient(new) for model in (found, exact))
+    assert_allclose(*slopes, rtol=0, atol=1e-9)
+
+
+def test_the_same_function_without_numba(monkeypatch) -> None:
+    X, y, _ = series()
+    found = LSSVR("matern52", gamma=0.3, alpha=0.01, approximation="state_space").fit(X, y)
+    new = np.linspace(-5, 80, 50)[:, None]
+    expected = found.predict(new), found.expansion_.gradient(new)
+    monkeypatch.setattr(line, "_loops", lambda: None)
+    assert_allclose(found.predict(new), expected[0], rtol=0, atol=1e-11)
+    assert_allclose(found.expansion_.gradient(new), expected[1], rtol=0, atol=1e-10)
 
 
 def test_trust_and_plan() -> None:

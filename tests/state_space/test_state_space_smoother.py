@@ -1,4 +1,4 @@
-"""The passes over a series, against the kernel matrix itself in extended precision and literal refits."""
+"""The passes over a series, against the matrix in extended precision and against literal refits."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_the_noise_of_short_steps_has_all_its_digits(dimension, step) -> None:
         A = mp.expm(mp.matrix(DRIFT[dimension].tolist()) * mp.mpf(step), method="taylor")
         P = mp.matrix(dimension, dimension)
         for i, j in np.ndindex(dimension, dimension):
-            P[i, j] = mp.mpf(int(round(3 * STATIONARY[dimension][i, j]))) / 3
+            P[i, j] = mp.mpf(round(3 * STATIONARY[dimension][i, j])) / 3
         Q = P - A * P * A.T
         truth = np.array(Q.tolist(), dtype=float)
     size = np.sqrt(np.outer(np.diag(truth), np.diag(truth)))

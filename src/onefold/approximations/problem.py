@@ -42,8 +42,8 @@ class Workload:
     predictions, whole : bool, default=True, True
         Whether the predictions for every ridge are needed, and whether all at once; otherwise squared
         errors, or sums over blocks, are enough.
-    smoother : bool, default=False
-        Whether R(μ) is needed as a whole.
+    smoother, matrix : bool, default=False, False
+        Whether R(μ) is needed as a whole; whether the kernel matrix itself is.
     parts : list of array, optional
         The sets of rows that are left out in turn; None if nothing is held out.
     refit : {"same", "auto", "exact"}, default="same"
@@ -77,6 +77,7 @@ class Workload:
     predictions: bool = True  # those of every ridge are looked at; otherwise squared errors suffice
     whole: bool = True  # they are looked at all together; sums over blocks of them need not hold them
     smoother: bool = False  # R(μ) as a whole is looked at
+    matrix: bool = field(default=False, kw_only=True)  # the kernel matrix itself is looked at
     single: bool = field(default=False, kw_only=True)  # single rows are left out besides folds
     # The rows left out together, in turn; None where nothing is held out.
     parts: Any = field(default=None, compare=False, repr=False)

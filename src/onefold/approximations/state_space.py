@@ -55,7 +55,6 @@ class StateSpace(Approximation):
     name = "state_space"
     exact = True
     smooths = True
-    learns_metrics = False
     fold_models = "closed"
 
     def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:

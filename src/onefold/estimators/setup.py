@@ -19,9 +19,10 @@ from sklearn.model_selection import LeaveOneOut
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Approximation, Auto, Plan, Problem, Workload, resolve_approximation
-from onefold.approximations.auto import make_plan
+from onefold.approximations.auto import is_series, make_plan
 from onefold.approximations.problem import Machine
 from onefold.criteria import Criterion, resolve_criteria
+from onefold.criteria.closed import RadiusMargin
 from onefold.estimators import validation
 from onefold.estimators.final import check_intervals
 from onefold.heldout import Splits, check_folds, make_splits
@@ -319,8 +320,10 @@ def workload(
 ) -> Workload:
     """What a search asks of its models; criteria without splits ask as much as leave-one-out."""
     needs = {one.needs for one in criteria}
+    matrix = any(isinstance(one, RadiusMargin) for one in criteria)
     if splits is None:
-        return Workload(kernels, alphas, folds=1, smoother="smoother" in needs, refit=refit)
+        smoother = "smoother" in needs
+        return Workload(kernels, alphas, folds=1, smoother=smoother, matrix=matrix, refit=refit)
     alone = splits.leave_one_out
     overlapping = not alone and sum(map(len, splits.left_out)) > problem.n
     return Workload(
@@ -331,6 +334,7 @@ def workload(
         predictions=alone or needs != {"squares"},
         whole=alone or bool(needs & {"rows", "model"}),
         smoother="smoother" in needs,
+        matrix=matrix,
         single="model" in needs,
         parts=splits.left_out,
         refit=refit,
@@ -371,11 +375,12 @@ def plan(estimator: Any, X: TableLike, y: MaybeArray = None) -> Plan:
         targets = 1 if labels and targets < 3 else int(targets)
     shape = n, d, targets
     approximation = resolve_approximation(final.approximation)
+    series = is_series([kernel for _, kernel in families_of(final)], X if is_sparse(X) else (n, d))
     with use_threads(final.n_jobs):
         if not hasattr(final, "alphas"):  # they are given, not chosen
             ridges = np.unique(validation.check_alphas(final.alpha, "alpha")).size
             load = Workload(1, ridges, 0, predictions=labels, whole=False)
-            return make_plan(approximation, *shape, load, final.device)
+            return make_plan(approximation, *shape, load, final.device, series=series)
         folds, ridges = _count_folds(final.cv, X, y), ridge_grid(final).size
         load = Workload(1, ridges, folds, predictions=labels or folds == 1, whole=False)
         families = [one for one in families_of(final) if one[1].accepts_sparse or not is_sparse(X)]
@@ -395,7 +400,7 @@ def plan(estimator: Any, X: TableLike, y: MaybeArray = None) -> Plan:
             # A blend fits one of each family once more.
             again = (len(families) - 1) * fit_cost(n, d) if final.blend else 0.0
             load = replace(load, kernels=kernels, before=again)
-        return make_plan(approximation, *shape, load, final.device)
+        return make_plan(approximation, *shape, load, final.device, series=series)
 
 
 def _count_folds(cv: Any, X: Any, y: Any) -> int:
