@@ -16,7 +16,7 @@ import pytest
 from onefold import LSSVR, LSSVRCV, load, plan
 from onefold.approximations import Approximation, Problem, Run, Workload, registered
 from onefold.cli import main
-from onefold.kernels import RBF
+from onefold.kernels import Kernel, resolve_kernel
 
 N = 60
 GAMMA, ALPHAS = 0.5, np.array([0.3, 3.0])
@@ -27,6 +27,7 @@ class Conformance:
 
     name: ClassVar[str]
     settings: ClassVar[dict[str, Any]] = {}
+    kernel: ClassVar[str] = "rbf"
     tolerance: ClassVar[float] = 1e-8
     """Of held-out predictions against literal refits, relative to the targets' size."""
     literal: ClassVar[Approximation | None] = None
@@ -49,13 +50,17 @@ class Conformance:
     def approximation(self) -> Approximation:
         return registered()[self.name](**self.settings)
 
+    def of_width(self, gamma: float) -> Kernel:
+        """The kernel of the class."""
+        return resolve_kernel(self.kernel, gamma, 3, 1.0)
+
     def problem(self, weight: Any = None, rows: Any = slice(None)) -> Problem:
         root = None if weight is None else np.sqrt(weight)[rows]
         return Problem(self.rows()[rows], self.targets()[rows], root, fit_intercept=True)
 
     def run(self, load: Workload, problem: Problem | None = None) -> Run:
         problem = self.problem() if problem is None else problem
-        return self.approximation().start(problem, [RBF(GAMMA)], load)
+        return self.approximation().start(problem, [self.of_width(GAMMA)], load)
 
     def parts(self) -> list[Any]:
         """Five sets; the outermost rows, which say how far a grid reaches, are in none."""
@@ -66,32 +71,32 @@ class Conformance:
 
     def test_it_is_found_by_its_name_and_says_what_takes_place(self) -> None:
         X, y = self.rows(), self.targets()[:, 0]
-        fitted = LSSVR(gamma=GAMMA, alpha=10.0, approximation=self.name).fit(X, y)
+        fitted = LSSVR(self.kernel, gamma=GAMMA, alpha=10.0, approximation=self.name).fit(X, y)
         assert np.isfinite(fitted.predict(X)).all()
         assert fitted.approximation_["name"]
         assert type(self.approximation()).name == self.name
         run = self.run(Workload())
         assert run.at_once >= 1
         assert type(run.approximation).name in registered()
-        assert run.model(RBF(GAMMA)).report["name"]
+        assert run.model(self.of_width(GAMMA)).report["name"]
 
     def test_held_out_predictions_are_those_of_literal_refits(self) -> None:
         if not self.approximation().selects:
             with pytest.raises(ValueError, match="cannot search"):
                 self.run(self.searching())
             return
-        found = self.run(self.searching()).model(RBF(GAMMA)).heldout(self.parts(), ALPHAS)
+        found = self.run(self.searching()).model(self.of_width(GAMMA)).heldout(self.parts(), ALPHAS)
         for rows, values in zip(self.parts(), found):
             rest = np.delete(np.arange(N), rows)
             part, load = self.problem(rows=rest), Workload(alphas=ALPHAS.size)
             trained_with = self.literal or self.approximation()
-            model = trained_with.start(part, [RBF(GAMMA)], load).model(RBF(GAMMA))
+            model = trained_with.start(part, [self.of_width(GAMMA)], load).model(self.of_width(GAMMA))
             for k, mu in enumerate(ALPHAS):
                 literal = model.expansion(mu).predict(self.rows()[rows])
                 np.testing.assert_allclose(values[k], literal, rtol=0, atol=self.tolerance)
 
     def test_every_target_has_its_own_ridge(self) -> None:
-        model = self.run(Workload(alphas=2)).model(RBF(GAMMA))
+        model = self.run(Workload(alphas=2)).model(self.of_width(GAMMA))
         both = model.expansion(ALPHAS).predict(self.rows())
         for target, mu in enumerate(ALPHAS):
             alone = model.expansion(mu).predict(self.rows())
@@ -104,7 +109,10 @@ class Conformance:
                 self.run(Workload(), self.problem(weight))
             return
         plain, weighted = (
-            self.run(Workload(), self.problem(w)).model(RBF(GAMMA)).expansion(0.3).predict(self.rows())
+            self.run(Workload(), self.problem(w))
+            .model(self.of_width(GAMMA))
+            .expansion(0.3)
+            .predict(self.rows())
             for w in (None, weight)
         )
         assert np.abs(plain - weighted).max() > 1e-6
@@ -114,17 +122,23 @@ class Conformance:
         load = self.searching() if selects else Workload()
         run = self.run(load)
         assert run.refits_exactly == run.approximation.exact
-        expansion, report = run.finished(run.final_model(RBF(GAMMA), 0.3), 0.3)
+        expansion, report = run.finished(run.final_model(self.of_width(GAMMA), 0.3), 0.3)
         assert report["name"]
-        model = run.model(RBF(GAMMA))
-        again, _ = run.finished(run.final_model(RBF(GAMMA), 0.3, model), 0.3)
+        model = run.model(self.of_width(GAMMA))
+        again, _ = run.finished(run.final_model(self.of_width(GAMMA), 0.3, model), 0.3)
         np.testing.assert_allclose(
             expansion.predict(self.rows()), again.predict(self.rows()), atol=self.tolerance
         )
         exactly = self.run(Workload(load.kernels, load.alphas, load.folds, refit="exact"))
         assert exactly.refits_exactly
-        truth = LSSVR(gamma=GAMMA, alpha=0.3).fit(self.rows(), self.targets()).predict(self.rows())
-        found = exactly.finished(exactly.final_model(RBF(GAMMA), 0.3), 0.3)[0].predict(self.rows())
+        truth = (
+            LSSVR(self.kernel, gamma=GAMMA, alpha=0.3)
+            .fit(self.rows(), self.targets())
+            .predict(self.rows())
+        )
+        found = exactly.finished(exactly.final_model(self.of_width(GAMMA), 0.3), 0.3)[0].predict(
+            self.rows()
+        )
         np.testing.assert_allclose(found, truth, atol=max(1e-8, self.tolerance))
 
     def test_a_search_saves_and_loads(self, tmp_path: Any) -> None:
@@ -132,7 +146,7 @@ class Conformance:
             return
         X, y = self.rows(), self.targets()[:, 0]
         settings = {"gammas": [0.3, 1.0], "alphas": ALPHAS, "cv": 3}
-        found = LSSVRCV(approximation=self.approximation(), **settings).fit(X, y)
+        found = LSSVRCV(self.kernel, approximation=self.approximation(), **settings).fit(X, y)
         assert {"selected_with", "fitted_with", "intervals"} == set(found.approximation_)
         found.save(tmp_path / "model.onefold")
         loaded = load(tmp_path / "model.onefold")
@@ -142,7 +156,12 @@ class Conformance:
 
     def test_the_same_seed_gives_the_same_numbers(self) -> None:
         X, y = self.rows(), self.targets()[:, 0]
-        settings = {"gamma": GAMMA, "alpha": 0.3, "approximation": self.approximation()}
+        settings = {
+            "kernel": self.kernel,
+            "gamma": GAMMA,
+            "alpha": 0.3,
+            "approximation": self.approximation(),
+        }
         first, second = (LSSVR(**settings, random_state=7).fit(X, y).predict(X) for _ in range(2))
         np.testing.assert_array_equal(first, second)
         plain = LSSVR(**settings).fit(X, y).predict(X)
@@ -150,7 +169,7 @@ class Conformance:
         np.testing.assert_array_equal(plain, as_set)
 
     def test_it_has_a_plan_on_the_command_line_too(self, tmp_path: Any, capsys: Any) -> None:
-        found = plan(LSSVRCV(approximation=self.approximation()), (N, 1))
+        found = plan(LSSVRCV(self.kernel, approximation=self.approximation()), (N, 1))
         assert found.fits
         assert found.reason in str(found)
         table = tmp_path / "t.csv"

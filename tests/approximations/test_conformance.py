@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from onefold.approximations import Exact, registered
 from tests.approximations.conformance import Conformance
@@ -48,6 +49,17 @@ class TestConjugateGradients(Conformance):
 
     name = "cg"
     tolerance = 1e-3
+
+
+class TestStateSpace(Conformance):
+    """It has kernels of its own, and compiled loops."""
+
+    name = "state_space"
+    kernel = "matern52"
+
+    @pytest.fixture(autouse=True)
+    def _compiled(self) -> None:
+        pytest.importorskip("numba")
 
 
 def test_every_registered_approximation_is_asked() -> None:

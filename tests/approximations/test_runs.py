@@ -1,6 +1,7 @@
 """What is decided once, when a run starts, and who looks at it; rows that are streamed to a device."""
 
 import sys
+import warnings
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from onefold import LSSVC, LSSVR, LSSVRCV
+from onefold import LSSVC, LSSVR, LSSVRCV, plan
 from onefold.approximations import (
     Approximation,
     Auto,
@@ -27,6 +28,7 @@ from onefold.kernels import RBF, Laplacian, Precomputed
 from onefold.linalg import distances
 from onefold.machine.speed import Speed
 from onefold.machine.threads import use_threads
+from onefold.search import GridEdgeWarning
 from onefold.search.metric import rows_within
 
 RNG = np.random.default_rng(0)
@@ -144,6 +146,40 @@ def test_the_table_of_decisions(n, place, given, machine, chosen, reason):
     found = auto.choose(Auto(), (n, 5, 1), Workload(13, 11, 5), machine, place=place, given=given)
     assert type(found.approximation).__name__ == chosen
     assert reason in found.reason
+
+
+@pytest.mark.parametrize(
+    ("n", "machine", "load", "chosen"),
+    [
+        (2000, host(10**11), Workload(13, 11, 5), "Exact"),
+        (2001, host(10**11), Workload(13, 11, 5), "StateSpace"),
+        (10**7, host(10**8), Workload(13, 11, 5), "StateSpace"),  # it says itself that memory is short
+        (3000, GPU, Workload(13, 11, 5), "Exact"),
+        (3000, host(10**11), Workload(13, 11, 5, matrix=True), "Exact"),
+    ],
+)
+def test_series_go_to_the_state_space(n, machine, load, chosen):
+    found = auto.choose(Auto(), (n, 1, 1), load, machine, series=True)
+    assert type(found.approximation).__name__ == chosen
+
+
+@pytest.mark.parametrize(
+    ("kernel", "rows", "chosen"),
+    [
+        ("matern32", 2500, "state_space"),
+        (["laplacian", "matern12"], 2500, "state_space"),
+        (["rbf", "matern12"], 2100, "exact"),
+    ],
+)
+def test_auto_finds_series_by_their_kernels(kernel, rows, chosen):
+    pytest.importorskip("numba")
+    t = np.random.default_rng(0).uniform(0, 100, rows)
+    model = LSSVRCV(kernel, gammas=[1.0], alphas=[0.1, 1.0], cv=2, intervals=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        model.fit(t[:, None], np.sin(t))
+    assert model.approximation_["selected_with"]["name"] == chosen
+    assert plan(model, t[:, None]).approximation.name == chosen
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,13 @@ WAYS = [
     ),
     Way("grid", lambda anchor: Grid(points=7, tolerance=1e-9), **_DISTANCES),
     Way("toeplitz", lambda anchor: "toeplitz", weights=False, series=True, **_DISTANCES),
+    Way(
+        "state_space",
+        lambda anchor: "state_space",
+        series=True,
+        kernels=("laplacian", "matern"),
+        **_STRUCTURED,
+    ),
     Way("averaged", lambda anchor: Toeplitz(), kernels=_FEW["averaged"], **_DIAGONALS, **_STRUCTURED),
     Way(
         "circulant",

@@ -28,7 +28,7 @@ def weighable(case: Case) -> bool:
 
 
 # -- features: rows moved, grown, turned or copied, with the kernel's widths to match -------------------
-_COLUMNS_MATTER = ("grid", "toeplitz", "circulant", "averaged")
+_COLUMNS_MATTER = ("grid", "toeplitz", "circulant", "averaged", "state_space")
 
 
 def matches(case: Case, data: Data, changed: Data, rounding: float = 0.0) -> None:
@@ -68,7 +68,7 @@ def test_a_feature_twice(case: Case, data: Data) -> None:
     matches(case, data, data.features(lambda A: np.hstack([A, A]), square=2.0, absolute=2.0))
 
 
-@relation(lambda case: case.kernel.radial, share=2)
+@relation(lambda case: case.kernel.radial and case.way.name != "state_space", share=2)
 def test_a_constant_column(case: Case, data: Data) -> None:
     matches(case, data, data.features(lambda A: np.column_stack([A, np.full(len(A), 1e3)])))
 

@@ -18,8 +18,11 @@ from onefold.approximations.exact import Exact
 from onefold.approximations.nystroem import Nystroem
 from onefold.approximations.problem import NOMINAL as NOMINAL
 from onefold.approximations.problem import Machine, Problem, Workload
+from onefold.approximations.state_space import StateSpace, takes
 from onefold.kernels import Kernel, Precomputed
+from onefold.linalg import is_sparse
 from onefold.machine.speed import Speed, duration_words
+from onefold.smoothers.state_space import missing_numba
 
 _ALWAYS_EXACT = 2000  # rows up to which the exact method is always quick
 _SIZES = (4000, 2000, 1000, 500)
@@ -102,6 +105,7 @@ def choose(
     *,
     place: Place = "memory",
     given: bool = False,
+    series: bool = False,
     timed: bool = False,
 ) -> Plan:
     """What runs, why, and what it costs for these rows, features and targets; "auto" chooses:
@@ -113,6 +117,8 @@ def choose(
     rows stay on Dask's workers                          landmarks, as many as `Nystroem` has by default
     rows are streamed to a device                        landmarks, as many as `Nystroem` has by default
     at most 2000 rows, and memory holds their matrix     exact
+    a series on a host: one dense feature, kernels of    the state space: exact as well, O(n)
+    Matérn and Laplace alone, and Numba (`is_series`)
     exact within the seconds, and the machine's memory:  exact
     half of what is free on a host, 9/10 on a GPU
     otherwise                                            the most of 4000, 2000, 1000, 500 landmarks
@@ -157,6 +163,8 @@ def choose(
         found = priced(Exact(), f"there are at most {_ALWAYS_EXACT} rows")
         if found.fits:
             return found
+    if series and not machine.gpu and not load.matrix:
+        return priced(StateSpace(), "these kernels of one feature have a state space: exact in O(n)")
     reason = f"the exact method takes at most {duration_words(asked.seconds)} and fits in memory{there}"
     found = priced(Exact(), reason, asked.seconds)
     why_not = objection(found, asked.seconds)
@@ -172,11 +180,25 @@ def choose(
     return replace(found, reason=f"the exact method {why_not}; {words}")
 
 
+def is_series(kernels: Sequence[Kernel], X: Any) -> bool:
+    """Whether the state space serves all kernels for rows X, or rows of a shape."""
+    shape = X if isinstance(X, tuple) else X.shape
+    return takes(kernels, int(shape[1])) and not is_sparse(X) and missing_numba() is None
+
+
 def make_plan(
-    approximation: Approximation, n: int, d: int, targets: int, load: Workload, device: Any = None
+    approximation: Approximation,
+    n: int,
+    d: int,
+    targets: int,
+    load: Workload,
+    device: Any = None,
+    *,
+    series: bool = False,
 ) -> Plan:
     """The price of an approximation on this host, or on a torch device; for `Auto`, the choice first."""
-    return choose(approximation, (n, d, targets), load, Machine.of(device), timed=True)
+    machine = Machine.of(device)
+    return choose(approximation, (n, d, targets), load, machine, series=series, timed=True)
 
 
 class _Undecided:
@@ -189,7 +211,7 @@ class _Undecided:
 @register
 @dataclass(frozen=True)
 class Auto(Approximation):
-    """Exact where time and memory allow, landmarks otherwise.
+    """Exact where time and memory allow, the state space for long series, landmarks otherwise.
 
     Parameters
     ----------
@@ -201,8 +223,8 @@ class Auto(Approximation):
 
     Notes
     -----
-    Both choices make held-out predictions, support weights and learned metrics, and can read rows block
-    by block. Other capabilities are known only once it has chosen.
+    All choices make held-out predictions and support weights and learned metrics; for rows that are read
+    block by block it takes landmarks. Other capabilities are known only once it has chosen.
 
     Examples
     --------
@@ -230,7 +252,9 @@ class Auto(Approximation):
         """The run of what is chosen; the reports of its models say why."""
         given = any(isinstance(kernel, Precomputed) for kernel in kernels)
         place: Place = "dask" if problem.remote else "streamed" if problem.streamed else "memory"
-        found = choose(self, problem.shape, load, problem.machine, place=place, given=given)
+        series = place == "memory" and is_series(kernels, problem.X)
+        machine = problem.machine
+        found = choose(self, problem.shape, load, machine, place=place, given=given, series=series)
         if load.refit == "auto" and not found.approximation.exact:
             final = with_true_kernel(problem, kernels[0], _REFIT_SHARE * self.seconds)
             load = replace(load, refit="same" if final is None else "exact")

@@ -45,8 +45,8 @@ class Workload:
     predictions, whole : bool, default=True, True
         Whether the predictions for every ridge are needed, and whether all at once; otherwise squared
         errors, or sums over blocks, are enough.
-    smoother : bool, default=False
-        Whether R(μ) is needed as a whole.
+    smoother, matrix : bool, default=False, False
+        Whether R(μ) is needed as a whole; whether the kernel matrix itself is.
     parts : list of array, optional
         The sets of rows that are left out in turn; None if nothing is held out.
     refit : {"same", "auto", "exact"}, default="same"

@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike
 from onefold.approximations.base import Approximation, SmoothingModel, register
 from onefold.approximations.footprint import structured_bytes
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
-from onefold.expansions import Expansion, FoldModels
+from onefold.expansions import Expansion, FoldModels, LineExpansion
 from onefold.kernels import Kernel, Laplacian, Matern
-from onefold.kernels.line import LineSums, line_kernel
+from onefold.kernels.line import line_kernel
 from onefold.linalg import Array, HostArray, Index, host_array, is_sparse, like
 from onefold.machine.speed import Speed
 from onefold.machine.threads import map_in_order, thread_budget
@@ -55,7 +55,6 @@ class StateSpace(Approximation):
     name = "state_space"
     exact = True
     smooths = True
-    learns_metrics = False
     fold_models = "closed"
 
     def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
@@ -157,25 +156,19 @@ class StateSpaceModel(SmoothingModel):
     def _expansion(self, parts: Sequence[Index | None], alpha: ArrayLike) -> Expansion:
         """The models without each part side by side; without rows for None."""
         place = self.smoother.place
-        ridges = TargetRidges(alpha, self.problem.Y.shape[1])
         Y = self._scaled_targets()[self._series.order]
+        ridges = TargetRidges(alpha, Y.shape[1])
 
         def columns(part: Index | None) -> tuple[HostArray, HostArray]:
             rows = None if part is None else place[part]
-            solved = [self._sorted.solve(Y, float(mu), rows) for mu in ridges.distinct]
-            dual = ridges.own(np.stack([one.duals for one in solved]))
-            fitted = ridges.own(np.stack([one.fitted for one in solved]))
-            return dual, self._intercept(dual, fitted)
+            passes = [self._sorted.pass_without(rows, mu) for mu in ridges.distinct.tolist()]
+            solved = [self._sorted.solve(Y, each) for each in passes]
+            duals = np.stack([each.duals for each in solved])
+            intercepts = np.stack([each.intercept for each in solved])
+            return ridges.own(duals), ridges.own(intercepts)
 
         found = list(map_in_order(columns, parts))
         coef = np.concatenate([dual for dual, _ in found], axis=1)[place]
         intercept = np.concatenate([b for _, b in found])
         coef, intercept = (like(values, self.problem.Y) for values in (coef, intercept))
-        return Expansion(self._kernel, self.problem.X, coef, intercept)
-
-    def _intercept(self, dual: HostArray, fitted: HostArray) -> HostArray:
-        """b from f = Kα + b at all rows, whose mean has the fewest roundings."""
-        if not self.problem.fit_intercept:
-            return np.zeros(dual.shape[1])
-        sums = LineSums(self._line, self._series.points, dual)
-        return np.mean(fitted - sums.values(self._series.points), axis=0)
+        return LineExpansion(self._kernel, self.problem.X, coef, intercept)

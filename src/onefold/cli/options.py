@@ -195,7 +195,9 @@ _SEARCH: Specs = {
         "search strategy: auto (default), grid, or halving (only with --simple or --metric none)", "NAME"
     ),
     "--approximation": _option(
-        "kernel approximation: auto (default), exact, nystroem, grid, toeplitz or circulant", "NAME"
+        "kernel approximation: auto (default), exact, nystroem, grid, toeplitz, circulant or "
+        "state_space",
+        "NAME",
     ),
     "--check": _flag("check the approximation against the exact method"),
     "--device": _option("device to compute on, such as cuda or cuda:1 (default: CPU)", "NAME"),

@@ -420,8 +420,9 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
     degree, coef0 : float, default=3, 1.0
         Parameters of the polynomial kernel.
     approximation : str or object from :mod:`onefold.approximations`, default="auto"
-        How the kernel matrix is represented: "exact", "nystroem", "cg", "grid", "toeplitz" or
-        "circulant". "auto" uses the exact matrix where time and memory allow, and landmarks otherwise.
+        How the kernel matrix is represented: "exact", "nystroem", "cg", "grid", "toeplitz",
+        "circulant" or "state_space". "auto" uses the exact matrix where time and memory allow, the state
+        space for long series with kernels that have one, and landmarks otherwise.
     cv : int, "loo", splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds. ``"loo"`` computes one score from all left-out
         predictions. A metric or a blend needs folds.

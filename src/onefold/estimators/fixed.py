@@ -139,8 +139,8 @@ class LSSVC(Given, KernelClassifier):
     degree, coef0 : float, default=3, 1.0
         Parameters of the polynomial kernel.
     approximation : str or object from :mod:`onefold.approximations`, default="exact"
-        How the kernel matrix is represented: "exact", "auto", "nystroem", "cg", "grid", "toeplitz" or
-        "circulant".
+        How the kernel matrix is represented: "exact", "auto", "nystroem", "cg", "grid",
+        "toeplitz", "circulant" or "state_space".
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class.
     calibration : {"log_odds", "temperature", "sigmoid", "isotonic"} or None, default="log_odds"

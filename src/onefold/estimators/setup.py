@@ -19,7 +19,7 @@ from sklearn.model_selection import LeaveOneOut
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Approximation, Auto, Plan, Problem, Workload, resolve_approximation
-from onefold.approximations.auto import make_plan
+from onefold.approximations.auto import is_series, make_plan
 from onefold.approximations.problem import Machine
 from onefold.criteria import Criterion, resolve_criteria
 from onefold.estimators import validation
@@ -383,11 +383,12 @@ def plan(estimator: Any, X: TableLike, y: MaybeArray = None) -> Plan:
         targets = 1 if labels and targets < 3 else int(targets)
     shape = n, d, targets
     approximation = resolve_approximation(final.approximation)
+    series = is_series([kernel for _, kernel in families_of(final)], X if is_sparse(X) else (n, d))
     with use_threads(final.n_jobs):
         if not hasattr(final, "alphas"):  # they are given, not chosen
             ridges = np.unique(validation.check_alphas(final.alpha, "alpha")).size
             load = Workload(1, ridges, 0, predictions=labels, whole=False)
-            return make_plan(approximation, *shape, load, final.device)
+            return make_plan(approximation, *shape, load, final.device, series=series)
         folds, ridges = _count_folds(final.cv, X, y), ridge_grid(final, n).size
         load = Workload(1, ridges, folds, predictions=labels or folds == 1, whole=False)
         families = [one for one in families_of(final) if one[1].accepts_sparse or not is_sparse(X)]
@@ -407,7 +408,7 @@ def plan(estimator: Any, X: TableLike, y: MaybeArray = None) -> Plan:
             # A blend fits one of each family once more.
             again = (len(families) - 1) * fit_cost(n, d) if final.blend else 0.0
             load = replace(load, kernels=kernels * len(approximation.choices()), before=again)
-        return make_plan(approximation, *shape, load, final.device)
+        return make_plan(approximation, *shape, load, final.device, series=series)
 
 
 def _count_folds(cv: Any, X: Any, y: Any) -> int:

@@ -2,4 +2,5 @@
 
 from onefold.expansions.grid import GridExpansion
 from onefold.expansions.kernel import Expansion, FittedFunction, outer_gradients
+from onefold.expansions.line import LineExpansion
 from onefold.expansions.sums import Blend, FoldModels, mixed

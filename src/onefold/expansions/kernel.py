@@ -11,14 +11,12 @@ import numpy as np
 
 from onefold import linalg
 from onefold.kernels import Kernel, Precomputed
-from onefold.kernels.line import LineSums, line_kernel
 from onefold.kernels.tiles import block_rows, gradient_product, kernel_product
 from onefold.linalg import Array, HostArray, host_array, is_sparse, like, namespace, on_accelerator
 from onefold.machine.threads import check_stop, even_spans, keep_threads, limit_blas, spans
 from onefold.rows import to_host
 
 _BLOCK = 2**16  # rows that move to a device at a time
-_MANY = 2048  # centres on a line, from which they are sorted rather than looked at for every row
 
 
 class FittedFunction(ABC):
@@ -100,8 +98,7 @@ class Expansion(FittedFunction):
     def predict(self, X: Array, n_jobs: int | None = None) -> Array:
         """f at every row of X, shape (rows, targets), in X's array library.
 
-        O(rows · m · (d + targets)) time, or O((rows + m) log m) for many centres on a line
-        (:mod:`onefold.kernels.line`). Scratch memory stays within scikit-learn's
+        O(rows · m · (d + targets)) time. Scratch memory stays within scikit-learn's
         ``working_memory`` setting however many rows there are. NumPy rows go to the device of an
         expansion that lies on an accelerator, some at a time; otherwise the expansion goes to X.
         """
@@ -118,8 +115,6 @@ class Expansion(FittedFunction):
     def _values(self, X: Array) -> Array:
         if isinstance(self.kernel, Precomputed):
             return linalg.double(X) @ self.coef + self.intercept[None, :]
-        if (sums := self._on_a_line(X)) is not None:
-            return sums.values(linalg.double(X)[:, 0]) + self.intercept[None, :]
         values = kernel_product(self.kernel, X, self.centres, self.coef)
         values += self.intercept[None, :]
         return values
@@ -130,19 +125,7 @@ class Expansion(FittedFunction):
                 "a model with a precomputed kernel has no gradient, because the features are unknown; "
                 "fit with rows and a kernel."
             )
-        if (sums := self._on_a_line(X)) is not None:
-            return sums.slopes(linalg.double(X)[:, 0])[:, None, :]
         return gradient_product(self.kernel, X, self.centres, self.coef)
-
-    def _on_a_line(self, X: Array) -> LineSums | None:
-        """The sums over centres on a line, where there are many and they are NumPy arrays like X."""
-        dense = isinstance(X, np.ndarray) and isinstance(self.centres, np.ndarray)
-        if not dense or len(self.centres) < _MANY:
-            return None
-        line = line_kernel(self.kernel, X.shape[1])
-        if line is None:
-            return None
-        return LineSums(line, linalg.double(self.centres)[:, 0], self.coef)
 
     def _computed(
         self, X: Array, n_jobs: int | None, values: Callable[[Expansion, Array], Array]
@@ -168,8 +151,8 @@ class Expansion(FittedFunction):
     def n_features(self) -> int | None:
         return None if self.centres is None else int(self.centres.shape[1])
 
-    def on_host(self) -> Expansion:
-        return Expansion(self.kernel, *map(to_host, (self.centres, self.coef, self.intercept)))
+    def on_host(self) -> Self:
+        return type(self)(self.kernel, *map(to_host, (self.centres, self.coef, self.intercept)))
 
 
 def outer_gradients(

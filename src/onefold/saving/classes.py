@@ -18,7 +18,7 @@ from sklearn.base import ClassifierMixin
 
 from onefold.approximations import registered
 from onefold.calibration import Calibrator
-from onefold.expansions import Blend, Expansion, FoldModels, GridExpansion
+from onefold.expansions import Blend, Expansion, FoldModels, GridExpansion, LineExpansion
 from onefold.expansions.grid import LARGEST_DIMENSION
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import all_finite, is_sparse
@@ -35,7 +35,7 @@ _NAMES = {
     ),
     "onefold.search": ("FullGrid", "Halving"),
     "onefold.calibration": ("LogOdds", "Temperature", "Sigmoid", "Isotonic", "ConformalIntervals"),
-    "onefold.expansions": ("Expansion", "GridExpansion", "Blend", "FoldModels"),
+    "onefold.expansions": ("Expansion", "LineExpansion", "GridExpansion", "Blend", "FoldModels"),
     "onefold.estimators": _ESTIMATORS,
     "onefold.tables": ("TableClassifier", "TableRegressor", "Preparation", "Reading"),
     "onefold.heldout": ("GapKFold",),
@@ -126,7 +126,7 @@ def _check_estimator(estimator: Any) -> None:
     f: Any = getattr(estimator, "expansion_", None)
     classifier = isinstance(estimator, ClassifierMixin)
     rules: dict[str, Callable[[Any], bool]] = {
-        "expansion_": lambda value: type(value) in (Expansion, GridExpansion, Blend),
+        "expansion_": lambda value: type(value) in (Expansion, LineExpansion, GridExpansion, Blend),
         "n_features_in_": lambda value: (
             _is_whole(value) and value == (f.n_centres if f.n_features is None else f.n_features)
         ),
@@ -214,7 +214,7 @@ def _are_texts(value: Any) -> bool:
 
 _CHECKS: dict[str, Callable[[Any], None]] = {
     **dict.fromkeys(_ESTIMATORS, _check_estimator),
-    **dict.fromkeys(("Expansion", "GridExpansion", "Blend"), _check_function),
+    **dict.fromkeys(("Expansion", "LineExpansion", "GridExpansion", "Blend"), _check_function),
     "FoldModels": _check_fold_models,
     **dict.fromkeys(("TableClassifier", "TableRegressor"), _check_table_model),
     "Reading": _check_reading,

@@ -57,7 +57,7 @@ from numpy.typing import ArrayLike
 from onefold.linalg import Array, HostArray, Index, vector
 from onefold.machine.extras import pip_install
 from onefold.machine.threads import cached_property, map_all
-from onefold.smoothers.base import Smoother, UnsolvableError
+from onefold.smoothers.base import Flags, Smoother, UnsolvableError
 
 LONGEST_STEP = 800.0  # from which exp(−step) is 0 in float64
 _LOST = 1e-3  # of a diagonal entry, below which the intercept has taken its digits
@@ -102,9 +102,10 @@ class Chain:
 class Pass:
     """The filter and the smoother for one precision of every row."""
 
-    def __init__(self, chain: Chain, precision: HostArray) -> None:
+    def __init__(self, chain: Chain, mu: float, precision: HostArray) -> None:
         self._chain = chain
         self._precision = precision
+        self.mu = mu
         self.C = np.empty((len(precision), len(chain.h)))
         chain.loops.fill_covariances(chain.A, chain.noise, chain.stationary, precision, chain.h, self.C)
 
@@ -117,6 +118,11 @@ class Pass:
     def inverse(self) -> HostArray:
         """F⁻¹ of every row, (5)."""
         return self._precision * self.noise_share
+
+    @property
+    def trained(self) -> Flags:
+        """Which rows are observed."""
+        return self._precision > 0
 
     def errors(self, y: HostArray) -> HostArray:
         """ε of every row, (8) and (9)."""
@@ -138,21 +144,21 @@ class Pass:
 class Solved:
     """The targets at one μ, trained on the rows of positive precision."""
 
-    mu: float
-    filtered: Pass
+    passed: Pass
     targets: HostArray  # y (n, targets), 0 for rows left out
     errors: HostArray  # ε_b
     constant: HostArray | None  # u = G⁻¹1; None without an intercept
+    intercept: HostArray  # b (targets,); zeros without an intercept
 
     @property
     def duals(self) -> HostArray:
         """G_b⁻¹ y (n, targets): the coefficients of the kernel expansion, 0 for rows left out."""
-        return self.filtered.inverse[:, None] * self.errors
+        return self.passed.inverse[:, None] * self.errors
 
     @property
     def residuals(self) -> HostArray:
         """y − f(x) (n, targets), (13)."""
-        return self.filtered.noise_share[:, None] * self.errors
+        return self.passed.noise_share[:, None] * self.errors
 
     @property
     def fitted(self) -> HostArray:
@@ -161,10 +167,10 @@ class Solved:
 
     def diagonal(self) -> tuple[HostArray, HostArray]:
         """The diagonal of G_b⁻¹, and the share of that of G⁻¹ which the intercept leaves."""
-        whole = self.filtered.diagonal()
+        whole = self.passed.diagonal()
         if self.constant is None:
             return whole, np.ones(len(whole))
-        left = whole - self.constant**2 / self.constant.sum()
+        left = whole - self.constant * (self.constant / self.constant.sum())
         return left, left / whole
 
 
@@ -175,37 +181,47 @@ class StateSpaceSmoother(Smoother):
         self, steps: HostArray, dimension: int, *, root: HostArray | None, intercept: bool
     ) -> None:
         n = len(steps) + 1
-        self._root = np.ones(n) if root is None else root
-        super().__init__(n, self._root if intercept else None)
+        self.root = np.ones(n) if root is None else root
+        super().__init__(n, self.root if intercept else None)
         self._chain = Chain(steps, dimension)
 
-    def solve(self, Y: Array, mu: float, left_out: Index | None = None) -> Solved:
-        """The targets S Y at one μ, without some rows, whose targets are not looked at."""
-        precision = self._root**2 / mu
-        y = Y / self._root[:, None]
+    def pass_without(self, left_out: Index | None, mu: float) -> Pass:
+        """The filter of all rows but some, at one μ."""
+        with np.errstate(over="ignore"):
+            precision = self.root**2 / mu
         if left_out is not None:
             precision[left_out] = 0.0
-            y[left_out] = 0.0
         if not np.isfinite(precision).all():
-            raise UnsolvableError(f"alpha {mu:.3g} is too small to divide by; use a larger alpha.")
-        filtered = Pass(self._chain, precision)
+            raise UnsolvableError(
+                f"weights divided by {mu:.3g} leave float64's range; use a larger alpha."
+            )
+        return Pass(self._chain, mu, precision)
+
+    def solve(self, Y: Array, passed: Pass) -> Solved:
+        """The targets S Y; those of rows left out are not looked at."""
+        y = np.where(passed.trained[:, None], Y / self.root[:, None], 0.0)
         errors = np.empty_like(y)
         for target, column in enumerate(y.T):
-            errors[:, target] = filtered.errors(np.ascontiguousarray(column))
+            errors[:, target] = passed.errors(np.ascontiguousarray(column))
         if self.border is None:
-            return Solved(mu, filtered, y, errors, None)
-        alone = filtered.errors(np.ones(self.n))
-        constant = filtered.inverse * alone
-        intercept = filtered.inverse @ errors / constant.sum()
+            return Solved(passed, y, errors, None, np.zeros(y.shape[1]))
+        alone = passed.errors(np.ones(self.n))
+        constant = passed.inverse * alone
+        with np.errstate(over="ignore", invalid="ignore"):  # of a ridge near the end of float64's range
+            intercept = passed.inverse @ errors / constant.sum()
         errors -= alone[:, None] * intercept
-        return Solved(mu, filtered, y, errors, constant)
+        return Solved(passed, y, errors, constant, intercept)
 
     def _each(self, Y: Array, alphas: ArrayLike, function: Any) -> list[Any]:
         """function(solved) for every μ, side by side in threads."""
-        return map_all(lambda mu: function(self.solve(Y, float(mu))), vector(alphas))
+
+        def solved(mu: float) -> Any:
+            return function(self.solve(Y, self.pass_without(None, mu)))
+
+        return map_all(solved, vector(alphas).tolist())
 
     def residuals(self, Y: Array, alphas: ArrayLike) -> HostArray:
-        root = self._root[:, None]
+        root = self.root[:, None]
         return np.stack(self._each(Y, alphas, lambda solved: root * solved.residuals))
 
     def leave_one_out(self, Y: Array, alphas: ArrayLike) -> HostArray:
@@ -214,9 +230,9 @@ class StateSpaceSmoother(Smoother):
     def _left_out_alone(self, Y: Array, solved: Solved) -> HostArray:
         diagonal, share = solved.diagonal()
         with np.errstate(divide="ignore", invalid="ignore"):
-            predictions = Y - self._root[:, None] * solved.duals / diagonal[:, None]
+            predictions = Y - self.root[:, None] * solved.duals / diagonal[:, None]
         for row in np.flatnonzero(share < _LOST):
-            predictions[row] = self._predicted(Y, solved.mu, np.array([row]))[0]
+            predictions[row] = self._predicted(Y, solved.passed.mu, np.array([row]))[0]
         return predictions
 
     def heldout(self, Y: Array, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
@@ -230,22 +246,23 @@ class StateSpaceSmoother(Smoother):
 
     def _predicted(self, Y: Array, mu: float, rows: Index) -> HostArray:
         """S f of rows that the model is trained without."""
-        return self._root[rows, None] * self.solve(Y, mu, rows).fitted[rows]
+        solved = self.solve(Y, self.pass_without(rows, mu))
+        return self.root[rows, None] * solved.fitted[rows]
 
     def trace(self, alphas: ArrayLike) -> HostArray:
         none = np.zeros((self.n, 0))
 
         def trace(solved: Solved) -> float:
-            return float(np.sum(solved.mu * solved.diagonal()[0] / self._root**2))
+            return float(np.sum(solved.passed.mu * solved.diagonal()[0] / self.root**2))
 
         return np.array(self._each(none, alphas, trace))
 
     def logdet(self, alphas: ArrayLike) -> HostArray:
         none = np.zeros((self.n, 0))
-        weight = self._root**2
+        weight = self.root**2
 
         def logdet(solved: Solved) -> float:
-            value = float(np.sum(np.log(weight * solved.filtered.C[:, 0] + solved.mu)))
+            value = float(np.sum(np.log(weight * solved.passed.C[:, 0] + solved.passed.mu)))
             if solved.constant is None:
                 return value
             return value + float(np.log(solved.constant.sum()) - np.log(weight.sum()))

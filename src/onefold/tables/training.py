@@ -70,7 +70,8 @@ KERNELS = (
     "rbf", "powexp", "laplacian", "matern", "matern12", "matern32", "matern52", "polynomial", "linear",
 )  # fmt: skip
 AUTO, PLAIN = "auto", "rbf"
-_OF_ONE_KERNEL = ("toeplitz", "circulant", "grid")  # approximations by order or place of the rows
+_OF_ONE_KERNEL = ("toeplitz", "circulant", "grid", "state_space")  # by order or place of the rows
+_PLAIN_FOR = {"state_space": "matern52"}  # where an approximation has no rbf kernel
 
 
 @dataclass(frozen=True)
@@ -584,7 +585,7 @@ def _without_metric(model: Any, named: list[Any], why: str, on_disk: bool) -> Se
     }.items():
         if given:
             raise ValueError(f"{option} is not available: {why}; drop one of the two")
-    kernel = named[0] if named else PLAIN
+    kernel = named[0] if named else _PLAIN_FOR.get(str(model.approximation), PLAIN)
     search = "grid" if model.search == "auto" else model.search
     if model.simple:
         halves = model.search == "auto" and not on_disk and _halves(model)
