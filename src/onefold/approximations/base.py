@@ -228,7 +228,7 @@ class Approximation(ABC):
                 f"{self!r} needs all rows on the device, and their {problem.X.nbytes / 2**30:.1f} GiB "
                 'are to be streamed there; use approximation="nystroem", fewer rows, or device=None.'
             )
-        if load.smoother and (reason := self.refusal("smoother")):
+        if load.smoother and (reason := self.refusal("matrix" if load.matrix else "smoother")):
             raise ValueError(reason)
         if load.matrix:
             self.check_formed(problem.n)

@@ -55,8 +55,6 @@ class Workload:
     groups : int, default=0
         Number of groups of rows that belong to the same folds, where folds overlap; 0 if each fold is a
         group.
-    matrix : bool, default=False
-        Whether the kernel matrix itself is needed.
     single, rough : bool, default=False, False
         Whether single rows are left out besides folds; whether solutions only rank candidates, so that
         float32 factors are enough.
