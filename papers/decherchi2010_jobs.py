@@ -39,7 +39,7 @@ from sklearn.metrics import make_scorer
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common import DATA, RESULTS
-from onefold import KernelRidge, KernelRidgeCV, LSSVCCV, trust
+from onefold import LSSVCCV, KernelRidge, KernelRidgeCV, trust
 from onefold.approximations import Nystroem, Toeplitz
 from onefold.approximations.toeplitz import diagonal_means
 from onefold.kernels import RBF
@@ -335,10 +335,10 @@ def run_job(job: tuple[str, int, str], device: str, scratch: Path) -> None:
     print(f"{name} {n} {method}: {time.perf_counter() - start:.0f} s", flush=True)
 
 
-def _one_thread() -> None:
-    """For the whole process: several jobs share the machine."""
-    use_threads(1).__enter__()
-    threadpool_limits(1)
+def _run_beside(job: tuple[str, int, str], device: str, scratch: Path) -> None:
+    """On one thread, as other jobs run at the same time."""
+    with use_threads(1), threadpool_limits(1):
+        run_job(job, device, scratch)
 
 
 def gathered(scratch: Path = SCRATCH) -> dict[str, Any]:
@@ -368,8 +368,8 @@ def run_jobs(
         for job in todo:
             run_job(job, device, scratch)
     else:
-        with ProcessPoolExecutor(workers, initializer=_one_thread) as pool:
-            for future in [pool.submit(run_job, job, device, scratch) for job in reversed(todo)]:
+        with ProcessPoolExecutor(workers) as pool:
+            for future in [pool.submit(_run_beside, job, device, scratch) for job in reversed(todo)]:
                 future.result()
     return gathered(scratch)
 
