@@ -137,8 +137,8 @@ class CirculantFilter:
     values: Array  # half spectrum of R_b
     shape: tuple[int, ...]
     alpha: float
-    definite: bool  # whether U + μI is positive definite
-    error: float  # of the values, by rounding, where it is not
+    definite: bool = True  # whether U + μI is positive definite
+    error: float = 0.0  # of the values, by rounding, where it is not
 
     def back(self, spectrum: Array) -> Array:
         """R_b of what has this spectrum."""
