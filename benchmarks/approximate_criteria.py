@@ -217,7 +217,8 @@ def rank_correlation(first: Any, second: Any) -> float:
 
 def judged(known: dict[str, Any]) -> dict[str, float]:
     """Everything that is said of one table, split and approximation."""
-    figures = {}
+    gap = np.nanmin(known["test, approximate"]) / np.nanmin(known["every exact"]) - 1.0
+    figures = {"gap": float(gap)}
     for name in CHANGES:
         figures[f"rank {name}"] = rank_correlation(known[name], known["change"])
         figures[f"ratio {name}"] = float(np.nanmedian(known[name] / known["change"]))
@@ -258,6 +259,12 @@ def main() -> None:
     )
     for machine in ("approximate", "exact"):
         rows: list[Row] = []
+        if machine == "approximate":
+            best: Row = {"chosen by": "the best cell, beyond the best of the exact machine"}
+            for name in APPROXIMATIONS:
+                gaps = [split["gap"] for split in figures[name]]
+                best[name] = f"{100 * np.median(gaps):.1f} ({100 * np.quantile(gaps, 0.9):.0f})"
+            rows.append(best)
         for chooser in CHOOSERS:
             row = {"chosen by": chooser}
             for name in APPROXIMATIONS:
