@@ -35,10 +35,10 @@ class Dense:
     """K̃ and K of the rows of positive weight, weights of mean 1, and their ridges."""
 
     def __init__(self, weights: Any, rank: int | None) -> None:
-        given = np.ones(N) if weights is None else weights
-        self.rows = np.flatnonzero(given > 0)
-        self.unit = given[self.rows].mean()
-        self.v = given[self.rows] / self.unit
+        weights = np.ones(N) if weights is None else weights
+        self.rows = np.flatnonzero(weights > 0)
+        self.unit = weights[self.rows].mean()
+        self.v = weights[self.rows] / self.unit
         values, vectors = np.linalg.eigh(rbf(LANDMARKS, LANDMARKS, GAMMA))
         first = 0 if rank is None else len(values) - rank
         inverse = (vectors[:, first:] / values[first:]) @ vectors[:, first:].T
@@ -58,18 +58,18 @@ class Dense:
 
     def left_out(self, K: Any, targets: Any, mu: float, intercept: bool) -> Any:
         """Each row predicted with K by a machine that was trained with K̃ of all others."""
-        found = np.empty_like(targets)
+        predicted = np.empty_like(targets)
         for row in range(len(targets)):
-            rest = np.delete(np.arange(len(targets)), row)
-            m = len(rest)
+            others = np.delete(np.arange(len(targets)), row)
+            m = len(others)
             system, right = np.zeros((m + 1, m + 1)), np.zeros((m + 1, targets.shape[1]))
-            system[:m, :m] = self.low[np.ix_(rest, rest)] + mu * np.diag(1 / self.v[rest])
+            system[:m, :m] = self.low[np.ix_(others, others)] + mu * np.diag(1 / self.v[others])
             system[:m, m] = system[m, :m] = float(intercept)
             system[m, m] = 1.0 - float(intercept)
-            right[:m] = targets[rest]
+            right[:m] = targets[others]
             solved = np.linalg.solve(system, right)
-            found[row] = K[row, rest] @ solved[:m] + solved[m]
-        return found
+            predicted[row] = K[row, others] @ solved[:m] + solved[m]
+        return predicted
 
 
 def scores(kind: Any, criterion: str, y: Any = Y, weights: Any = None, **settings: Any) -> Any:
@@ -102,14 +102,14 @@ def test_gcv_evidence_and_cost_by_dense_algebra(
         likelihoods = m * np.log(quadratic / (m * mu)) + logdet + m * (1 + np.log(2 * np.pi))
         expected["evidence"].append(-0.5 * likelihoods.sum())
     for criterion, values in expected.items():
-        found = scores(kind, criterion, weights=weights, rank=rank, predict=predict)
-        assert_allclose(found, values, rtol=1e-9)
+        computed = scores(kind, criterion, weights=weights, rank=rank, predict=predict)
+        assert_allclose(computed, values, rtol=1e-9)
 
 
 def smallest_ball(G: Any) -> float:
     """The squared radius by a general solver of the dual problem."""
     n, diagonal = len(G), np.diagonal(G)
-    found = minimize(
+    solution = minimize(
         lambda b: b @ G @ b - diagonal @ b,
         np.full(n, 1 / n),
         jac=lambda b: 2 * G @ b - diagonal,
@@ -118,7 +118,7 @@ def smallest_ball(G: Any) -> float:
         method="SLSQP",
         options={"maxiter": 1000, "ftol": 1e-15},
     )
-    return float(-found.fun)
+    return float(-solution.fun)
 
 
 @TRAININGS
@@ -131,8 +131,8 @@ def test_radius_margin_by_dense_algebra(force_training, training, weights, kind)
     for mu, _, R, s in dense.systems(kind is LSSVRCV):
         norms = np.sum(s[:, None] * y * (R @ (s[:, None] * y))) / mu
         expected.append(-smallest_ball(dense.low + mu * np.diag(1 / dense.v)) * norms / y.size)
-    found = scores(kind, "radius_margin", weights=weights, rank=RANK)
-    assert_allclose(found, expected, rtol=1e-6)
+    computed = scores(kind, "radius_margin", weights=weights, rank=RANK)
+    assert_allclose(computed, expected, rtol=1e-6)
 
 
 @TRAININGS
@@ -162,9 +162,9 @@ def test_span_of_classes_with_all_rows_is_a_smooth_count_of_refits(labels) -> No
     for alpha in ALPHAS:
         steps = []
         for row in range(N):
-            rest = np.delete(np.arange(N), row)
+            others = np.delete(np.arange(N), row)
             model = LSSVC(gamma=GAMMA, alpha=alpha, approximation=approximation)
-            model.fit(X[rest], labels[rest])
+            model.fit(X[others], labels[others])
             true = model.classes_ == labels[row] if len(model.classes_) == 3 else labels[row]
             excess = np.where(true, 1, -1) * model.decision_function(X[row][None])[0]
             steps.append(np.mean(expit(-5 * excess)))
@@ -182,15 +182,15 @@ def test_each_row_left_out_by_refits_at_any_scale(fixed, scale) -> None:
     problem = Problem(rows, y, None, fixed is LSSVR).about_its_mean()
     run = approximation.start(problem, [RBF(GAMMA)], Workload(alphas=2, folds=1))
     model = run.model(RBF(GAMMA))
-    found = model.leave_one_out([1e-3, 1.0]) + problem.offset
-    some, values = model.left_out(np.array([2, 46]), 1e-3)
-    assert_allclose(values + problem.offset, found[0, some], rtol=1e-12)
+    predicted = model.leave_one_out([1e-3, 1.0]) + problem.offset
+    picked, values = model.left_out(np.array([2, 46]), 1e-3)
+    assert_allclose(values + problem.offset, predicted[0, picked], rtol=1e-12)
     for row in (0, 7, 45, 46):
-        rest = np.delete(np.arange(len(rows)), row)
+        others = np.delete(np.arange(len(rows)), row)
         for number, alpha in enumerate((1e-3, 1.0)):
             machine = fixed(gamma=GAMMA, alpha=alpha, approximation=approximation)
-            literal = machine.fit(rows[rest], y[rest]).predict(rows[row][None])[0]
-            assert_allclose(found[number, row], literal, rtol=1e-8, atol=1e-9 * scale)
+            literal = machine.fit(rows[others], y[others]).predict(rows[row][None])[0]
+            assert_allclose(predicted[number, row], literal, rtol=1e-8, atol=1e-9 * scale)
 
 
 @TRAININGS
@@ -209,12 +209,12 @@ def test_decision_change_bounds_the_change_at_the_rows(
         approximation = Nystroem(LANDMARKS, rank=rank, predict=predict)
         model = fixed(gamma=GAMMA, alpha=alpha, approximation=approximation).fit(X, Y, weights)
         if predict == "rows":
-            change = (dense.true - dense.low) @ model.expansion_.coef
-            expected = np.sqrt(np.average(change**2, axis=0, weights=v).max())
-        found = model.approximation_["decision_change"]
-        assert found == pytest.approx(expected, rel=1e-8)
+            difference = (dense.true - dense.low) @ model.expansion_.coef
+            expected = np.sqrt(np.average(difference**2, axis=0, weights=v).max())
+        change = model.approximation_["decision_change"]
+        assert change == pytest.approx(expected, rel=1e-8)
         actual = np.average((model.predict(rows) - exact) ** 2, axis=0, weights=v)
-        assert np.sqrt(actual.max()) <= found < model.approximation_["decision_bound"] / 10
+        assert np.sqrt(actual.max()) <= change < model.approximation_["decision_bound"] / 10
 
 
 def test_decision_change_from_a_sample_is_near_that_of_all_rows(monkeypatch) -> None:
@@ -239,7 +239,7 @@ def test_sums_whose_digits_cancel_are_made_from_the_residuals(force_training) ->
     factors = model()
     force_training("sums")
     sums = model()
-    assert [one.report["training"] for one in (factors, sums)] == ["factors", "sums"]
+    assert [fitted.report["training"] for fitted in (factors, sums)] == ["factors", "sums"]
     exact = factors.residual_squares(ridges)
     assert exact[0].max() < 1e-12 * np.sum(problem.scaled_targets() ** 2)
     assert np.all(np.abs(sums._path.squares(ridges)[0] / exact[0] - 1) > 0.1)

@@ -213,10 +213,10 @@ class Nystroem(Approximation):
 
     def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
         m, alone = self._size(n), load.folds == 1 or load.single
-        found = basis_bytes(n, d, targets, m, load, at_once)
+        total = basis_bytes(n, d, targets, m, load, at_once)
         # Leave-one-out with all rows: V, orthonormal columns, and their product with K − K̃.
         columns = _LEFT_OUT_COPIES * 8.0 * n * m if alone and self.predict == "rows" else 0.0
-        return found + int(min(at_once, load.kernels) * (columns + formed_bytes(n, load)))
+        return total + int(min(at_once, load.kernels) * (columns + formed_bytes(n, load)))
 
     def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
         r"""Per kernel: choosing 11 m³, tiles n m (d + some exponentials), Gram n m²/2 at the speed of

@@ -602,8 +602,8 @@ class RowsModel(WholeModel):
             true = self._product(asked, problem.X, columns[:, :, None])[:, :, 0]
             return true - V[rows] @ (V.T @ columns)
 
-        every = landmarks.of_landmarks(alphas)
-        _, dual, _ = next(self._duals(every, mu[:, None], [np.arange(0)]))
+        solutions = landmarks.of_landmarks(alphas)
+        _, dual, _ = next(self._duals(solutions, mu[:, None], [np.arange(0)]))
         change = times_difference(dual.reshape(problem.n, -1)).reshape(rows.size, mu.size, -1)
         diagonal = vector(landmarks.design.kernel.diagonal(asked)) - np.sum(V[rows] ** 2, axis=1)
         # Row by row the diagonal of (K − K̃) S R_b S, R_b = I − s sᵀ/sᵀs − U [λ/(λ+μ)] Uᵀ.

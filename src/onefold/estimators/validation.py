@@ -251,7 +251,10 @@ def refuse_partitions(
             'approximation="nystroem", or fit X.compute() if it fits in memory.',
         ),
         (
-            any(one.needs not in ("squares", "sums", "smoother") or one.reads_rows for one in criteria),
+            any(
+                criterion.reads_rows or criterion.needs not in ("squares", "sums", "smoother")
+                for criterion in criteria
+            ),
             "the criterion needs all rows in memory, and Dask rows stay on their workers; use "
             'criterion="mse", "error", "accuracy", "cov", "mape", "gcv" or "evidence".',
         ),
