@@ -285,10 +285,10 @@ def show(results: Found, page: Page) -> None:
         "at least ¾ r₀ n_min, which is positive: the bound grows exponentially, whatever r₀ > 0 is. The "
         "factor exp(r₀Ω) is the product of two weighted norms, of **1** and of k_x. The second can be "
         "avoided (the sum of |k(x, x_i)| is bounded by H1 and H2), but the exponent is then still at "
-        "least ¼ r₀ n_min. No better bound exists for all targets: if they are constant, the change "
-        "does not go to 0, because U gives rows near the border neighbours that they do not have. If "
-        "they decay, and without an offset, it falls exponentially. The table has the largest change at "
-        "places between the rows, for two levels, and exp(r₀Ω − r₀n_min/4):",
+        "least ¼ r₀ n_min. No bound that goes to 0 can hold for all targets: if they are constant, the "
+        "change does not go to 0, because U gives rows near the border neighbours that they do not "
+        "have. If they decay, and without an offset, it falls exponentially. The table has the largest "
+        "change at places between the rows, for two levels, and exp(r₀Ω − r₀n_min/4):",
     )
     page.table([_bound_row(row) for row in on_grid(results, 2)])
     _judge(results, page)
@@ -412,7 +412,7 @@ def _judge(results: Found, page: Page) -> None:
     page.verdict(
         "Claims do not hold" if factors[-1] > factors[0] else "Claims hold",
         "equation 26 does not measure the effect on the decision function. It grows exponentially with "
-        f"n_min, while the change itself is {min(changes):.2f} to {max(changes):.2f} for constant "
+        f"n_min, while the change itself is at most {max(changes):.2f} for constant "
         "targets. Neither do the theorems speak of tables: where the rows are in another order, or "
         "become denser, the residuals of U stay different from those of K.",
     )
