@@ -256,8 +256,8 @@ def show(results: Found, page: Page) -> None:
         "ding2011. The leave-one-out residuals of K and of U differ near the border only, where "
         "the first cell and the last one are neighbours for U and not for K. A share of about 2p/n_min "
         "of the rows is near the border, so |PRESS(U) − PRESS(K)| must fall like 1/n_min "
-        "([Proposition 5.9](../theory/structured.md)). Targets are 1 in one half of the grid and −1 in "
-        "the "
+        "([Proposition 5.10](../theory/structured.md#consistency-on-growing-grids)). Targets are 1 in "
+        "one half of the grid and −1 in the "
         'other; scores are those of `criterion="mse", cv="loo"` with `Circulant(validate="matrix")`. '
         "*Interior residuals*: the "
         "largest difference at rows at least n_min/4 cells from the border. *Decaying targets*: PRESS "

@@ -257,7 +257,7 @@ def test_the_cost_and_press_of_a_circulant_matrix_are_consistent_on_a_grid() -> 
 
 
 @pytest.mark.parametrize("size", [12, 24])
-def test_proposition_5_9(size: int) -> None:
+def test_press_differs_by_at_most_the_bound_of_the_proof(size: int) -> None:
     """Rows of R − R' fall with the distance from the border; PRESS is within the bound of the proof."""
     index = consistency.cells(size, 2)
     border = consistency.border_distance(index, size)
@@ -267,7 +267,7 @@ def test_proposition_5_9(size: int) -> None:
     sums = np.abs(R - other).sum(axis=1)
     r = 0.5
     c = np.max(sums / np.exp(-r * border).sum(axis=1))
-    assert 0.8 < c < 0.9  # (5.7) with one c for all sizes
+    assert 0.8 < c < 0.9  # (5.8) with one c for all sizes
     rho = min(R.diagonal().min(), other.diagonal().min())
     C = max(np.abs(R).sum(axis=1).max(), np.abs(other).sum(axis=1).max())
     constant = 2 * (C / rho) * (1 / rho + C / rho**2) * c
