@@ -51,10 +51,11 @@ def test_the_search_finds_what_separate_fits_find() -> None:
     np.testing.assert_allclose(-found.reshape(11, 13).T, ida.literal_cv(SPLIT), atol=1e-12)
 
 
-def literal_grid(matrix: Any) -> Any:
+def literal_grid(matrix: Any, indefinite: bool = False) -> Any:
     """Held-out error (13, 11) by the bordered system of a training matrix and the true kernel.
 
-    ``matrix(gamma, train)`` is the approximate kernel matrix of some training rows.
+    ``matrix(gamma, train)`` is the approximate kernel matrix of some training rows. Cells at which one
+    is not positive definite are NaN unless `indefinite`.
     """
     errors = np.zeros((len(DEFAULT_GAMMAS), len(DEFAULT_ALPHAS)))
     folds = list(StratifiedKFold(5).split(SPLIT.X, SPLIT.y))
@@ -69,7 +70,7 @@ def literal_grid(matrix: Any) -> Any:
                 *dual, b = np.linalg.solve(system, np.append(SPLIT.y[train], 0.0))
                 values = rbf_kernel(SPLIT.X[test], SPLIT.X[train], gamma=gamma) @ dual + b
                 wrong = np.mean((values > 0) != (SPLIT.y[test] > 0)) / len(folds)
-                errors[g, a] += wrong if least + alpha > 0 else np.nan
+                errors[g, a] += wrong if indefinite or least + alpha > 0 else np.nan
     return errors
 
 
@@ -95,11 +96,12 @@ def literal_circulant(gamma: float, rows: Any) -> Any:
     return np.array([[entry(row, column) for column in cells] for row in cells])
 
 
-def test_algorithm_2_of_ding2011_is_what_its_equations_say() -> None:
-    structure = Circulant(spacing=SPACING, order="given", validate="kernel")
+@pytest.mark.parametrize("negative", ["raise", "solve"])
+def test_algorithm_2_of_ding2011_is_what_its_equations_say(negative: Any) -> None:
+    structure = Circulant(spacing=SPACING, order="given", validate="kernel", negative=negative)
     scores = ida.select(SPLIT, structure, 5).cv_results_["mean_test_score"].reshape(11, 13).T
-    literal = literal_grid(literal_circulant)
-    assert 0.1 < np.isnan(literal).mean() < 0.9
+    literal = literal_grid(literal_circulant, indefinite=negative == "solve")
+    assert np.isnan(literal).any() == (negative == "raise")
     np.testing.assert_allclose(-scores, literal, atol=1e-12)
 
 
@@ -209,18 +211,24 @@ def test_theorem_2_promises_less_than_nothing_at_the_papers_rank() -> None:
 
 
 # -- Theorems 5 to 7 of ding2011 -----------------------------------------------------------------------
+def dense(size: int, levels: int) -> tuple[Any, Any]:
+    """K and U of a regular grid; both are products of those of one level, as a Gaussian kernel is."""
+    row = np.arange(size)
+    line = np.exp(-consistency.GAMMA * row**2.0)
+    folded = np.where((row > 0) & (2 * row != size), line + line[-row], line)
+    distance = row[None, :] - row[:, None]
+    K, U = line[np.abs(distance)], folded[distance % size]
+    return (K, U) if levels == 1 else (np.kron(K, K), np.kron(U, U))
+
+
 @pytest.mark.parametrize("levels", [1, 2])
 def test_the_cost_and_press_are_those_of_dense_matrices(levels: int) -> None:
     """M and V of equation 29 and the leave-one-out residuals, of K and of U."""
     size = 8
     X = consistency.cells(size, levels)
     targets = consistency.targets(X, size)
-    exact = rbf_kernel(X, gamma=consistency.GAMMA)
-    row = np.arange(size)
-    line = np.exp(-consistency.GAMMA * row**2.0)
-    folded = np.where((row > 0) & (2 * row != size), line + line[-row], line)
-    axis = folded[(row[None, :] - row[:, None]) % size]
-    circulant = axis if levels == 1 else np.kron(axis, axis)  # of a product of kernels of one level
+    exact, circulant = dense(size, levels)
+    np.testing.assert_allclose(exact, rbf_kernel(X, gamma=consistency.GAMMA), atol=1e-15)
     for matrix, K in (("exact", exact), (consistency.structure(size, levels, 1.0), circulant)):
         inverse = np.linalg.inv(K + consistency.MU * np.eye(len(X)))
         y = targets["bump"]
@@ -246,6 +254,26 @@ def test_the_cost_and_press_of_a_circulant_matrix_are_consistent_on_a_grid() -> 
     for key, factor in (("M difference", 100), ("interior residuals difference", 15)):
         falls = [row[key] for row in found]
         assert falls[0] > factor * falls[1] > factor**2 * falls[2] > 0
+
+
+@pytest.mark.parametrize("size", [12, 24])
+def test_press_differs_by_at_most_the_bound_of_the_proof(size: int) -> None:
+    """Rows of R − R' fall with the distance from the border; PRESS is within the bound of the proof."""
+    index = consistency.cells(size, 2)
+    border = consistency.border_distance(index, size)
+    R, other = (
+        consistency.MU * np.linalg.inv(M + consistency.MU * np.eye(size**2)) for M in dense(size, 2)
+    )
+    sums = np.abs(R - other).sum(axis=1)
+    r = 0.5
+    c = np.max(sums / np.exp(-r * border).sum(axis=1))
+    assert 0.8 < c < 0.9  # (5.8) with one c for all sizes
+    rho = min(R.diagonal().min(), other.diagonal().min())
+    C = max(np.abs(R).sum(axis=1).max(), np.abs(other).sum(axis=1).max())
+    constant = 2 * (C / rho) * (1 / rho + C / rho**2) * c
+    y = consistency.targets(index, size)["classes"]
+    means = [np.mean((operator @ y / operator.diagonal()) ** 2) for operator in (R, other)]
+    assert abs(means[0] - means[1]) <= 2 * constant * 2 / ((1 - np.exp(-r)) * size)
 
 
 def test_without_the_assumptions_residuals_stay_different() -> None:
