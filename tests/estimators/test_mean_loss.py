@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, LeaveOneOut, ShuffleSplit
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    LeaveOneOut,
+    ShuffleSplit,
+    TimeSeriesSplit,
+)
 
 import onefold
 from onefold import (
@@ -99,8 +106,14 @@ def test_duplicated_rows_change_nothing(data):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
     "cv",
-    [KFold(4), KFold(4, shuffle=True, random_state=1), ShuffleSplit(3, random_state=0), GroupKFold(3)],
-    ids=["uneven folds", "shuffled", "windows", "groups"],
+    [
+        KFold(4),
+        KFold(4, shuffle=True, random_state=1),
+        ShuffleSplit(3, random_state=0),
+        GroupKFold(3),
+        TimeSeriesSplit(3),
+    ],
+    ids=["uneven folds", "shuffled", "random parts", "groups", "growing parts"],
 )
 @pytest.mark.parametrize("name", ["exact", "cholesky", "landmarks", "sums", "rows"])
 def test_scores_are_those_of_refits(data, name, cv, weighted, monkeypatch):
