@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, LeaveOneOut, ShuffleSplit
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    LeaveOneOut,
+    ShuffleSplit,
+    TimeSeriesSplit,
+)
 
 import onefold
 from onefold import (
@@ -99,8 +106,14 @@ def test_duplicated_rows_change_nothing(data):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
     "cv",
-    [KFold(4), KFold(4, shuffle=True, random_state=1), ShuffleSplit(3, random_state=0), GroupKFold(3)],
-    ids=["uneven folds", "shuffled", "windows", "groups"],
+    [
+        KFold(4),
+        KFold(4, shuffle=True, random_state=1),
+        ShuffleSplit(3, random_state=0),
+        GroupKFold(3),
+        TimeSeriesSplit(3),
+    ],
+    ids=["uneven folds", "shuffled", "random parts", "groups", "growing parts"],
 )
 @pytest.mark.parametrize("name", ["exact", "cholesky", "landmarks", "sums", "rows"])
 def test_scores_are_those_of_refits(data, name, cv, weighted, monkeypatch):
@@ -204,6 +217,25 @@ def test_criteria_of_the_smoother_at_the_ridge_of_all_rows(data, criterion):
     of_sum = LSSVRCV(**common, alphas=[1e-3 * n, 1e-2 * n]).fit(X, y)
     scores = [model.cv_results_["mean_test_score"] for model in (of_mean, of_sum)]
     np.testing.assert_allclose(scores[0], scores[1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("heavy", [1e-9, 1e9])
+def test_weights_and_alphas_of_any_size(data, heavy):
+    """A fold that carries nearly all the weight, or hardly any."""
+    X, y, weights, _ = data
+    weights[:21] *= heavy
+    cv = KFold(4)
+    for scale in (1e-12, 1.0, 1e12):
+        model = LSSVRCV(**GRID, loss="mean", cv=cv, intervals=None).fit(X, y, scale * weights)
+        splits = list(cv.split(X))
+        expected = _literal(model, LSSVR(loss="mean"), X, y, splits, weights)
+        np.testing.assert_allclose(_scores(model, splits), expected, rtol=1e-5)
+    problem = model.set_up(X, y, weights).problem
+    expected = [np.delete(weights, i).sum() / weights.sum() for i in range(83)]
+    np.testing.assert_allclose(problem.single_shares(), expected, rtol=1e-12)
+    np.testing.assert_allclose(problem.shares(np.arange(83)[:, None]), expected, rtol=1e-12)
+    with pytest.raises(ValueError, match="alpha times the number of rows leaves the range of float64"):
+        LSSVR(alpha=1e307, loss="mean").fit(X, y)
 
 
 def test_many_weights_are_refused_for_single_rows(data):

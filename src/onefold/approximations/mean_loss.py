@@ -3,7 +3,7 @@ r"""Models of the mean squared error: every training part has a ridge of its own
 With the loss Σ v_i e_i² / Σ v_i and the user's α, the model of all rows has the ridge μ = α Σ v_i, and
 the model without the rows J
 
-    μ_J = α Σ_{i∉J} v_i = μ (1 − Σ_{i∈J} v_i / Σ v_i)
+    μ_J = α Σ_{i∉J} v_i = μ (1 − Σ_{i∈J} v_i / Σ v_i)                                             (1)
 
 so that it is the model that is fitted with α to the other rows alone. The closed forms for rows held
 out of training hold for any μ, with the same μ in the whole matrix. So every part is asked about at its
@@ -14,7 +14,7 @@ all these ridges.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,97 +33,99 @@ class Question(NamedTuple):
     numbers: Index  # of the parts
     parts: Parts
     ridges: HostArray
-    picks: list[slice]  # of each of these parts, its own among the ridges
+    picks: list[slice]  # the ridges of each part among all of these
 
 
 class MeanLossModel(Model):
-    """A model whose ridges are those of all rows; parts are asked about at theirs."""
+    """A model whose ridges are those of all rows; parts are asked about at theirs, by (1)."""
 
     def __init__(self, inner: Model) -> None:
-        self._inner, self.problem, self.report = inner, inner.problem, inner.report
-        self.keep, self.one_by_one, self.one_pass = inner.keep, inner.one_by_one, inner.one_pass
+        self._inner = inner
+        self.problem = inner.problem
+        self.keep = inner.keep
+        self.one_by_one = inner.one_by_one
+        self.one_pass = inner.one_pass
         self.no_leave_one_out = inner.no_leave_one_out
+        self.report = inner.report
         self.report["loss"] = "mean"
 
     def __getattr__(self, name: str) -> Any:
-        """What else a model has, such as a smoother, knows all rows only."""
-        if name == "_inner":
+        """What else the model of all rows has, such as its smoother."""
+        if name == "_inner":  # not yet set, while a copy is made
             raise AttributeError(name)
         return getattr(self._inner, name)
 
     def _questions(self, parts: Parts, alphas: ArrayLike) -> Iterator[Question]:
-        """All parts, by their ridges or, of a model that reads its rows once, at all ridges at once."""
+        """All parts, by their ridges, or all ridges at once for a model that reads its rows once."""
         mu = vector(alphas)
         shares, which = distinct_shares(self.problem.shares(parts))
-        every = np.arange(len(parts))
         if shares.size == 1 or self.one_pass:
             picks = [slice(mu.size * share, mu.size * (share + 1)) for share in which]
-            yield Question(every, parts, np.outer(shares, mu).reshape(-1), picks)
+            yield Question(np.arange(len(parts)), parts, np.outer(shares, mu).reshape(-1), picks)
             return
-        for number, share in enumerate(shares):
-            numbers = every[which == number]
-            picks = [slice(None)] * numbers.size
-            yield Question(numbers, [parts[k] for k in numbers], share * mu, picks)
+        for place, share in enumerate(shares):
+            numbers = np.flatnonzero(which == place)
+            picks = [slice(0, mu.size)] * numbers.size
+            yield Question(numbers, _picked(parts, numbers), share * mu, picks)
 
     def usable(self, parts: Parts | None, alphas: ArrayLike) -> Any:
         if parts is None:
             return self._inner.usable(None, alphas)
-        found = np.ones(np.size(alphas), dtype=bool)
-        for _, some, ridges, picks in self._questions(parts, alphas):
-            flags = np.asarray(self._inner.usable(some, ridges))
-            for start in {pick.start or 0 for pick in picks}:
-                found &= flags[start : start + found.size]
-        return found
+        flags = np.ones(np.size(alphas), dtype=bool)
+        for question in self._questions(parts, alphas):
+            solvable = np.asarray(self._inner.usable(question.parts, question.ridges))
+            for start in {pick.start for pick in question.picks}:
+                flags &= solvable[start : start + flags.size]
+        return flags
 
     def leave_one_out(self, alphas: ArrayLike) -> Array:
         mu = vector(alphas)
         shares, which = distinct_shares(self.problem.single_shares())
-        found = self._inner.leave_one_out(shares[0] * mu)
-        for number, share in enumerate(shares[1:], start=1):
-            rows = like_index(np.flatnonzero(which == number), found)
-            found[:, rows, :] = self._inner.leave_one_out(share * mu)[:, rows, :]
-        return found
+        predictions = self._inner.leave_one_out(shares[0] * mu)
+        for place, share in enumerate(shares[1:], start=1):
+            rows = like_index(np.flatnonzero(which == place), predictions)
+            predictions[:, rows, :] = self._inner.leave_one_out(share * mu)[:, rows, :]
+        return predictions
 
     def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
-        """Single rows are left out at the ridge of all rows, whose factorisation is there already."""
-        if self.no_leave_one_out:
-            return super().left_out(some, alpha)
-        return self._inner.left_out(some, alpha)
+        """Single rows in closed form at the ridge of all rows, which is factorised already."""
+        return (
+            super().left_out(some, alpha) if self.no_leave_one_out else self._inner.left_out(some, alpha)
+        )
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
-        found: list[Any] = [None] * len(parts)
-        for numbers, some, ridges, picks in self._questions(parts, alphas):
-            for number, pick, values in zip(numbers, picks, self._inner.heldout(some, ridges)):
-                found[number] = values[pick, ...]
-        return found
+        predictions: list[Any] = [None] * len(parts)
+        for numbers, asked, ridges, picks in self._questions(parts, alphas):
+            for number, pick, values in zip(numbers, picks, self._inner.heldout(asked, ridges)):
+                predictions[number] = values[pick, ...]
+        return predictions
 
     def heldout_blocks(self, parts: Parts, alphas: ArrayLike) -> Iterator[tuple[int, Any, Array]]:
-        for numbers, some, ridges, picks in self._questions(parts, alphas):
-            for place, rows, values in self._inner.heldout_blocks(some, ridges):
+        for numbers, asked, ridges, picks in self._questions(parts, alphas):
+            for place, rows, values in self._inner.heldout_blocks(asked, ridges):
                 yield int(numbers[place]), rows, values[picks[place], ...]
 
     def heldout_sums(
         self, left_out: Parts, tests: Parts, alphas: ArrayLike, terms: Any, carrier: Rows
     ) -> list[Array] | None:
-        found: list[Any] = [None] * len(left_out)
-        for numbers, some, ridges, picks in self._questions(left_out, alphas):
-            tested = _picked(tests, numbers)
-            sums = self._inner.heldout_sums(some, tested, ridges, terms, carrier)
+        totals: list[Any] = [None] * len(left_out)
+        for numbers, asked, ridges, picks in self._questions(left_out, alphas):
+            sums = self._inner.heldout_sums(asked, _picked(tests, numbers), ridges, terms, carrier)
             if sums is None:
                 return None
             for number, pick, values in zip(numbers, picks, sums):
-                found[number] = values[pick, ...]
-        return found
+                totals[number] = values[pick, ...]
+        return totals
 
     def heldout_squared_error(self, left_out: Parts, tests: Parts, alphas: ArrayLike) -> Any | None:
-        found = np.empty((np.size(alphas), len(left_out)))
-        for numbers, some, ridges, picks in self._questions(left_out, alphas):
-            errors = self._inner.heldout_squared_error(some, _picked(tests, numbers), ridges)
-            if errors is None:
+        errors = np.empty((np.size(alphas), len(left_out)))
+        for numbers, asked, ridges, picks in self._questions(left_out, alphas):
+            values = self._inner.heldout_squared_error(asked, _picked(tests, numbers), ridges)
+            if values is None:
                 return None
             for place, (number, pick) in enumerate(zip(numbers, picks)):
-                found[:, number] = errors[pick, place]
-        return found
+                errors[:, number] = values[pick, place]
+        return errors
 
     def expansion(self, alpha: ArrayLike) -> Expansion:
         return self._inner.expansion(alpha)
@@ -133,22 +135,20 @@ class MeanLossModel(Model):
 
     def fold_models(self, parts: Parts, alpha: ArrayLike) -> FoldModels | None:
         shares, which = distinct_shares(self.problem.shares(parts))
+        intercept = np.zeros((len(parts), int(self.problem.Y.shape[1])))
         terms: list[Any] = []
         folds: list[Index] = []
-        intercept: Any = None
-        for number, share in enumerate(shares):
-            numbers = np.flatnonzero(which == number)
-            some = self._inner.fold_models(_picked(parts, numbers), share * np.asarray(alpha))
-            if some is None:
+        for place, share in enumerate(shares):
+            numbers = np.flatnonzero(which == place)
+            models = self._inner.fold_models(_picked(parts, numbers), share * np.asarray(alpha))
+            if models is None:
                 return None
-            if intercept is None:
-                intercept = np.zeros((len(parts), some.n_targets))
-            intercept[numbers] = some.intercept
-            terms += some.terms
-            folds += [numbers[own] for own in some.folds]
+            intercept[numbers] = models.intercept
+            terms += models.terms
+            folds += [numbers[places] for places in models.folds]
         return FoldModels(tuple(terms), tuple(folds), intercept)
 
 
-def _picked(parts: Parts, numbers: Sequence[int] | Index) -> Parts:
-    """Some of the parts; all of them are the same object, by which models know them again."""
-    return parts if len(numbers) == len(parts) else [parts[int(k)] for k in numbers]
+def _picked(parts: Parts, numbers: Index) -> Parts:
+    """The parts of these numbers; all of them are the same object, by which models know them again."""
+    return parts if len(numbers) == len(parts) else [parts[int(number)] for number in numbers]

@@ -252,8 +252,8 @@ class Problem:
         if self.remote and fetch:
             X = to_device(X, self.device)
             Y, root = like(Y, X), None if root is None else like(root, X)
-        found = replace(self, X=X, Y=Y, root_weight=root, kept=kept)
-        return replace(found, alpha_unit=found._mean_unit) if self.loss == "mean" else found
+        part = replace(self, X=X, Y=Y, root_weight=root, kept=kept)
+        return part.of_mean() if self.loss == "mean" else part
 
     def without(self, rows: Any, *, precomputed: bool = False) -> Problem:
         """The problem of all other rows, where they are, alone."""
@@ -282,14 +282,10 @@ class Problem:
         found[self.kept] = values
         return found
 
-    @property
-    def _mean_unit(self) -> float:
-        """1 / Σ v_i."""
-        return 1.0 / float(self.n if self.weight is None else self.weight.sum())
-
     def of_mean(self) -> Problem:
         """The same problem, with alpha the ridge of the mean squared error."""
-        return replace(self, loss="mean", alpha_unit=self._mean_unit)
+        total = float(self.n if self.weight is None else self.weight.sum())
+        return replace(self, loss="mean", alpha_unit=1.0 / total)
 
     def ridge(self, alpha: ArrayLike) -> HostArray:
         """The problem's μ behind the user's alpha."""
@@ -311,15 +307,23 @@ class Problem:
         """The μ of each model without some rows, over that of all rows: (parts,)."""
         if self.loss == "sum":
             return np.ones(len(left_out))
+        if isinstance(left_out, np.ndarray):
+            return self.single_shares()[left_out[:, 0]]
         weight = self.weight
         if weight is None:
             return 1.0 - np.array([len(rows) for rows in left_out]) / self.n
-        return 1.0 - np.array([weight[rows].sum() for rows in left_out]) / weight.sum()
+        # No difference of sums: what is left may be a tiny part.
+        return np.array([np.delete(weight, rows).sum() for rows in left_out]) / weight.sum()
 
     def single_shares(self) -> HostArray:
-        """The same of the models without single rows."""
-        left_out = np.ones(self.n) if self.weight is None else self.weight
-        return np.ones(self.n) if self.loss == "sum" else 1.0 - left_out / left_out.sum()
+        """The same of the models without each row."""
+        if self.loss == "sum":
+            return np.ones(self.n)
+        weight = np.ones(self.n) if self.weight is None else self.weight
+        rest = weight.sum() - weight
+        heaviest = int(weight.argmax())
+        rest[heaviest] = np.delete(weight, heaviest).sum()
+        return rest / weight.sum()
 
     def check_single_rows(self) -> None:
         """Raise where leaving out single rows would take too many ridges."""
