@@ -97,7 +97,7 @@ def data_set(name: str) -> tuple[Any, Any, Any, Any]:
 def equal_diagonals(
     diagonal: float, off_diagonal: float, y: Any, lambdas: Any, *, intercept: bool = False
 ) -> tuple[Any, Any]:
-    """α (n, λ) and b (λ,) of the Toeplitz matrix with one number off its diagonal, in O(n) for each λ."""
+    """α (n, λ) and b (λ,) of the Toeplitz matrix with one number off its diagonal: O(n) for each λ."""
     scale = diagonal - off_diagonal + np.asarray(lambdas)
     if intercept:
         return (y - y.mean())[:, None] / scale, np.full(scale.shape, y.mean())
