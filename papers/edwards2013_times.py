@@ -2,30 +2,38 @@
 
 One kernel and one ridge value on one thread, random rows. The rows have 20 features: with two, the
 kernel matrix has a small numerical rank, which the exact leave-one-out would notice and use.
+
+Times are CPU seconds of the process, which is what a quiet core would take: the least of many calls, in
+one context that limits the threads. To enter that context takes milliseconds, and is not timed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.common import RESULTS, in_turn, seconds
-from onefold.approximations import Circulant, Exact, Nystroem, Problem, Workload
-from onefold.kernels import RBF
+from onefold import LSSVRCV, KernelRidgeCV
+from onefold.approximations import Approximation, Circulant, Exact, Nystroem, Problem, Workload
+from onefold.kernels import RBF, Kernel
 from onefold.machine.threads import use_threads
-from papers.page import Found, Page
+from papers.page import PAGES, Found, Page, environment
 
 FEATURES, ALPHA = 20, 0.5
 KERNEL, CELLS = RBF(0.02), RBF(1.0)  # of the rows; of the cells of the circulant matrix
 CIRCULANT = Circulant(spacing=(1.3, 1.7), order="given", validate="matrix")
 LOW_RANK = 100  # the constant rank of Figure 2
+CALLS = 100  # of which the fastest counts
+LONG = 13  # powers of two from which E-LOO takes seconds: one call, which is not made twice
 
 EXACT, LSSVM, RIDGE = "E-LOO", "A-LOO LS-SVM", "A-LOO KRR"
+DIFFERENCE = "difference from the estimators"
 # Seconds of Table I: one core of a 2.2 GHz Intel i7, MATLAB 2011b.
 PUBLISHED = {
     EXACT: {13: 4.43, 14: 35.25, 15: 281.11},
@@ -33,64 +41,114 @@ PUBLISHED = {
     RIDGE: dict(zip(range(13, 21), (0.54, 1.06, 2.14, 4.3, 8.55, 17.28, 35.39, 68.22))),
 }
 
+Timed = Callable[[], object]
+
 
 def problem_of(n: int, intercept: bool = True) -> Problem:
+    """Random rows and targets."""
     rng = np.random.default_rng(0)
     return Problem(rng.standard_normal((n, FEATURES)), rng.standard_normal((n, 1)), None, intercept)
 
 
-def leave_one_out(problem: Problem, structure: Any, kernel: Any = KERNEL) -> Any:
-    """Predictions (1, n, 1) of every row from all others, on one thread."""
-    with use_threads(1), threadpool_limits(1):
-        model = structure.model(kernel, problem, Workload(folds=1), None)
-        return model.leave_one_out(np.array([ALPHA]))
+def leave_one_out(problem: Problem, structure: Approximation, kernel: Kernel = KERNEL) -> Any:
+    """Predictions (1, n, 1) of every row from all others."""
+    model = structure.model(kernel, problem, Workload(folds=1), None)
+    return model.leave_one_out(np.array([ALPHA]))
 
 
-def circulant_functions(n: int) -> dict[str, Callable[[], object]]:
+def circulant_functions(n: int) -> dict[str, Timed]:
+    """A-LOO with and without an intercept."""
     return {
         LSSVM: partial(leave_one_out, problem_of(n), CIRCULANT, CELLS),
         RIDGE: partial(leave_one_out, problem_of(n, intercept=False), CIRCULANT, CELLS),
     }
 
 
+def difference_from_estimators(n: int) -> float:
+    """The largest difference of what is timed from the held-out predictions of LSSVRCV and of KRR."""
+    largest = 0.0
+    for estimator, intercept in ((LSSVRCV, True), (KernelRidgeCV, False)):
+        problem = problem_of(n, intercept)
+        settings = {"alphas": [ALPHA], "approximation": CIRCULANT, "cv": "loo", "refit": "same"}
+        model = estimator(CELLS, gammas=[1.0], **settings).fit(problem.X, problem.Y[:, 0])
+        timed = leave_one_out(problem, CIRCULANT, CELLS)[0, :, 0]
+        largest = max(largest, float(np.abs(timed - model.heldout_prediction_).max()))
+    return largest
+
+
+# -- timing --------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread, of Python and of BLAS."""
+    with use_threads(1), threadpool_limits(1):
+        yield
+
+
+def cpu_seconds(function: Timed) -> float:
+    """CPU time of one call."""
+    start = time.process_time()
+    function()
+    return time.process_time() - start
+
+
+def least_seconds(functions: dict[str, Timed], calls: int) -> dict[str, float]:
+    """The least CPU time of each function, which take turns, so that noise hits all of them alike."""
+    least = dict.fromkeys(functions, float("inf"))
+    for _ in range(calls):
+        for name, function in functions.items():
+            least[name] = min(least[name], cpu_seconds(function))
+    return least
+
+
 def measure_table1(short: bool) -> Found:
-    """Seconds by method and power of two; the best of several rounds, one for the large exact ones."""
-    found: Found = {LSSVM: {}, RIDGE: {}}
-    for power in (8, 10, 12) if short else range(8, 21):
-        times = in_turn(circulant_functions(2**power), 5 if short else 40)
-        for name, best in times.items():
-            found[name][str(power)] = best
-    found[EXACT] = {str(p): _exact(p) for p in (8, 9)} if short else _exact_kept(range(8, 16))
+    """Seconds by method and power of two."""
+    found: Found = {LSSVM: {}, RIDGE: {}, EXACT: {}}
+    with one_thread():
+        for power in (8, 10, 12) if short else range(8, 21):
+            least = least_seconds(circulant_functions(2**power), 5 if short else CALLS)
+            for name, value in least.items():
+                found[name][str(power)] = value
+        known = {} if short else known_exact()
+        for power in (8, 9) if short else range(8, 16):
+            found[EXACT][str(power)] = known.get(power) or exact_seconds(power)
+    found[DIFFERENCE] = difference_from_estimators(2**8)
     return found
 
 
-def _exact(power: int) -> float:
-    problem = problem_of(2**power)
-    return min(seconds(lambda: leave_one_out(problem, Exact())) for _ in range(3 if power <= 12 else 1))
+def exact_seconds(power: int) -> float:
+    """CPU seconds of the exact leave-one-out for 2^power rows."""
+    function = partial(leave_one_out, problem_of(2**power), Exact())
+    return least_seconds({EXACT: function}, 10 if power < LONG else 1)[EXACT]
 
 
-def _exact_kept(powers: Sequence[int]) -> dict[str, float]:
-    """Each size is kept when it is done, under benchmarks/results: the last takes many minutes."""
-    stored = RESULTS / "edwards2013-exact.json"
-    times: dict[str, float] = json.loads(stored.read_text("utf-8")) if stored.exists() else {}
-    for power in powers:
-        if str(power) not in times:
-            times[str(power)] = _exact(power)
-            RESULTS.mkdir(exist_ok=True)
-            stored.write_text(json.dumps(times), "utf-8")
-    return times
+def known_exact() -> dict[int, float]:
+    """E-LOO of the sizes that take minutes, from the stored results of this machine and versions.
+
+    Take them out of the file to measure them again.
+    """
+    stored = PAGES / "results" / "edwards2013-table1.json"
+    kept = json.loads(stored.read_text("utf-8")) if stored.exists() else {}
+    if kept.get("environment") != environment():
+        return {}
+    times = {int(power): value for power, value in kept["found"].get(EXACT, {}).items()}
+    return {power: value for power, value in times.items() if power >= LONG}
 
 
 def measure_figure2(short: bool) -> Found:
     """Seconds by method for 500 to 5000 rows; low-rank leave-one-out in O(n r²) for two ranks."""
     found: Found = {}
-    for n in (500, 1000) if short else range(500, 5001, 500):
-        functions = circulant_functions(n)
-        for label, rank in (("low rank, r = n/2", n // 2), (f"low rank, r = {LOW_RANK}", LOW_RANK)):
-            structure = Nystroem(n_components=rank, method="uniform")
-            functions[label] = partial(leave_one_out, problem_of(n), structure)
-        for name, best in in_turn(functions, 2 if short else 5).items():
-            found.setdefault(name, {})[str(n)] = best
+    with one_thread():
+        for n in (500, 1000) if short else range(500, 5001, 500):
+            least = least_seconds(circulant_functions(n), 5 if short else CALLS)
+            low_rank: dict[str, Timed] = {}
+            for label, rank in (("low rank, r = n/2", n // 2), (f"low rank, r = {LOW_RANK}", LOW_RANK)):
+                structure = Nystroem(n_components=rank, method="uniform")
+                low_rank[label] = partial(leave_one_out, problem_of(n), structure)
+            least |= least_seconds(low_rank, 2 if short else 5)
+            for name, value in least.items():
+                found.setdefault(name, {})[str(n)] = value
     return found
 
 
@@ -102,21 +160,22 @@ def slope(sizes: Sequence[float], times: Sequence[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
 
 
-LARGEST = 3  # sizes that the slope of large n is taken over
+def growth(times: dict[Any, float], first: int = 13) -> tuple[float, float]:
+    """Slopes over sizes of 2^first and more, of the times and of n log n; all sizes if one is larger."""
+    by_power = {int(power): value for power, value in times.items()}
+    large = [power for power in sorted(by_power) if power >= first]
+    powers = large if len(large) > 1 else sorted(by_power)
+    sizes = 2.0 ** np.array(powers)
+    return slope(sizes, [by_power[power] for power in powers]), slope(sizes, sizes * np.log(sizes))
 
 
-def growth(times: dict[Any, float]) -> tuple[float, float]:
-    """Over sizes of 2^13 and more where there are several, and over the largest ones alone."""
-    by_power = {int(power): seconds for power, seconds in times.items()}
-    powers = sorted(by_power)
-    many = [power for power in powers if power >= 13]
-    some = [many if len(many) > 1 else powers, powers[-LARGEST:]]
-    all_, large = (slope([2.0**p for p in part], [by_power[p] for p in part]) for part in some)
-    return all_, large
+def milliseconds(value: float) -> str:
+    """A time in words: ``0.23 ms``."""
+    return f"{1000 * value:.2g} ms"
 
 
 def show_table1(found: Found, page: Page) -> None:
-    powers = sorted({int(power) for times in found.values() for power in times})
+    powers = sorted({int(power) for name in PUBLISHED for power in found[name]})
     rows = []
     for power in powers:
         row: dict[str, Any] = {"n": f"2^{power}"}
@@ -125,52 +184,49 @@ def show_table1(found: Found, page: Page) -> None:
             row[f"{name}, s (paper)"] = PUBLISHED[name].get(power)
         rows.append(row)
     page.text(
-        "Seconds of leave-one-out for one kernel and one ridge value, one thread, random rows "
-        "(seed 0). E-LOO "
-        "is the exact leave-one-out of an LS-SVM, O(n³): a Cholesky factorisation of the kernel "
-        "matrix and the diagonal of its inverse. A-LOO replaces the matrix by a two-level circulant "
-        "one, O(n log n). Each is the best of several runs, E-LOO beyond 2^12 a single one. The paper "
-        "prints 2^13 and more; it used one core of a 2.2 GHz Intel i7 and MATLAB 2011b."
+        "CPU seconds of leave-one-out for one kernel and one ridge value, one thread, random rows "
+        "(seed 0): the least of many calls, so that other work on the machine does not count; E-LOO "
+        f"from 2^{LONG} on is a single call on a quiet machine. E-LOO is the exact leave-one-out of an "
+        "LS-SVM, O(n³): a Cholesky factorisation of the kernel matrix and the diagonal of its inverse. "
+        "A-LOO replaces "
+        "the matrix by a two-level circulant one, O(n log n). The paper prints 2^13 and more; it used "
+        "one core of a 2.2 GHz Intel i7 and MATLAB 2011b. What is timed are the held-out predictions of "
+        '`LSSVRCV(approximation=Circulant(validate="matrix", ...), cv="loo")` and of `KernelRidgeCV` '
+        f"(largest difference: {found[DIFFERENCE]:.1g})."
     )
     page.table(rows)
-    ours, theirs = ({name: growth(one[name]) for name in PUBLISHED} for one in (found, PUBLISHED))
+    ours, theirs = ({name: growth(one[name])[0] for name in PUBLISHED} for one in (found, PUBLISHED))
     page.table(
         [
             {
-                "slope in log-log": name,
-                "from 2^13 on": f"{ours[name][0]:.2f}",
-                "paper": f"{theirs[name][0]:.2f}",
-                f"last {LARGEST} sizes": f"{ours[name][1]:.2f}",
-                "paper ": f"{theirs[name][1]:.2f}",
+                "slope in log-log, from 2^13 on": name,
+                "here": f"{ours[name]:.2f}",
+                "paper": f"{theirs[name]:.2f}",
             }
             for name in PUBLISHED
         ]
     )
-    first, last = str(powers[0]), str(powers[-1])
-    large = f"2^{powers[-LARGEST]} to 2^{last}"
+    last = str(max(map(int, found[LSSVM])))
+    first = "13" if "13" in found[LSSVM] else str(powers[0])
     ratio = found[LSSVM][last] / found[RIDGE][last]
     published_ratio = PUBLISHED[LSSVM][20] / PUBLISHED[RIDGE][20]
     page.text(
-        f"A call of A-LOO has a fixed cost, {1000 * found[LSSVM][first]:.1f} ms here, which hides the "
-        "growth with n except at the largest sizes: the slope from 2^13 on says little, that of "
-        f"{large} is the one to compare. A-LOO of an LS-SVM takes {ratio:.2f} times as long as that of "
-        f"kernel ridge regression at 2^{last}, against {published_ratio:.1f} times in the paper: "
-        "here the "
-        "intercept costs one number of the spectrum, not several more transforms."
+        f"A-LOO of an LS-SVM takes {milliseconds(found[LSSVM][first])} at 2^{first} and "
+        f"{ratio:.2f} times as long as that of kernel ridge regression at 2^{last}, against "
+        f"{published_ratio:.1f} times in the paper: here the intercept costs one number of the "
+        "spectrum, not several more transforms."
     )
-    sizes = 2.0 ** np.array(powers[-LARGEST:])
-    expected = slope(sizes, sizes * np.log(sizes))
-    linear = all(0.8 < ours[name][1] < 1.4 for name in (LSSVM, RIDGE))
-    faster = f" A-LOO of an LS-SVM takes {found[LSSVM][last]:.2g} s at 2^{last}"
-    if int(last) in PUBLISHED[LSSVM]:
-        faster += f", {PUBLISHED[LSSVM][int(last)]:.3g} s in the paper"
+    expected = growth(found[LSSVM])[1]
+    linear = all(abs(ours[name] - expected) < 0.25 for name in (LSSVM, RIDGE))
+    published = PUBLISHED[LSSVM].get(int(last))
+    beside = "" if published is None else f", {published:.3g} s in the paper"
     page.verdict(
-        "Reproduced" if linear and ours[EXACT][1] > 2 else "Partly reproduced",
-        f"over {large} rows, leave-one-out with a circulant matrix grows as n^{ours[LSSVM][1]:.2f} with "
-        f"and n^{ours[RIDGE][1]:.2f} without an intercept (n log n: n^{expected:.2f}); below, its fixed "
-        f"cost dominates. The exact one grows as n^{ours[EXACT][1]:.2f}.{faster}; the absolute "
-        "times are "
-        "those of another machine and another program.",
+        "Claims hold" if linear and ours[EXACT] > 2 else "Claims do not hold",
+        f"from 2^{first} to 2^{last} rows leave-one-out with a circulant matrix grows as "
+        f"n^{ours[LSSVM]:.2f} with and n^{ours[RIDGE]:.2f} without an intercept (n log n: "
+        f"n^{expected:.2f}), the exact one as n^{ours[EXACT]:.2f}. A-LOO of an LS-SVM takes "
+        f"{found[LSSVM][last]:.2g} s at 2^{last}{beside}; seconds cannot be reproduced, as the machine "
+        "and the program are others.",
     )
     _show_figure1(found, page)
 
@@ -185,16 +241,16 @@ def _show_figure1(found: Found, page: Page) -> None:
         "Seconds against rows on logarithmic axes: exact and circulant leave-one-out, here and "
         "published",
     )
-    exact, with_intercept, without = (growth(found[name])[1] for name in (EXACT, LSSVM, RIDGE))
+    exact, with_intercept, without = (growth(found[name])[0] for name in (EXACT, LSSVM, RIDGE))
+    shared = [power for power in PUBLISHED[LSSVM] if str(power) in found[LSSVM]]
+    apart = [PUBLISHED[LSSVM][power] / PUBLISHED[RIDGE][power] for power in PUBLISHED[LSSVM]]
+    here = [found[LSSVM][str(p)] / found[RIDGE][str(p)] for p in shared or map(int, found[LSSVM])]
+    parallel = abs(with_intercept - without) < 0.15 < exact - with_intercept
     page.verdict(
-        "Reproduced"
-        if abs(with_intercept - without) < 0.15 < exact - with_intercept
-        else "Not reproduced",
-        f"at the largest sizes the lines of the two A-LOO are parallel (slopes {with_intercept:.2f} and "
-        f"{without:.2f}) and the exact one is steeper ({exact:.2f}). Here the two A-LOO coincide, one "
-        "covering the other in the picture, and are flat where their fixed cost dominates; the "
-        "paper's are "
-        "straight and a factor of 2.4 to 3.5 apart.",
+        "Claims hold" if parallel else "Claims do not hold",
+        f"the lines of the two A-LOO are parallel (slopes {with_intercept:.2f} and {without:.2f}) and "
+        f"the exact one is steeper ({exact:.2f}). The paper's two lines are a factor of "
+        f"{min(apart):.1f} to {max(apart):.1f} apart, those here of {min(here):.2f} to {max(here):.2f}.",
     )
 
 
@@ -202,8 +258,8 @@ def show_figure2(found: Found, page: Page) -> None:
     sizes = sorted(int(n) for n in found[LSSVM])
     page.text(
         "An et al. cross-validate a kernel matrix of rank r in O(n r²). Their times are in another "
-        "paper, so the same thing is measured here: leave-one-out of a Nyström model, with the "
-        f"largest rank that edwards2013 mentions, r = n/2, and with r = {LOW_RANK} throughout."
+        "paper, so the same thing is measured here, as for Table I: leave-one-out of a Nyström model, "
+        f"with the largest rank that edwards2013 mentions, r = n/2, and with r = {LOW_RANK} throughout."
     )
     page.figure(
         draw({name: {int(n): t for n, t in times.items()} for name, times in found.items()}, {}),
@@ -211,12 +267,12 @@ def show_figure2(found: Found, page: Page) -> None:
         "Seconds against 500 to 5000 rows on logarithmic axes: circulant and low-rank leave-one-out",
     )
     slopes = {name: slope(sizes, [times[str(n)] for n in sizes]) for name, times in found.items()}
-    last = str(sizes[-1])
+    first, last = str(sizes[0]), str(sizes[-1])
     page.table(
         [
             {
                 "method": name,
-                f"n = {sizes[0]}, s": found[name][str(sizes[0])],
+                f"n = {first}, s": found[name][first],
                 f"n = {last}, s": found[name][last],
                 "slope in log-log": f"{slopes[name]:.2f}",
             }
@@ -224,17 +280,18 @@ def show_figure2(found: Found, page: Page) -> None:
         ]
     )
     half, constant = (name for name in found if name.startswith("low rank"))
-    holds = slopes[LSSVM] <= min(slopes[half], slopes[constant]) + 0.1
+    times = {name: found[name][last] / found[LSSVM][last] for name in (constant, half)}
+    holds = slopes[LSSVM] <= min(slopes[half], slopes[constant]) + 0.1 and min(times.values()) > 1
     page.verdict(
-        "Reproduced" if holds else "Partly reproduced",
+        "Claims hold" if holds else "Claims do not hold",
         f"A-LOO of an LS-SVM (slope {slopes[LSSVM]:.2f}) scales no worse than low-rank leave-one-out "
-        f"with r = {LOW_RANK} (slope {slopes[constant]:.2f})"
-        + ("" if holds else ", within the fixed costs of so few rows")
-        + f", far better than with r = n/2 (slope {slopes[half]:.2f}), and takes "
-        f"{found[constant][last] / found[LSSVM][last]:.0f} and "
-        f"{found[half][last] / found[LSSVM][last]:.0f} times less time at n = {last}. With so few "
-        "rows the "
-        "time of A-LOO is fixed cost for the most part.",
+        f"with r = {LOW_RANK} (slope {slopes[constant]:.2f}) and than with r = n/2 (slope "
+        f"{slopes[half]:.2f}), and takes {times[constant]:.0f} and {times[half]:.0f} times less at "
+        f"n = {last}."
+        if holds
+        else f"A-LOO of an LS-SVM has the slope {slopes[LSSVM]:.2f}, low-rank leave-one-out "
+        f"{slopes[constant]:.2f} with r = {LOW_RANK} and {slopes[half]:.2f} with r = n/2; they take "
+        f"{times[constant]:.1f} and {times[half]:.1f} times as long at n = {last}.",
     )
 
 

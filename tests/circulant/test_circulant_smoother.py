@@ -275,3 +275,19 @@ def test_other_array_libraries_solve_indefinite_systems(library, dense_limit, mo
     order = np.random.default_rng(5).permutation(22)
     found = indefinite((4, 6), 22, order=order, reference=xp.asarray(np.ones(2)))
     check_indefinite(*found, [np.arange(6), np.array([2, 9, 13])], build=xp.asarray)
+
+
+def test_large_blocks_of_an_indefinite_matrix_converge() -> None:
+    """Above the size of dense blocks: 1200 of 2400 cells, in long runs and scattered."""
+    shape, spacing, alpha = (40, 60), (0.1, 0.01), 1.0
+    spectrum = CirculantSpectrum.of(first_row(RBF(1.0), shape, spacing, NP), "solve")
+    assert spectrum.count_nonpositive(alpha) > 50
+    smoother = CirculantSmoother(spectrum, 2400, fit_intercept=True)
+    u = np.fft.irfftn(spectrum.eigenvalues, s=shape, axes=(0, 1))
+    U, Y = circulant_matrix(u), np.random.default_rng(0).standard_normal((2400, 1))
+    parts = [np.arange(300, 1500), np.sort(np.random.default_rng(1).permutation(2400)[:1200])]
+    for rows, predicted in zip(parts, smoother.heldout(Y, parts, [alpha])):
+        literal = refit(U, Y, np.ones(2400), alpha, rows)
+        assert_allclose(predicted[0], literal, atol=1e-7 * np.abs(literal).max())
+    assert smoother.solves["iterative_solves"] == 2
+    assert smoother.solves["largest_residual"] <= 1e-10

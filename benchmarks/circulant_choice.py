@@ -1,0 +1,159 @@
+"""What a search over the spacings of a circulant matrix chooses, and what becomes of indefinite systems.
+
+    python -m benchmarks.circulant_choice [spacing] [negative] [--quick]
+
+On the IDA sets, official partitions where there are some: the default grid of 13 gammas and 11 alphas,
+held-out rows predicted with the true kernel (five folds) or by the matrix alone (leave-one-out). Each
+search is followed by two fits with the gamma and alpha that it chose: of the circulant matrix, with the
+spacing that it chose, and of the kernel matrix.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import Row, run_parts
+from onefold import LSSVC, LSSVCCV
+from onefold.approximations import Circulant
+from onefold.approximations.circulant import choose_shape, data_spacing, row_order
+from papers.ida import TITLES, Split, available, load_splits, signed_rank
+
+SPLITS = 5
+FACTORS = (1 / 3, 1.0, 3.0)  # of the data's own spacing along each level: nine spacings
+FOLDS = {"kernel": 5, "matrix": "loo"}
+EXACT = "exact"
+
+Ways = dict[str, Callable[[Split], Circulant]]
+
+
+def around_the_data(X: Any) -> list[tuple[float, ...]]:
+    """The data's own spacings times each factor along each level."""
+    shape = choose_shape(len(X), 2)
+    own = data_spacing(X, row_order("principal", X, shape, 0), shape)
+    return [
+        tuple(float(h * factor) for h, factor in zip(own, factors))
+        for factors in itertools.product(FACTORS, repeat=len(own))
+    ]
+
+
+def spacings(validate: Any) -> Ways:
+    """The spacings that are compared, indefinite matrices clipped."""
+    settings: dict[str, Any] = {"validate": validate, "negative": "clip"}
+    return {
+        "data": lambda _: Circulant(**settings),
+        "(1, 2)": lambda _: Circulant(spacing=(1.0, 2.0), **settings),
+        "best of 9": lambda split: Circulant(spacing=around_the_data(split.X), **settings),
+    }
+
+
+def treatments(validate: Any) -> Ways:
+    """What is done about indefinite matrices, with the data's own spacing."""
+    return {
+        negative: lambda _, negative=negative: Circulant(validate=validate, negative=negative)
+        for negative in ("raise", "clip", "solve")
+    }
+
+
+def splits_of(name: str, limit: int) -> list[Split]:
+    """Official partitions, or random ones where there are none."""
+    return load_splits(name, "official", limit) or load_splits(name, "random", limit)
+
+
+def chosen(split: Split, approximation: Any, cv: Any) -> dict[str, float]:
+    """Test errors in percent of both fits, seconds of the search, and whether it found anything."""
+    model = LSSVCCV(approximation=approximation, cv=cv, refit="same", calibration=None, n_jobs=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # no score, or the edge of the grid
+        start = time.process_time()
+        model.fit(split.X, split.y)
+        seconds = time.process_time() - start
+    exact = LSSVC(gamma=model.gamma_, alpha=model.alpha_, calibration=None, n_jobs=1)
+    exact.fit(split.X, split.y)
+    scores = model.cv_results_["mean_test_score"]
+    return {
+        "fitted with K": 100 * (1 - exact.score(split.X_test, split.y_test)),
+        "fitted with U": 100 * (1 - model.score(split.X_test, split.y_test)),
+        "seconds": seconds,
+        "no score": 100 * float(np.isnan(scores).mean()),
+    }
+
+
+def compare(ways: Callable[[Any], Ways], quick: bool) -> Iterator[tuple[str, Any, str, list[Any]]]:
+    """Set, manner of validation, way, and what every split gave."""
+    names = ["heart", "thyroid"] if quick else list(TITLES)
+    names += [] if quick else ["ringnorm"]
+    for name in available(names):
+        splits = splits_of(name, 2 if quick else SPLITS)
+        reference = [chosen(split, "exact", 5) for split in splits]
+        yield name, EXACT, EXACT, reference
+        for validate, cv in FOLDS.items():
+            for label, approximation in ways(validate).items():
+                found = [chosen(split, approximation(split), cv) for split in splits]
+                yield name, validate, label, found
+        print(f"{name}: done", flush=True)
+
+
+def table(ways: Callable[[Any], Ways], quick: bool) -> list[Row]:
+    """Mean test errors of every set; then their means over the sets, and the seconds."""
+    cells = [
+        (name, validate, label, {key: float(np.mean([one[key] for one in found])) for key in found[0]})
+        for name, validate, label, found in compare(ways, quick)
+    ]
+    rows = list[Row]()
+    for name in dict.fromkeys(cell[0] for cell in cells):
+        row: Row = {"set": name}
+        for _, validate, label, means in (cell for cell in cells if cell[0] == name):
+            head = EXACT if label == EXACT else f"{validate}, {label}"
+            row[head] = means["fitted with K"]
+            if label != EXACT:
+                row[f"{head}, U"] = means["fitted with U"]
+        rows.append(row)
+    for key in ("seconds", "no score"):
+        row = {"set": f"mean {key}"}
+        for validate, label in dict.fromkeys(cell[1:3] for cell in cells):
+            values = [cell[3][key] for cell in cells if cell[1:3] == (validate, label)]
+            row[EXACT if label == EXACT else f"{validate}, {label}"] = float(np.mean(values))
+        rows.append(row)
+    return rows + comparisons(rows, next(iter(ways("kernel"))))
+
+
+def comparisons(rows: Sequence[Row], base: str) -> list[Row]:
+    """On how many sets every way has fewer and more errors than the first one, and Wilcoxon's p."""
+    sets = [row for row in rows if not row["set"].startswith("mean")]
+    means: Row = {"set": "mean error"}
+    better: Row = {"set": f"fewer / more errors than {base}, p"}
+    for head in [key for key in sets[0] if key != "set"]:
+        values = [row[head] for row in sets]
+        means[head] = float(np.mean(values))
+        first = f"{head.split(',')[0]}, {base}" + (", U" if head.endswith(", U") else "")
+        if head in (EXACT, first):
+            continue
+        against = [row[first] for row in sets]
+        fewer, more = (
+            sum(one < other for one, other in zip(*pair))
+            for pair in ((values, against), (against, values))
+        )
+        p = signed_rank(values, against) if values != against else 1.0
+        better[head] = f"{fewer} / {more}, {p:.2g}"
+    return [means, better]
+
+
+def main() -> None:
+    run_parts(
+        "circulant-choice",
+        __doc__,
+        {
+            "spacing": ("Spacings", lambda quick: table(spacings, quick)),
+            "negative": ("Indefinite matrices", lambda quick: table(treatments, quick)),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
