@@ -59,9 +59,10 @@ for name in list(models)[1:]:
 # %%
 # The held-out error of each method over the same grid, and its choice. With many landmarks, the
 # surface is that of the exact method. Few landmarks are too coarse for narrow kernels. The
-# Toeplitz matrix averages the kernel along the order of the rows; here the order has no meaning,
-# and so the surface is meaningless, too. In the grey cells the matrix is not positive definite,
-# and there is no score.
+# Toeplitz matrix averages the kernel along the order of the rows; here the order has no meaning, and
+# what is trained with it is little more than an average of targets weighted by the kernel: another
+# model, with another surface. In the grey cells the matrix is not positive definite, and there is no
+# score.
 
 figure, axes = plt.subplots(1, 4, figsize=(12, 3.6), sharey=True, layout="constrained")
 for ax, (name, model) in zip(axes, models.items()):

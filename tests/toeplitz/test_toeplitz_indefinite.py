@@ -12,6 +12,7 @@ from onefold import LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Toeplitz
 from onefold.kernels import RBF
 from onefold.kernels.tiles import gram
+from onefold.linalg.iterate import Solution
 from onefold.smoothers.base import UnsolvableError
 from onefold.smoothers.toeplitz import ToeplitzSmoother
 from tests.smoothers.dense_twin import refit, residual_operator
@@ -23,10 +24,22 @@ ALPHAS = np.array([1e-3, 0.5 * -EIGENVALUES[0], 2 * -EIGENVALUES[0]])  # two of 
 TARGETS = np.random.default_rng(0).normal(size=(N, 2))
 
 
-@pytest.fixture(params=["dense", "iterated"])
+def slow(smoother: Any, product: Any, B: Any, *, norm: float) -> Any:
+    """MINRES that does not converge, except for the blocks of held-out rows."""
+    if B.shape[1] < N:
+        return MINRES(smoother, product, B, norm=norm)
+    return Solution(np.zeros_like(B), np.ones(len(B)), 1, "slow")
+
+
+MINRES = ToeplitzSmoother._minimal_residuals
+
+
+@pytest.fixture(params=["dense", "iterated", "recursion"])
 def solver(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Either way to solve; the second one forms no array of n × n, but blocks of up to ten rows."""
-    if request.param == "iterated":
+    """Each way to solve; the last two form no array of n × n, but blocks of up to ten rows."""
+    if request.param == "recursion":
+        monkeypatch.setattr(ToeplitzSmoother, "_minimal_residuals", slow)
+    if request.param != "dense":
         monkeypatch.setattr("onefold.smoothers.toeplitz.SHORT", 10)
         monkeypatch.setattr("onefold.smoothers.toeplitz.DENSE", 10)
     return request.param
