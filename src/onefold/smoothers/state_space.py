@@ -54,7 +54,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold.linalg import Array, HostArray, Index, vector
+from onefold.linalg import Array, HostArray, Index, host_array, vector
 from onefold.machine.extras import pip_install
 from onefold.machine.threads import cached_property, map_all
 from onefold.smoothers.base import Flags, Smoother, UnsolvableError
@@ -199,7 +199,7 @@ class StateSpaceSmoother(Smoother):
 
     def solve(self, Y: Array, passed: Pass) -> Solved:
         """The targets S Y; those of rows left out are not looked at."""
-        y = np.where(passed.trained[:, None], Y / self.root[:, None], 0.0)
+        y = np.where(passed.trained[:, None], host_array(Y) / self.root[:, None], 0.0)
         errors = np.empty_like(y)
         for target, column in enumerate(y.T):
             errors[:, target] = passed.errors(np.ascontiguousarray(column))
@@ -230,7 +230,8 @@ class StateSpaceSmoother(Smoother):
     def _left_out_alone(self, Y: Array, solved: Solved) -> HostArray:
         diagonal, share = solved.diagonal()
         with np.errstate(divide="ignore", invalid="ignore"):
-            predictions = Y - self.root[:, None] * solved.duals / diagonal[:, None]
+            errors = solved.duals / diagonal[:, None]
+        predictions = host_array(Y) - self.root[:, None] * errors
         for row in np.flatnonzero(share < _LOST):
             predictions[row] = self._predicted(Y, solved.passed.mu, np.array([row]))[0]
         return predictions
