@@ -25,6 +25,8 @@ ENVIRONMENTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "lightgbm": ((*SHARED, "lightgbm"),),
     "catboost": ((*SHARED, "catboost"),),
     "mapie": ((*SHARED, "mapie"),),
+    "tinygp": (("numpy", "jax", "tinygp"),),  # of benchmarks/series.py,
+    "celerite2": (("numpy", "celerite2"),),  # as this one
 }
 
 

@@ -238,6 +238,18 @@ def test_single_precision_and_frames() -> None:
     assert_array_equal(framed.predict(frame), LSSVR("matern52", **given).fit(X, y).predict(X))
 
 
+@pytest.mark.parametrize("criterion", ["mse", "gcv", "evidence", "press"])
+def test_tensors(criterion) -> None:
+    torch = pytest.importorskip("torch")
+    X, y, _ = series()
+    tensors = torch.asarray(X), torch.asarray(y)
+    given = {"approximation": "state_space", "criterion": criterion, **GRID}
+    found = LSSVRCV("matern52", **given).fit(*tensors)
+    plain = LSSVRCV("matern52", **given).fit(X, y)
+    assert found.best_params_ == plain.best_params_
+    assert_allclose(np.asarray(found.predict(tensors[0])), plain.predict(X), rtol=0, atol=1e-9)
+
+
 def test_the_same_digits_on_any_number_of_threads() -> None:
     X, y, weight = series(300)
     found = [

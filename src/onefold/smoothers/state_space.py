@@ -54,7 +54,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold.linalg import Array, HostArray, Index, vector
+from onefold.linalg import Array, HostArray, Index, host_array, vector
 from onefold.machine.extras import pip_install
 from onefold.machine.threads import cached_property, map_all
 from onefold.smoothers.base import Flags, Smoother, UnsolvableError
@@ -114,7 +114,7 @@ class Pass:
         """1 / (w F) of every row: the part of an innovation's variance that is noise."""
         return 1.0 / (1.0 + self._precision * self.C[:, 0])
 
-    @property
+    @cached_property
     def inverse(self) -> HostArray:
         """F⁻¹ of every row, (5)."""
         return self._precision * self.noise_share
@@ -124,13 +124,14 @@ class Pass:
         """Which rows are observed."""
         return self._precision > 0
 
-    def errors(self, y: HostArray) -> HostArray:
-        """ε of every row, (8) and (9)."""
+    def errors(self, Y: HostArray) -> HostArray:
+        """ε of every row for every column of Y (n, columns), (8) and (9)."""
         chain = self._chain
-        e = np.empty(len(y))
-        chain.loops.fill_innovations(chain.A, self.C, self._precision, y, chain.h, e)
-        chain.loops.smooth_innovations(chain.A, self.C, self._precision, chain.h, e)
-        return e
+        Y = np.ascontiguousarray(Y)
+        E = np.empty_like(Y)
+        chain.loops.fill_innovations(chain.A, self.C, self.inverse, Y, chain.h, E)
+        chain.loops.smooth_innovations(chain.A, self.C, self.inverse, chain.h, E)
+        return E
 
     def diagonal(self) -> HostArray:
         """The diagonal of G⁻¹, (10) and (11)."""
@@ -199,18 +200,15 @@ class StateSpaceSmoother(Smoother):
 
     def solve(self, Y: Array, passed: Pass) -> Solved:
         """The targets S Y; those of rows left out are not looked at."""
-        y = np.where(passed.trained[:, None], Y / self.root[:, None], 0.0)
-        errors = np.empty_like(y)
-        for target, column in enumerate(y.T):
-            errors[:, target] = passed.errors(np.ascontiguousarray(column))
+        y = np.where(passed.trained[:, None], host_array(Y) / self.root[:, None], 0.0)
         if self.border is None:
-            return Solved(passed, y, errors, None, np.zeros(y.shape[1]))
-        alone = passed.errors(np.ones(self.n))
+            return Solved(passed, y, passed.errors(y), None, np.zeros(y.shape[1]))
+        errors = passed.errors(np.hstack([y, np.ones((self.n, 1))]))
+        errors, alone = errors[:, :-1], errors[:, -1]
         constant = passed.inverse * alone
         with np.errstate(over="ignore", invalid="ignore"):  # of a ridge near the end of float64's range
             intercept = passed.inverse @ errors / constant.sum()
-        errors -= alone[:, None] * intercept
-        return Solved(passed, y, errors, constant, intercept)
+        return Solved(passed, y, errors - alone[:, None] * intercept, constant, intercept)
 
     def _each(self, Y: Array, alphas: ArrayLike, function: Any) -> list[Any]:
         """function(solved) for every μ, side by side in threads."""
@@ -230,7 +228,8 @@ class StateSpaceSmoother(Smoother):
     def _left_out_alone(self, Y: Array, solved: Solved) -> HostArray:
         diagonal, share = solved.diagonal()
         with np.errstate(divide="ignore", invalid="ignore"):
-            predictions = Y - self.root[:, None] * solved.duals / diagonal[:, None]
+            errors = solved.duals / diagonal[:, None]
+        predictions = host_array(Y) - self.root[:, None] * errors
         for row in np.flatnonzero(share < _LOST):
             predictions[row] = self._predicted(Y, solved.passed.mu, np.array([row]))[0]
         return predictions

@@ -178,46 +178,51 @@ def fill_covariances(A: Any, noise: Any, start: Any, precision: Any, h: Any, C: 
 
 
 @compiled()
-def fill_innovations(A: Any, C: Any, precision: Any, y: Any, h: Any, e: Any) -> None:
-    """(8): what each row says that the rows before it do not."""
-    n = len(precision)
+def fill_innovations(A: Any, C: Any, inverse: Any, Y: Any, h: Any, E: Any) -> None:
+    """(8): what each row says that the rows before it do not, for every column of Y."""
+    n, columns = Y.shape
     p = len(h)
-    mean = np.zeros(p)
+    mean = np.zeros((columns, p))
     updated = np.zeros(p)
     for i in range(n):
-        e[i] = y[i] - mean[0]
-        change = e[i] * precision[i] / (1.0 + C[i, 0] * precision[i])
-        for a in range(p):
-            updated[a] = mean[a] + C[i, a] * change
-        if i + 1 < n:
+        for k in range(columns):
+            error = Y[i, k] - mean[k, 0]
+            E[i, k] = error
+            change = inverse[i] * error
             for a in range(p):
-                total = 0.0
-                for b in range(p):
-                    total += A[i, a, b] * updated[b]
-                mean[a] = total
+                updated[a] = mean[k, a] + C[i, a] * change
+            if i + 1 < n:
+                for a in range(p):
+                    total = 0.0
+                    for b in range(p):
+                        total += A[i, a, b] * updated[b]
+                    mean[k, a] = total
 
 
 # -- backwards: errors and the diagonal ----------------------------------------------------------------
 
 
 @compiled()
-def smooth_innovations(A: Any, C: Any, precision: Any, h: Any, e: Any) -> None:
+def smooth_innovations(A: Any, C: Any, inverse: Any, h: Any, E: Any) -> None:
     """(9): in place of the innovations what each row says that no other row does, ε."""
-    n = len(precision)
+    n, columns = E.shape
     p = len(h)
-    adjoint = np.zeros(p)
+    adjoint = np.zeros((columns, p))
     pulled = np.zeros(p)
     for i in range(n - 1, -1, -1):
-        if i + 1 < n:
+        for k in range(columns):
+            if i + 1 < n:
+                for a in range(p):
+                    total = 0.0
+                    for b in range(p):
+                        total += A[i, b, a] * adjoint[k, b]
+                    pulled[a] = total
+            error = E[i, k]
             for a in range(p):
-                total = 0.0
-                for b in range(p):
-                    total += A[i, b, a] * adjoint[b]
-                pulled[a] = total
-        for a in range(p):
-            e[i] -= C[i, a] * pulled[a]
-            adjoint[a] = pulled[a]
-        adjoint[0] += e[i] * precision[i] / (1.0 + C[i, 0] * precision[i])
+                error -= C[i, a] * pulled[a]
+                adjoint[k, a] = pulled[a]
+            E[i, k] = error
+            adjoint[k, 0] += inverse[i] * error
 
 
 @compiled()
