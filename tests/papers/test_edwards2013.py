@@ -159,9 +159,13 @@ def test_one_partition_apart_from_the_others_and_the_bound_on_the_worst() -> Non
     for _ in range(50):
         numbers = RNG.gamma(0.5, size=5)
         figure = (float(numbers.mean()), float(numbers.std(ddof=1)))
-        assert errors.least_maximum(figure) <= numbers.max() + 1e-12
-    tight = np.array([0.0, 0.0, 3.0, 3.0, 3.0])
-    assert_allclose(errors.least_maximum((float(tight.mean()), float(tight.std(ddof=1)))), 3.0)
+        for least in (0.0, float(numbers.min())):
+            shifted = numbers - least
+            bound = least + (shifted**2).sum() / shifted.sum()
+            assert_allclose(errors.least_maximum(figure, least), bound)
+            assert bound <= numbers.max() + 1e-12
+    tight = np.array([2.0, 2.0, 5.0, 5.0, 5.0])
+    assert_allclose(errors.least_maximum((float(tight.mean()), float(tight.std(ddof=1))), 2.0), 5.0)
 
 
 def test_rules_of_selection_and_their_ties() -> None:
