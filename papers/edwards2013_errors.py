@@ -523,7 +523,7 @@ def _show_partitions(page: Page) -> None:
     total, expected = counts[PARTITIONS][1], counts[PARTITIONS][2]
     page.text(
         "### How many partitions, and which",
-        "The paper has the ten sets below, and says neither how many partitions nor which. A mean error "
+        "The paper has ten sets, heart, ringnorm and splice not among them, and says neither how many partitions nor which. A mean error "
         "of m partitions is a whole number of wrong rows in all m test parts. Of the "
         f"{total} means of the sets with at most {FEW_TEST_ROWS} test rows, so many are whole for m "
         f"partitions (chance alone would make about {expected:.0f} of them whole for m = {PARTITIONS}):",
@@ -577,7 +577,9 @@ def _show_circulant(sets: Found, page: Page) -> None:
             "pairs": f"{column['cells']} of {GRID.size**2}",
         }
         for kind, chance in column.get("chance", {}).items():
-            row[f"other {kind} quintuples"] = f"{chance['equal']} of {chance['quintuples']}"
+            row[f"{'other ' if kind == 'official' else ''}{kind} quintuples"] = (
+                f"{chance['equal']} of {chance['quintuples']}"
+            )
         rows.append(row)
     page.table(rows)
 
@@ -591,8 +593,8 @@ def _show_reading(sets: Found, page: Page) -> None:
         "Where γ h² ≫ 1 for every spacing h, the circulant matrix is the identity. The machine is then "
         "f(x) = ȳ + Σ (y_i − ȳ) k(x, x_i)/(1 + μ), a Parzen window plus the mean: the order of the "
         "rows, the levels and H_n do not enter. A-LOO predicts the larger class for every row, whatever "
-        f"γ and μ are. {on_constant} of the {len(reproduced)} reproduced columns lie there. With the "
-        "spacings of the other interval and the same pair, their means change by at most "
+        f"γ and μ are. {on_constant} of the {len(reproduced)} reproduced columns have a pair with this "
+        "A-LOO. With the spacings of the other interval and the same pair, their means change by at most "
         f"{other:.2f} points. The table has the share of the smaller class in the training rows, the "
         f"number of pairs (of {GRID.size**2}) at which A-LOO has this error and the number at which it "
         "has a lower one, and the range of the test error over the former:",
@@ -669,8 +671,8 @@ def _show_explained(sets: Found, page: Page) -> None:
             f"{column['structures']} structures and the whole grid: of the {column['definite']} "
             "settings with a positive definite U + μI none has a partition above "
             f"{column['largest, definite']:.1f} %; of the {column['indefinite']} others, which the "
-            f"paper solves as well, the worst has one of {column['largest, indefinite']:.1f} %. One such "
-            f"partition and four below the mean: {column['alike, definite']} definite and "
+            f"paper solves as well, the worst has one of {column['largest, indefinite']:.1f} %. One "
+            f"such partition and four below the mean: {column['alike, definite']} definite and "
             f"{column['alike, indefinite']} indefinite settings."
         )
     page.text("### What is explained without the partitions", *paragraphs)
