@@ -523,8 +523,9 @@ def _show_partitions(page: Page) -> None:
     total, expected = counts[PARTITIONS][1], counts[PARTITIONS][2]
     page.text(
         "### How many partitions, and which",
-        "The paper has ten sets, heart, ringnorm and splice not among them, and says neither how many partitions nor which. A mean error "
-        "of m partitions is a whole number of wrong rows in all m test parts. Of the "
+        "The paper has ten sets, heart, ringnorm and splice not among them, and says neither how many "
+        "partitions nor which. A mean error of m partitions is a whole number of wrong rows in all m test "
+        "parts. Of the "
         f"{total} means of the sets with at most {FEW_TEST_ROWS} test rows, so many are whole for m "
         f"partitions (chance alone would make about {expected:.0f} of them whole for m = {PARTITIONS}):",
     )
@@ -594,8 +595,8 @@ def _show_reading(sets: Found, page: Page) -> None:
         "f(x) = ȳ + Σ (y_i − ȳ) k(x, x_i)/(1 + μ), a Parzen window plus the mean: the order of the "
         "rows, the levels and H_n do not enter. A-LOO predicts the larger class for every row, whatever "
         f"γ and μ are. {on_constant} of the {len(reproduced)} reproduced columns have a pair with this "
-        "A-LOO. With the spacings of the other interval and the same pair, their means change by at most "
-        f"{other:.2f} points. The table has the share of the smaller class in the training rows, the "
+        "A-LOO. With the spacings of the other interval and the same pair, their means change by at "
+        f"most {other:.2f} points. The table has the share of the smaller class in the training rows, the "
         f"number of pairs (of {GRID.size**2}) at which A-LOO has this error and the number at which it "
         "has a lower one, and the range of the test error over the former:",
     )
