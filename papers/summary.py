@@ -221,7 +221,7 @@ def _claims(stored: Found) -> Iterator[Row]:
             f"{times[EXACT][exact]:.0f} s with 2^{exact}",
         )
     if "edwards2013-table3" in stored:
-        beaten, of = _beaten(stored["edwards2013-table3"])
+        beaten, of = _beaten(stored["edwards2013-table3"]["targets"])
         yield _claim(
             "edwards2013",
             "it chooses good models for energy data",
