@@ -192,6 +192,33 @@ class SmoothingModel(WholeModel):
         return self.smoother.definite(alphas)
 
 
+class InnerWholeModel(WholeModel):
+    """A model with another inside, which answers for R_b(μ)."""
+
+    _inner: WholeModel
+
+    def residual_squares(self, alphas: ArrayLike) -> HostArray:
+        return self._inner.residual_squares(alphas)
+
+    def least_costs(self, alphas: ArrayLike) -> HostArray:
+        return self._inner.least_costs(alphas)
+
+    def trace(self, alphas: ArrayLike) -> HostArray:
+        return self._inner.trace(alphas)
+
+    def logdet(self, alphas: ArrayLike) -> HostArray:
+        return self._inner.logdet(alphas)
+
+    def definite(self, alphas: ArrayLike) -> Flags:
+        return self._inner.definite(alphas)
+
+    def kernel_matrix(self) -> Array:
+        return self._inner.kernel_matrix()
+
+    def squared_radii(self, alphas: ArrayLike) -> HostArray | None:
+        return self._inner.squared_radii(alphas)
+
+
 class Approximation(ABC):
     """How the kernel matrix is represented. Subclasses are frozen dataclasses of plain settings.
 
@@ -442,9 +469,9 @@ class Run:
         load = with_ridges_of_parts(self.load, self.problem)
         model = self.approximation.model(kernel, self.problem, load, self.shared)
         if self.problem.loss == "mean":
-            from onefold.approximations.mean_loss import MeanLossModel  # which is a Model
+            from onefold.approximations.mean_loss import with_mean_loss  # which makes a Model
 
-            model = MeanLossModel(model)
+            model = with_mean_loss(model)
         model.report |= self.report
         missing = without_triton()
         if missing is not None and self.problem.on_device and _has_laplacian(kernel):

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold.approximations.base import Model
+from onefold.approximations.base import InnerWholeModel, Model, WholeModel
 from onefold.approximations.problem import Parts, distinct_shares
 from onefold.expansions import Expansion, FoldModels
 from onefold.linalg import Array, HostArray, Index, like_index, vector
@@ -39,6 +39,8 @@ class Question(NamedTuple):
 class MeanLossModel(Model):
     """A model whose ridges are those of all rows; parts are asked about at theirs, by (1)."""
 
+    _inner: Model
+
     def __init__(self, inner: Model) -> None:
         self._inner = inner
         self.problem = inner.problem
@@ -48,12 +50,6 @@ class MeanLossModel(Model):
         self.no_leave_one_out = inner.no_leave_one_out
         self.report = inner.report
         self.report["loss"] = "mean"
-
-    def __getattr__(self, name: str) -> Any:
-        """What else the model of all rows has, such as its smoother."""
-        if name == "_inner":  # not yet set, while a copy is made
-            raise AttributeError(name)
-        return getattr(self._inner, name)
 
     def _questions(self, parts: Parts, alphas: ArrayLike) -> Iterator[Question]:
         """All parts, by their ridges, or all ridges at once for a model that reads its rows once."""
@@ -89,9 +85,9 @@ class MeanLossModel(Model):
 
     def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
         """Single rows in closed form at the ridge of all rows, which is factorised already."""
-        return (
-            super().left_out(some, alpha) if self.no_leave_one_out else self._inner.left_out(some, alpha)
-        )
+        if self.no_leave_one_out:
+            return super().left_out(some, alpha)
+        return self._inner.left_out(some, alpha)
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         predictions: list[Any] = [None] * len(parts)
@@ -147,6 +143,17 @@ class MeanLossModel(Model):
             terms += models.terms
             folds += [numbers[places] for places in models.folds]
         return FoldModels(tuple(terms), tuple(folds), intercept)
+
+
+class MeanLossWholeModel(InnerWholeModel, MeanLossModel):
+    """The same of a model that knows R_b(μ): that of all rows has the ridge of all rows."""
+
+    _inner: WholeModel
+
+
+def with_mean_loss(model: Model) -> MeanLossModel:
+    """The model whose parts have ridges of their own."""
+    return MeanLossWholeModel(model) if isinstance(model, WholeModel) else MeanLossModel(model)
 
 
 def _picked(parts: Parts, numbers: Index) -> Parts:

@@ -51,7 +51,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold.approximations.base import WholeModel
+from onefold.approximations.base import InnerWholeModel, WholeModel
 from onefold.approximations.problem import Parts, Problem, TargetRidges
 from onefold.basis import Design, FoldPaths, RidgePath, Solution, Statistics, flat, mapped
 from onefold.basis.error import decision_bound, decision_change, kernel_error
@@ -137,7 +137,8 @@ class BasisModel(WholeModel):
 
     def thin_smoother(self) -> ThinSmoother:
         """From U λ Uᵀ = S V Vᵀ S about its mean. O(n r²) time, memory for about three arrays like V."""
-        weight, start = self.problem.weight, int(self.problem.fit_intercept)
+        weight = self.problem.weight
+        start = int(self.problem.fit_intercept)
         root = np.ones(self.problem.n) if weight is None else np.sqrt(weight)
         Q, R = np.linalg.qr(np.hstack([root[:, None]] * start + [root[:, None] * self.whitened()]))
         P, values, _ = np.linalg.svd(R[start:, start:], full_matrices=False)
@@ -269,7 +270,8 @@ class FactoredModel(BasisModel):
     def leave_one_out(self, alphas: ArrayLike) -> Array:
         """Y_i − r_i / (R_b)_ii. O(n r²) time, and as much for each row of a tiny (R_b)_ii."""
         n, width = self._V.shape
-        diagonals, Y = self.thin_smoother().diagonals(alphas), self._Y
+        Y = self._Y
+        diagonals = self.thin_smoother().diagonals(alphas)
         residuals = Y[None] - self._predict(self._path, slice(None), alphas)
         small = np.flatnonzero(diagonals.min(axis=0) < _SMALL_RESIDUAL)
         # Rounding may have left nothing, or less: those rows are refitted, or reported.
@@ -556,29 +558,18 @@ class ResidualSquares:
         return ResidualSquares(self.design.placed(place), place(self.coef), place(self.intercept))
 
 
-class RowsModel(WholeModel):
+class RowsModel(InnerWholeModel):
     """The landmarks train, all rows predict."""
 
     keep = True
     one_pass = True
 
+    _inner: BasisModel
+
     def __init__(self, landmarks: BasisModel) -> None:
-        self._landmarks, self.problem, self.report = landmarks, landmarks.problem, landmarks.report
-
-    def residual_squares(self, alphas: ArrayLike) -> HostArray:
-        return self._landmarks.residual_squares(alphas)
-
-    def least_costs(self, alphas: ArrayLike) -> HostArray:
-        return self._landmarks.least_costs(alphas)
-
-    def trace(self, alphas: ArrayLike) -> HostArray:
-        return self._landmarks.trace(alphas)
-
-    def logdet(self, alphas: ArrayLike) -> HostArray:
-        return self._landmarks.logdet(alphas)
-
-    def kernel_matrix(self) -> HostArray:
-        return self._landmarks.kernel_matrix()
+        self._inner = landmarks
+        self.problem = landmarks.problem
+        self.report = landmarks.report
 
     def leave_one_out(self, alphas: ArrayLike) -> Array:
         """By the formula at the head of the module. O(n² (d + r + |μ| t)) time."""
@@ -590,22 +581,27 @@ class RowsModel(WholeModel):
     @limit_blas(1)
     def left_out_at(self, rows: Index, alphas: ArrayLike) -> Array:
         """Some rows, each predicted from all others: (μ, rows, targets)."""
-        problem, landmarks, mu = self.problem, self._landmarks, vector(alphas)
+        problem = self.problem
+        landmarks = self._inner
+        mu = vector(alphas)
         errors = problem.targets[None, ...] - host_array(landmarks.leave_one_out(alphas))
-        V, smoother = landmarks.whitened(), landmarks.thin_smoother()
-        values, U = smoother.values, smoother.columns
+        V = landmarks.whitened()
+        smoother = landmarks.thin_smoother()
+        values = smoother.values
+        U = smoother.columns
         weight = np.ones(problem.n) if problem.weight is None else problem.weight
-        root, asked = np.sqrt(weight), take_rows(problem.X, rows)
+        root = np.sqrt(weight)
+        X = take_rows(problem.X, rows)
 
         def times_difference(columns: HostArray) -> HostArray:
             """(K − K̃)·columns at the rows, for columns (n, number)."""
-            true = self._product(asked, problem.X, columns[:, :, None])[:, :, 0]
+            true = self._product(X, problem.X, columns[:, :, None])[:, :, 0]
             return true - V[rows] @ (V.T @ columns)
 
         solutions = landmarks.of_landmarks(alphas)
         _, dual, _ = next(self._duals(solutions, mu[:, None], [np.arange(0)]))
         change = times_difference(dual.reshape(problem.n, -1)).reshape(rows.size, mu.size, -1)
-        diagonal = vector(landmarks.design.kernel.diagonal(asked)) - np.sum(V[rows] ** 2, axis=1)
+        diagonal = vector(landmarks.design.kernel.diagonal(X)) - np.sum(V[rows] ** 2, axis=1)
         # Row by row the diagonal of (K − K̃) S R_b S, R_b = I − s sᵀ/sᵀs − U [λ/(λ+μ)] Uᵀ.
         product = np.tile(weight[rows] * diagonal, (mu.size, 1))
         if problem.fit_intercept:
@@ -619,7 +615,7 @@ class RowsModel(WholeModel):
     @limit_blas(1)
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         """Train without J, then K[J, rest] α. O(n²) kernel values for a partition."""
-        X, solutions = self.problem.X, self._landmarks.of_landmarks(alphas, parts)
+        X, solutions = self.problem.X, self._inner.of_landmarks(alphas, parts)
         trained = self._duals(solutions, np.reshape(alphas, (-1, 1)), parts)
         predictions = []
         for (rest, dual, intercept), rows in zip(trained, parts):
@@ -630,14 +626,14 @@ class RowsModel(WholeModel):
     def _product(self, rows: Any, centres: Any, coef: Any) -> Any:
         """[k(x_i, z_j)] · coef for coef (centres, μ, targets), NumPy."""
         columns = like(coef.reshape(coef.shape[0], -1), self.problem.X)
-        values = kernel_product(self._landmarks.design.kernel, rows, centres, columns)
+        values = kernel_product(self._inner.design.kernel, rows, centres, columns)
         return host_array(values).reshape(-1, *coef.shape[1:])
 
     def _duals(
         self, solutions: Sequence[Solution], mu: Any, parts: Parts
     ) -> Iterator[tuple[Index, Any, Any]]:
         """The rows outside each part, their α (rows, μ, t), `mu` being (μ, 1) or (1, t), and b."""
-        problem, landmarks = self.problem, self._landmarks.design.landmarks
+        problem, landmarks = self.problem, self._inner.design.landmarks
         for solution, rows in zip(solutions, parts):
             rest, (beta, intercept) = np.delete(np.arange(problem.n), rows), map(host_array, solution)
             fitted = self._product(take_rows(problem.X, rest), landmarks, beta)
@@ -648,7 +644,7 @@ class RowsModel(WholeModel):
     @limit_blas(1)
     def expansion(self, alpha: ArrayLike, parts: Parts | None = None) -> Expansion:
         """Coefficients of all rows without each part, 0 for its own, from those of the landmarks."""
-        (n, t), X, landmarks = self.problem.Y.shape, self.problem.X, self._landmarks
+        (n, t), X, landmarks = self.problem.Y.shape, self.problem.X, self._inner
         solutions = [(beta[:, None, :], b[None, :]) for beta, b in landmarks.solved(alpha, parts)]
         coef, level = np.zeros((n, len(solutions), t)), np.zeros((len(solutions), t))
         trained = self._duals(solutions, np.broadcast_to(alpha, (1, t)), parts or [np.arange(0)])
@@ -658,8 +654,8 @@ class RowsModel(WholeModel):
         return Expansion(landmarks.design.kernel, X, *arrays)
 
     def final_report(self, alpha: ArrayLike, expansion: Expansion) -> dict[str, Any]:
-        return self._landmarks.final_report(alpha, expansion)
+        return self._inner.final_report(alpha, expansion)
 
     def fold_models(self, parts: Parts, alpha: ArrayLike) -> FoldModels | None:
-        known = self._landmarks.trains_without(parts)
+        known = self._inner.trains_without(parts)
         return FoldModels.of(self.expansion(alpha, parts), len(parts)) if known else None
