@@ -180,10 +180,9 @@ def choose(
     return replace(found, reason=f"the exact method {why_not}; {words}")
 
 
-def is_series(kernels: Sequence[Kernel], X: Any) -> bool:
-    """Whether the state space serves all kernels for rows X, or rows of a shape."""
-    shape = X if isinstance(X, tuple) else X.shape
-    return takes(kernels, int(shape[1])) and not is_sparse(X) and missing_numba() is None
+def is_series(kernels: Sequence[Kernel], features: int, *, sparse: bool) -> bool:
+    """Whether the state space serves all kernels for rows of so many features."""
+    return takes(kernels, features) and not sparse and missing_numba() is None
 
 
 def make_plan(
@@ -252,7 +251,8 @@ class Auto(Approximation):
         """The run of what is chosen; the reports of its models say why."""
         given = any(isinstance(kernel, Precomputed) for kernel in kernels)
         place: Place = "dask" if problem.remote else "streamed" if problem.streamed else "memory"
-        series = place == "memory" and is_series(kernels, problem.X)
+        sparse = is_sparse(problem.X)
+        series = place == "memory" and is_series(kernels, problem.shape[1], sparse=sparse)
         machine = problem.machine
         found = choose(self, problem.shape, load, machine, place=place, given=given, series=series)
         if load.refit == "auto" and not found.approximation.exact:

@@ -44,13 +44,13 @@ from numpy.typing import ArrayLike
 from onefold.approximations.base import Approximation, Run, register
 from onefold.approximations.footprint import FORMED, structured_bytes
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
-from onefold.approximations.structured import StructuredModel, Trained, Validate
+from onefold.approximations.structured import StructuredModel, Trained, Validate, check_choices
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, listed
-from onefold.linalg import Array, HostArray, Index, double, is_sparse, like, namespace, take_rows
+from onefold.linalg import Array, HostArray, Index, double, is_sparse, like, take_rows
 from onefold.machine.threads import map_threads, spans
 from onefold.rows import to_host
-from onefold.smoothers.base import Reordered, Smoother, UnsolvableError
+from onefold.smoothers.base import Reordered, Smoother
 from onefold.smoothers.circulant import CirculantSmoother, CirculantSpectrum, Negative
 
 Order = Literal["given", "random", "principal"]
@@ -167,10 +167,7 @@ class Circulant(Approximation):
     most_folded = 2000  # they predict by n² values of the true kernel
 
     def __post_init__(self) -> None:
-        for setting, allowed in _CHOICES.items():
-            if getattr(self, setting) not in allowed:
-                names = " or ".join(repr(choice) for choice in allowed)
-                raise ValueError(f"{setting} must be {names}; got {getattr(self, setting)!r}.")
+        check_choices(self, _CHOICES)
         if self.shape is not None:
             shape = tuple(int(size) for size in self.shape)
             if not shape or min(shape) < 1:
@@ -267,7 +264,8 @@ class CirculantModel(StructuredModel):
         self.smoother: Smoother = self._cells
         if settings.order != "given":
             self.smoother = Reordered(self._cells, layout.order)
-        spectrum, negative = self._cells.spectrum, "none"
+        spectrum = self._cells.spectrum
+        negative = "none"
         if spectrum.negative:
             kept = f"kept; alpha must be above {-spectrum.smallest:.3g}"
             negative = {"raise": kept, "clip": "set to 0", "solve": "solved"}[settings.negative]
@@ -306,22 +304,14 @@ class CirculantModel(StructuredModel):
             spectra += [self._spectrum(shape) for shape in shapes]
         return np.all([spectrum.positive_with(alphas) for spectrum in spectra], axis=0)
 
-    def left_out(self, some: Index, alpha: float) -> tuple[Index, Array]:
-        if self.validate == "matrix":
-            return super().left_out(some, alpha)
-        try:
-            predictions = self.heldout([np.array([row]) for row in some], [alpha])
-        except UnsolvableError:  # the matrix of one row less may not be positive
-            return some, take_rows(self.problem.Y, some) * float("nan")
-        return some, namespace(self.problem.Y).concat(predictions, axis=1)[0, ...]
-
     def trained_without(self, part: Index, alphas: ArrayLike) -> Trained:
         """The model of all other rows, in the order of their own cells."""
         rows = np.setdiff1d(np.arange(self.problem.n), part)
-        known, which = self._layout.without, part.tobytes()
-        layout = known.get(which) or self._settings.layout(self.problem, rows)
+        known = self._layout.without
+        key = part.tobytes()
+        layout = known.get(key) or self._settings.layout(self.problem, rows)
         if len(known) < _KEPT_LAYOUTS:
-            known[which] = layout
+            known[key] = layout
         ordered = rows[layout.order]
         targets = take_rows(self.problem.Y, ordered)
         return Trained(ordered, *self._smoother(layout).coefficients(targets, alphas))

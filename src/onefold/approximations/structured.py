@@ -14,6 +14,7 @@ between J and O; it is the same only where T is K.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,6 +28,7 @@ from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import kernel_product
 from onefold.linalg import Array, Index, namespace, scattered, take_rows, zeros
+from onefold.smoothers.base import UnsolvableError
 
 Validate = Literal["kernel", "matrix"]
 
@@ -69,6 +71,21 @@ class StructuredModel(SmoothingModel):
         """Each row by the identity of the smoother."""
         return self.smoother.leave_one_out(self.problem.Y, alphas)
 
+    def left_out(self, some: Index, alpha: float) -> tuple[Index, Array]:
+        """Single rows by the manner of the other predictions; NaN where a part's matrix is refused."""
+        if self.validate == "matrix":
+            return super().left_out(some, alpha)
+        try:
+            return self.left_out_by_kernel(some, alpha)
+        except UnsolvableError:  # of a part, unlike that of all rows
+            shape = (len(some), self.problem.Y.shape[1])
+            return some, zeros(shape, self.problem.Y) * float("nan")
+
+    def left_out_by_kernel(self, some: Index, alpha: float) -> tuple[Index, Array]:
+        """Some rows, each predicted by the true kernel from all others."""
+        predictions = self.heldout([np.array([row]) for row in some], [alpha])
+        return some, namespace(self.problem.Y).concat(predictions, axis=1)[0, ...]
+
     def fold_models(self, parts: Parts, alpha: ArrayLike) -> FoldModels | None:
         """Those that predicted the parts, side by side on all rows; None where the matrix did."""
         if self.validate == "matrix":
@@ -92,6 +109,15 @@ class StructuredModel(SmoothingModel):
         columns = xp.reshape(xp.permute_dims(trained.dual, (1, 0, 2)), (len(trained.rows), -1))
         values = kernel_values_times(self.kernel, self.problem, part, trained.rows, columns)
         return predictions_of(values, trained.intercepts)
+
+
+def check_choices(settings: Any, choices: Mapping[str, Sequence[str]]) -> None:
+    """Raise for a setting that is none of its choices."""
+    for name, allowed in choices.items():
+        value = getattr(settings, name)
+        if value not in allowed:
+            names = " or ".join(repr(choice) for choice in allowed)
+            raise ValueError(f"{name} must be {names}; got {value!r}.")
 
 
 def kernel_values_times(

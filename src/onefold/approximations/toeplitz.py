@@ -27,11 +27,11 @@ from numpy.typing import ArrayLike
 from onefold.approximations.base import Approximation, Run, register
 from onefold.approximations.footprint import FORMED, structured_bytes
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
-from onefold.approximations.structured import StructuredModel, Trained
+from onefold.approximations.structured import StructuredModel, Trained, check_choices
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import common_origin, tile_side
-from onefold.linalg import Array, HostArray, Index, is_sparse, like, zeros
+from onefold.linalg import Array, HostArray, Index, is_sparse, like
 from onefold.machine.threads import check_stop, limit_blas, map_in_order, spans
 from onefold.machine.warning import warn_user
 from onefold.rows import to_host
@@ -105,10 +105,7 @@ class Toeplitz(Approximation):
     def __post_init__(self) -> None:
         if not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
-        for setting, allowed in _CHOICES.items():
-            if getattr(self, setting) not in allowed:
-                names = " or ".join(repr(choice) for choice in allowed)
-                raise ValueError(f"{setting} must be {names}; got {getattr(self, setting)!r}.")
+        check_choices(self, _CHOICES)
 
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
         """With the way of predicting held-out rows that suits the rows."""
@@ -225,14 +222,9 @@ class ToeplitzModel(StructuredModel):
     def leave_one_out_by_matrix(self, alphas: ArrayLike) -> Array:
         return like(self.smoother.leave_one_out(self.problem.targets, alphas), self.problem.Y)
 
-    def left_out(self, some: Index, alpha: float) -> tuple[Index, Array]:
-        if self.validate == "matrix":
-            return super().left_out(some, alpha)
-        try:
-            return self.left_out_in_fifths(some, alpha)
-        except UnsolvableError:  # some fifth's matrix, unlike that of all rows
-            shape = (len(some), self.problem.Y.shape[1])
-            return some, zeros(shape, self.problem.Y) * float("nan")
+    def left_out_by_kernel(self, some: Index, alpha: float) -> tuple[Index, Array]:
+        """From four fifths of all rows: each row alone would need a matrix of its own."""
+        return self.left_out_in_fifths(some, alpha)
 
     def trained_without(self, part: Index, alphas: ArrayLike) -> Trained:
         """The model of all other rows, with the Toeplitz matrix of their own."""

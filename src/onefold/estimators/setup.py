@@ -62,7 +62,8 @@ def set_up(
     decided: tuple[Approximation, str] | None = None,
 ) -> Setup:
     """Check everything, split the rows, start the run; "auto" may have `decided` before, and why."""
-    families, relative = families_of(estimator), is_relative(estimator)
+    families = families_of(estimator)
+    relative = is_relative(estimator)
     criteria = criteria_of(estimator)
     first, *others = criteria
     strategy = resolve_strategy(estimator.search)
@@ -326,7 +327,8 @@ def workload(
 ) -> Workload:
     """What a search asks of its models; criteria without splits ask as much as leave-one-out."""
     needs = {one.needs for one in criteria}
-    whole, formed = bool(needs & {"smoother", "matrix"}), "matrix" in needs
+    whole = bool(needs & {"smoother", "matrix"})
+    formed = "matrix" in needs
     if splits is None:
         single = "model" in needs
         return Workload(
@@ -383,13 +385,14 @@ def plan(estimator: Any, X: TableLike, y: MaybeArray = None) -> Plan:
         targets = 1 if labels and targets < 3 else int(targets)
     shape = n, d, targets
     approximation = resolve_approximation(final.approximation)
-    series = is_series([kernel for _, kernel in families_of(final)], X if is_sparse(X) else (n, d))
+    series = is_series([kernel for _, kernel in families_of(final)], d, sparse=is_sparse(X))
     with use_threads(final.n_jobs):
         if not hasattr(final, "alphas"):  # they are given, not chosen
             ridges = np.unique(validation.check_alphas(final.alpha, "alpha")).size
             load = Workload(1, ridges, 0, predictions=labels, whole=False)
             return make_plan(approximation, *shape, load, final.device, series=series)
-        folds, ridges = _count_folds(final.cv, X, y), ridge_grid(final, n).size
+        folds = _count_folds(final.cv, X, y)
+        ridges = ridge_grid(final, n).size
         load = Workload(1, ridges, folds, predictions=labels or folds == 1, whole=False)
         families = [one for one in families_of(final) if one[1].accepts_sparse or not is_sparse(X)]
         if final.metric is not None:
