@@ -212,7 +212,8 @@ class Nystroem(Approximation):
         return min(int(self.n_components), n) if self._counts else int(self.n_components.shape[0])
 
     def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
-        m, alone = self._size(n), load.folds == 1 or load.single
+        m = self._size(n)
+        alone = load.folds == 1 or load.single
         total = basis_bytes(n, d, targets, m, load, at_once)
         # Leave-one-out with all rows: V, orthonormal columns, and their product with K − K̃.
         columns = _LEFT_OUT_COPIES * 8.0 * n * m if alone and self.predict == "rows" else 0.0

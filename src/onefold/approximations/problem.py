@@ -292,11 +292,14 @@ class Problem:
         with np.errstate(over="ignore", under="ignore"):
             mu = np.asarray(alpha, dtype=np.float64) / self.alpha_unit
         if not np.all(np.isfinite(mu) & (mu > 0)):
-            what = f"divided by the mean weight, {self.alpha_unit:.3g},"
-            remedy = "multiply all weights by a constant"
             if self.loss == "mean":
-                what, remedy = "times the number of rows", "use other alphas"
-            raise ValueError(f"alpha {what} leaves the range of float64; {remedy}.")
+                raise ValueError(
+                    "alpha times the number of rows leaves the range of float64; use other alphas."
+                )
+            raise ValueError(
+                f"alpha divided by the mean weight, {self.alpha_unit:.3g}, leaves the range of float64; "
+                "multiply all weights by a constant."
+            )
         return mu
 
     def ridge_of_part(self, part: Problem, mu: Any) -> Any:
@@ -320,10 +323,11 @@ class Problem:
         if self.loss == "sum":
             return np.ones(self.n)
         weight = np.ones(self.n) if self.weight is None else self.weight
-        rest = weight.sum() - weight
+        others = weight.sum() - weight
         heaviest = int(weight.argmax())
-        rest[heaviest] = np.delete(weight, heaviest).sum()
-        return rest / weight.sum()
+        # What is left of the sum without it may be a tiny part, and have lost its digits.
+        others[heaviest] = np.delete(weight, heaviest).sum()
+        return others / weight.sum()
 
     def check_single_rows(self) -> None:
         """Raise where leaving out single rows would take too many ridges."""
@@ -352,7 +356,7 @@ class Problem:
 
 
 def distinct_shares(shares: HostArray) -> tuple[HostArray, Index]:
-    """The different ones, and for each the number of its own."""
+    """The different shares, and the place of each share among them."""
     digits, exponents = np.frexp(shares)
     rounded = np.ldexp(np.round(digits * _DIGITS) / _DIGITS, exponents)
     _, first, which = np.unique(rounded, return_index=True, return_inverse=True)

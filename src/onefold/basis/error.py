@@ -98,16 +98,17 @@ def decision_change(
     `coef` (features, targets) and `intercept` are the low-rank model's. One pass of O(n (m + s)) kernel
     values for a sample of s ≤ 256 rows.
     """
-    n, rng = source.n, np.random.default_rng(seed)
+    n = source.n
+    rng = np.random.default_rng(seed)
     size = min(n, _LOOKED_AT)
     rows = np.sort(rng.choice(n, size, replace=False)) if size < n else np.arange(n)
     sample = source.sample(rows)
     [total] = source.sums(_TrueProduct(design, sample, coef, intercept), at_most=design.threads)
     fitted = host_array(design.times(sample, coef))
-    picked = None if weight is None else weight[rows]
+    weight_of_sample = None if weight is None else weight[rows]
     with np.errstate(over="ignore", invalid="ignore"):  # infinite where it leaves the range of float64
         residual = host_array(total) / np.asarray(alpha, dtype=float) - fitted
-        squares = np.average(residual**2, axis=0, weights=picked)
+        squares = np.average(residual**2, axis=0, weights=weight_of_sample)
         return float(np.nan_to_num(np.sqrt(np.max(squares)), nan=np.inf, posinf=np.inf))
 
 

@@ -126,9 +126,9 @@ class RidgePath:
 
     def squares(self, alphas: ArrayLike) -> Array:
         """Σ v (y − f)² = Σ v (y − ȳ)² − Σ q² (d + 2μ) / (d + μ)², q = Qᵀ(c − s ȳ): (μ, targets)."""
-        shrinkage, squares = self.shrinkage(alphas), self._projected**2
-        twice = shrinkage * (2.0 - self.values[None, :] * shrinkage)
-        return self.target_squares[None, :] - twice @ squares
+        shrinkage = self.shrinkage(alphas)
+        explained = shrinkage * (2.0 - self.values[None, :] * shrinkage)
+        return self.target_squares[None, :] - explained @ self._projected**2
 
     def lengths(self, alphas: ArrayLike) -> Array:
         """‖θ‖² = Σ q² / (d + μ)²: (μ, targets)."""
@@ -137,7 +137,8 @@ class RidgePath:
     def left(self, alphas: ArrayLike) -> Array:
         """What the fit leaves of each direction, μ / (d + μ): (μ, r); all of one that is rounding."""
         shrinkage = self.shrinkage(alphas)
-        xp, mu = namespace(shrinkage), like(np.reshape(alphas, (-1, 1)), shrinkage)
+        xp = namespace(shrinkage)
+        mu = like(np.reshape(alphas, (-1, 1)), shrinkage)
         return xp.where(shrinkage > 0, mu * shrinkage, xp.ones_like(shrinkage))
 
     def shrinkage(self, alphas: ArrayLike) -> Array:

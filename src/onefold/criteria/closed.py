@@ -83,7 +83,8 @@ _EPS = float(np.finfo(np.float64).eps)
 
 def known_costs(model: WholeModel, problem: Problem, alphas: Any) -> Any:
     """yᵀR_b y (μ, targets), NaN where only rounding is left; 0 where the intercept fits exactly."""
-    fit, size = model.least_costs(alphas), np.sum(host_array(problem.scaled_targets()) ** 2, axis=0)
+    fit = model.least_costs(alphas)
+    size = np.sum(host_array(problem.scaled_targets()) ** 2, axis=0)
     lost = (fit <= problem.n * _EPS * size) & (size > 0)
     return np.where(lost, np.nan, np.where(size > 0, fit, 0.0))
 
@@ -115,7 +116,7 @@ class LeaveOneOutMean(ModelCriterion):
     def __init__(self, of_rows: SumCriterion) -> None:
         self._of_rows = of_rows
 
-    def score(self, model: Any, problem: Problem, alphas: Any) -> Any:
+    def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
         alone, task = Splits.alone(problem.n), Task(None, None, None, problem.weight)
         scored = self._of_rows.start(problem, task, alone).scored(model, alphas)
         scores = np.full(len(alphas), np.nan)
@@ -126,7 +127,7 @@ class LeaveOneOutMean(ModelCriterion):
 class GeneralisedCV(ModelCriterion):
     """−(1/nt) ‖R_b y‖² / (tr R_b / n)²."""
 
-    def score(self, model: Any, problem: Problem, alphas: Any) -> Any:
+    def score(self, model: WholeModel, problem: Problem, alphas: Any) -> Any:
         squares = model.residual_squares(alphas).mean(axis=1) / problem.n
         return -squares / (model.trace(alphas) / problem.n) ** 2
 
@@ -142,7 +143,7 @@ class Cost(ModelCriterion):
     def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
         return _ModelScoring(Cost(float(np.sum(noise_variance(problem)))), problem, task, None)
 
-    def score(self, model: Any, problem: Problem, alphas: Any) -> Any:
+    def score(self, model: WholeModel, problem: Problem, alphas: Any) -> Any:
         fit = model.least_costs(alphas).sum(axis=1)
         noise = self._noise * model.trace(alphas)
         cost = (fit + noise) / (problem.n * problem.Y.shape[1])
@@ -176,7 +177,7 @@ def noise_variance(problem: Problem) -> Any:
 class Evidence(ModelCriterion):
     """The profiled log marginal likelihood, summed over targets."""
 
-    def score(self, model: Any, problem: Problem, alphas: Any) -> Any:
+    def score(self, model: WholeModel, problem: Problem, alphas: Any) -> Any:
         # A target that the intercept fits exactly has no likelihood, and every kernel is as good there
         # as any other: it does not count.
         fit = known_costs(model, problem, alphas)
@@ -216,7 +217,7 @@ class RadiusMargin(ModelCriterion):
 
     needs = "matrix"
 
-    def score(self, model: Any, problem: Problem, alphas: Any) -> Any:
+    def score(self, model: WholeModel, problem: Problem, alphas: Any) -> Any:
         mu = np.asarray(alphas, dtype=np.float64)
         norms = known_costs(model, problem, mu).sum(axis=1) / mu
         radii = model.squared_radii(mu)

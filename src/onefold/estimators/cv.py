@@ -330,7 +330,8 @@ class Objective:
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
         """The settings of the approximation among the parameters, in the form that it keeps."""
-        approximation, settings = self._setup.run.approximation, dict[str, Any]()
+        approximation = self._setup.run.approximation
+        settings: dict[str, Any] = {}
         for name in approximation.searched:
             if name in params:
                 value = params[name]

@@ -114,8 +114,8 @@ class Pruned(KernelMachine):
             else:
                 rng = np.random.default_rng(seed)
                 basis = BASES["rpcholesky"](kernel, problem.X, self.max_centres, rng)
-            intercept, rule = problem.fit_intercept, cast(Rule, self.prune)
-            pruner = Pruner(problem.source, kernel, basis, ridge, intercept, centre_of, rule)
+            rule = cast(Rule, self.prune)
+            pruner = Pruner(problem.source, kernel, basis, ridge, problem.fit_intercept, centre_of, rule)
             if self.weights == "robust":
                 weights = self._settled_weights(problem, pruner)
                 problem = _weighted(problem, weights)

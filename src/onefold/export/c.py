@@ -221,7 +221,8 @@ def _file(
 
 def _write_classifier(source: Source, n_targets: int) -> list[str]:
     """Add the public functions of a classifier; return how they begin."""
-    name, outputs = source.name, source.outputs
+    name = source.name
+    outputs = source.outputs
     decision = f"void {name}_decision(const float *x, float *out)"
     source.function(decision, [f"{name}_values(x, out);"])
     predict = f"int {name}_predict(const float *x)"
@@ -243,7 +244,8 @@ def _write_classifier(source: Source, n_targets: int) -> list[str]:
 
 def _write_regressor(source: Source, n_targets: int) -> list[str]:
     """Add the public function of a regressor; return how it begins."""
-    name, outputs = source.name, source.outputs
+    name = source.name
+    outputs = source.outputs
     if n_targets > 1:
         predict = f"void {name}_predict(const float *x, float *out)"
         source.function(predict, [f"{name}_values(x, out);"])

@@ -44,8 +44,8 @@ def write_probabilities(source: Source, calibrator: Any, n_classes: int) -> str:
             "out[1] = 1.0f / (1.0f + expf(-logit));",
         ]
     else:
-        weigh = _logistic_exponent if sigmoid else _exponent
-        body = _softmax(source, weigh(source, calibrator, "out[t]"))
+        exponent = _logistic_exponent if sigmoid else _exponent
+        body = _softmax(source, exponent(source, calibrator, "out[t]"))
     head = f"void {source.name}_probabilities(const float *x, float *out)"
     source.function(head, body)
     return head
@@ -63,7 +63,8 @@ def _exponent(source: Source, calibrator: Any, value: str) -> str:
     odds = getattr(calibrator, "odds", 0.0)
     if odds == 0.0:
         return text + less
-    lowest, highest = number(np.float32(CERTAINTY)), number(np.float32(1.0 - CERTAINTY))
+    lowest = number(np.float32(CERTAINTY))
+    highest = number(np.float32(1.0 - CERTAINTY))
     body = [
         "float share = 0.5f * (1.0f + f);",
         f"share = share < {lowest} ? {lowest} : share;",

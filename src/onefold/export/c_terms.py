@@ -178,7 +178,8 @@ class Space:
     def write(self, source: Source) -> None:
         """Add the tables, and the function that moves a row."""
         source.table(f"centres_{self.label}", self.centres)
-        name, features = source.name, source.features
+        name = source.name
+        features = source.features
         about = f"(x[k] - {name}_origin[k])"
         if self.scale.ndim == 2:
             table = source.table(f"scale_{self.label}", self.scale)
@@ -245,7 +246,8 @@ class Combined(Value):
         return f"({self.left.expression(source)} {self.sign} {self.right.expression(source)})"
 
     def values(self, x: Single) -> Single:
-        left, right = self.left.values(x), self.right.values(x)
+        left = self.left.values(x)
+        right = self.right.values(x)
         return left + right if self.sign == "+" else left * right
 
 
@@ -349,13 +351,15 @@ class InnerLeaf(Leaf):
     @property
     def _offsets(self) -> Single:
         """The a_j."""
-        shift, coef0 = self.space.shift, float(getattr(self.kernel, "coef0", 0.0))
+        shift = self.space.shift
+        coef0 = float(getattr(self.kernel, "coef0", 0.0))
         return single(self._gamma * ((self.space.centres + shift) @ shift) + coef0, "the centres")
 
     def write(self, source: Source) -> None:
         shift = source.table(f"shift_{self.label}", single(self.space.shift, "the centres"))
         offsets = source.table(f"offsets_{self.label}", self._offsets)
-        power, base = self._power, f"{number(self._factor)} * sum + {offsets}[j]"
+        power = self._power
+        base = f"{number(self._factor)} * sum + {offsets}[j]"
         if power.is_integer() and power <= _MOST_FACTORS:
             product = " * ".join(["base"] * int(power))
             result = [f"const float base = {base};", f"return {product};"]
@@ -384,7 +388,8 @@ class Term:
 
     def write(self, source: Source) -> None:
         """Add the function term_LABEL(x, out), which adds the term to `out`."""
-        name, coef = source.name, source.table(f"coef_{self.label}", self.coef)
+        name = source.name
+        coef = source.table(f"coef_{self.label}", self.coef)
         for leaf in self.value.leaves:
             leaf.write(source)
         body = [
@@ -546,7 +551,8 @@ def some_places(count: int) -> Any:
 
 def _mean_centre(f: FittedFunction) -> HostArray:
     """The mean (d,) of all centres; the origin where there is none."""
-    count, total = 0, np.zeros(f.n_features or 0)
+    count = 0
+    total = np.zeros(f.n_features or 0)
     for _, part in f.parts:
         count += part.centres.shape[0]
         total += np.asarray(part.centres.sum(axis=0), dtype=np.float64).reshape(-1)

@@ -22,6 +22,7 @@ Points where x itself lies count once in the sum, and not in the derivative.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
@@ -30,7 +31,7 @@ import numpy as np
 
 from onefold.kernels.base import Kernel
 from onefold.kernels.named import Laplacian, Matern
-from onefold.linalg import HostArray
+from onefold.linalg import HostArray, Index
 from onefold.machine.threads import map_in_order
 
 LONGEST = 800.0  # distance from which exp(−s) is 0 in float64
@@ -89,9 +90,10 @@ class LineSums:
         weights = _SLOPES[self._line.dimension]
         return self._line.rate * self._sum(x, weights, strict=True, sign=-1.0)
 
-    def _sum(self, x: HostArray, weights: Any, *, strict: bool, sign: float) -> HostArray:
+    def _sum(self, x: HostArray, weights: Sequence[float], *, strict: bool, sign: float) -> HostArray:
         """Right-hand minus or plus left-hand sums of moments; a side reaches up to x, or ends before."""
-        points, line = self._points, self._line
+        points = self._points
+        line = self._line
         left = np.searchsorted(points, x, side="left" if strict else "right")
         right = np.searchsorted(points, x, side="right")
         sides = (
@@ -99,7 +101,7 @@ class LineSums:
             _Side(line, -points[::-1], -x, len(points) - right - 1),
         )
 
-        def one(target: int) -> HostArray:
+        def of_target(target: int) -> HostArray:
             column = self._coef[:, target]
             below = sides[0].sums(column, weights)
             above = sides[1].sums(column[::-1], weights)
@@ -107,7 +109,7 @@ class LineSums:
 
         targets = range(self._coef.shape[1])
         out = np.empty((len(x), len(targets)))
-        for target, values in zip(targets, map_in_order(one, targets)):
+        for target, values in zip(targets, map_in_order(of_target, targets)):
             out[:, target] = values
         return out
 
@@ -115,17 +117,17 @@ class LineSums:
 class _Side:
     """The points on one side of every x, in ascending order towards it."""
 
-    def __init__(self, line: LineKernel, points: HostArray, x: HostArray, nearest: Any) -> None:
+    def __init__(self, line: LineKernel, points: HostArray, x: HostArray, nearest: Index) -> None:
         self._dimension = line.dimension
         self._steps = line.steps(points)
-        self._some = np.flatnonzero(nearest >= 0)  # the x with a point on this side
-        self._nearest = nearest[self._some]
+        self._with_points = np.flatnonzero(nearest >= 0)  # the x with a point on this side
+        self._nearest = nearest[self._with_points]
         self._size = len(x)
-        gap = line.rate * (x[self._some] - points[self._nearest])
+        gap = line.rate * (x[self._with_points] - points[self._nearest])
         self._gap = np.minimum(gap, LONGEST)
         self._decay = np.exp(-self._gap)
 
-    def sums(self, coef: HostArray, weights: Any) -> HostArray:
+    def sums(self, coef: HostArray, weights: Sequence[float]) -> HostArray:
         """Σ_k weights_k M_k at every x."""
         loops = cast(Any, _loops())
         moments = np.empty((len(coef), self._dimension))
@@ -135,8 +137,8 @@ class _Side:
         if self._dimension > 1:
             total += weights[1] * (near[:, 1] + self._gap * near[:, 0])
         if self._dimension > 2:
-            turned = 2.0 * near[:, 1] + self._gap * near[:, 0]
-            total += weights[2] * (near[:, 2] + self._gap * turned)
+            lower = 2.0 * near[:, 1] + self._gap * near[:, 0]
+            total += weights[2] * (near[:, 2] + self._gap * lower)
         out = np.zeros(self._size)
-        out[self._some] = self._decay * total
+        out[self._with_points] = self._decay * total
         return out

@@ -19,9 +19,9 @@ def compiled(**options: Any) -> Callable[[Function], Function]:
 
     def decorate(function: Function) -> Function:
         try:
-            found = njit(nogil=True, cache=True, **options)(function)
+            loops = njit(nogil=True, cache=True, **options)(function)
         except RuntimeError:  # no folder to keep the code in: it is compiled anew by each process
-            found = njit(nogil=True, **options)(function)
-        return cast(Function, found)
+            loops = njit(nogil=True, **options)(function)
+        return cast(Function, loops)
 
     return decorate

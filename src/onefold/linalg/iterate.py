@@ -196,7 +196,9 @@ def refined_gradients(
 
 def minimal_residuals(product: Map, precondition: Map, B: Array, *, limit: int) -> Solution:
     """Solve A x = b for each column b of B by SciPy's MINRES: A symmetric, M positive definite."""
-    solutions, counts, n = list[Any](), list[int](), B.shape[0]
+    n = B.shape[0]
+    solutions: list[HostArray] = []
+    counts: list[int] = []  # iterations of each column
 
     def operator(function: Map) -> LinearOperator:
         def of_vector(v: HostArray) -> HostArray:
@@ -213,7 +215,8 @@ def minimal_residuals(product: Map, precondition: Map, B: Array, *, limit: int) 
         settings = {"M": operator(precondition), "rtol": _MINRES, "maxiter": limit, "callback": count}
         solution, _ = minres(operator(product), to_numpy(B[:, column]), **settings)
         solutions.append(solution)
-    X, iterations = like(np.stack(solutions, axis=1), B), max(counts)
+    X = like(np.stack(solutions, axis=1), B)
+    iterations = max(counts)
     return Solution(X, B - product(X), iterations, "slow" if iterations >= limit else "converged")
 
 

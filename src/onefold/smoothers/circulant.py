@@ -156,7 +156,9 @@ class CirculantFilter:
         mean = _half_mean(self.values[None, ...], self.shape)
         if not pads.size:
             return mean
-        xp, solve, pieces = namespace(self.values), self.solver(pads), []
+        xp = namespace(self.values)
+        solve = self.solver(pads)
+        pieces = []
         for part in spans(n, _CHUNK):
             columns = self.block(pads, np.arange(part.start, part.stop))
             pieces.append(mean - xp.sum(columns * solve(columns), axis=0))
@@ -395,7 +397,8 @@ class CirculantSmoother(Smoother):
         """
         if self._pads.size:
             return None
-        shape, mu = self.spectrum.shape, vector(alphas)
+        shape = self.spectrum.shape
+        mu = vector(alphas)
         diagonal = float(_half_mean(self.spectrum.eigenvalues[None, ...], shape)[0])
         constant = float(self.spectrum.eigenvalues[(0,) * len(shape)])
         radii = diagonal + mu - (constant + mu) / self.n

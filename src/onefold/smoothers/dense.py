@@ -511,7 +511,8 @@ class ThinSmoother(_Decomposed):
 
     def __init__(self, columns: HostArray, values: HostArray, border: HostArray | None) -> None:
         super().__init__(columns.shape[0], border)
-        self.values, self.columns = values, columns
+        self.values = values
+        self.columns = columns
         self._spectrum = values, columns, None, None
 
     def diagonals(self, alphas: ArrayLike) -> HostArray:

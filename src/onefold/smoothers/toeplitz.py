@@ -373,9 +373,12 @@ class ToeplitzSmoother(Smoother):
             mu = float(values[index])
             try:
                 X, invert, definite = self._solve(mu, B)
-                g, total = np.zeros(self.n), 1.0
+                g = np.zeros(self.n)
+                total = 1.0
                 if self.border is not None:
-                    g, X, total = X[-1], X[:-1], float(X[-1].sum())
+                    g = X[-1]
+                    X = X[:-1]
+                    total = float(g.sum())
                     if abs(total) <= _SINGULAR * np.abs(g).sum():
                         raise _unsolvable(mu, "with the intercept it is singular")
                     X = X - (X.sum(axis=1) / total)[:, None] * g
@@ -476,15 +479,16 @@ class ToeplitzSmoother(Smoother):
         self, mu: float, B: HostArray
     ) -> tuple[HostArray, Callable[[], GohbergSemencul]]:
         def solve(rows: HostArray) -> HostArray:
-            found = self._minimal_residuals(
+            solution = self._minimal_residuals(
                 lambda V: self.toeplitz.product(V, mu), rows, norm=self.toeplitz.norm + mu
             )
-            X, residual = found.X, float(found.residual.max(initial=0.0))
+            X = solution.X
+            residual = float(solution.residual.max(initial=0.0))
             if residual > _LOOSE and self.n <= _LEVINSON_LIMIT:
                 X, residual = self._refined_levinson(mu, rows)
             if not residual <= _LOOSE:
                 raise _unsolvable(mu, f"a residual of {residual:.1g} is left: it is nearly singular")
-            self._note("iterations", found.iterations)
+            self._note("iterations", solution.iterations)
             self._note("residual", residual)
             return X
 
@@ -496,7 +500,8 @@ class ToeplitzSmoother(Smoother):
     def _refined_levinson(self, mu: float, B: HostArray) -> tuple[HostArray, float]:
         """G⁻¹ B and its residual by Levinson's recursion; it needs no definite G, but loses digits."""
         column = self.toeplitz.shifted(mu)
-        X, residual = np.zeros_like(B), 1.0
+        X = np.zeros_like(B)
+        residual = 1.0
         for _ in range(_REFINEMENTS):
             left = B - self.toeplitz.product(X, mu)
             try:
@@ -515,7 +520,7 @@ class ToeplitzSmoother(Smoother):
         """A⁻¹ B by rows for a symmetric A of about this norm, by MINRES."""
         sizes = np.linalg.norm(B, axis=1, keepdims=True)
         sizes[sizes == 0] = 1.0
-        found = solve_rows(
+        solution = solve_rows(
             lambda V: product(V) / norm,  # MINRES compares sizes of A and B: both become 1
             lambda V: V,
             B / sizes,
@@ -524,7 +529,7 @@ class ToeplitzSmoother(Smoother):
             limit=_MINRES_LIMIT,
             definite=False,
         )
-        return replace(found, X=found.X * (sizes / norm))
+        return replace(solution, X=solution.X * (sizes / norm))
 
     def _residual(self, mu: float, X: HostArray, B: HostArray) -> float:
         """The largest relative residual of G X = B, by rows."""
