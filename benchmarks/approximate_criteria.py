@@ -41,7 +41,10 @@ from benchmarks.tables_data import present, small_split
 from onefold.approximations import Approximation, Circulant, Nystroem, Problem, Toeplitz, Workload
 from onefold.kernels import RBF
 
-SPLITS, ROWS, TESTED, LOOKED_AT = 3, 400, 1000, 50
+SPLITS = 3
+ROWS = 400  # to train on
+TESTED = 1000  # rows at most
+LOOKED_AT = 50  # rows at which a change is estimated
 LABELS = ["ida_banana", "ida_heart", "ida_diabetis", "ida_image", "ripley_synth", "ida_twonorm"]
 NUMBERS = ["abalone", "uci_concrete", "uci_kin40k", "uci_airfoil", "boston", "cpu_act"]
 GAMMAS = 2.0 ** np.arange(-11, 6, 2)
@@ -116,14 +119,16 @@ class Machine:
 def gradient_steps(K: Any, right: Any, steps: int) -> Any:
     """δ from conjugate gradient steps on (K + μI) δ = right, a column for each ridge."""
     solution = np.zeros_like(right)
-    left, direction = right.copy(), right.copy()
+    left = right.copy()
+    direction = right.copy()
     size = np.sum(left**2, axis=0)
     for _ in range(steps):
         image = K @ direction + RIDGES * direction
         step = size / np.maximum(np.sum(direction * image, axis=0), 1e-300)
         solution += step * direction
         left -= step * image
-        before, size = size, np.sum(left**2, axis=0)
+        before = size
+        size = np.sum(left**2, axis=0)
         direction = left + size / np.maximum(before, 1e-300) * direction
     return solution
 
@@ -165,16 +170,20 @@ def cells(table: str, seed: int) -> dict[str, dict[str, Any]]:
     """For each approximation, what is known of every cell: arrays (gammas, ridges)."""
     X, y, X_test, y_test = small_split(DATA / f"{table}.npz", seed, table in LABELS, ROWS, TESTED)
     if table in LABELS:
-        y, y_test = np.sign(y - 0.5), np.sign(y_test - 0.5)
-    mean, deviation = y.mean(), y.std()
-    y, y_test = (y - mean) / deviation, (y_test - mean) / deviation
+        y = np.sign(y - 0.5)
+        y_test = np.sign(y_test - 0.5)
+    mean = y.mean()
+    deviation = y.std()
+    y = (y - mean) / deviation
+    y_test = (y_test - mean) / deviation
     problem = Problem(X, y[:, None], None, False)
     looked_at = np.random.default_rng(seed).choice(y.size, LOOKED_AT, replace=False)
     quarter = np.arange(y.size // 4)
     tables: dict[str, dict[str, list[Any]]] = {name: {} for name in APPROXIMATIONS}
     for gamma in GAMMAS:
         kernel = RBF(gamma)
-        K, across = kernel(X, X), kernel(X_test, X)
+        K = kernel(X, X)
+        across = kernel(X_test, X)
         exact = Machine.of(K, y)
         f = across @ exact.duals
         small = Machine.of(K[np.ix_(quarter, quarter)], y[quarter])

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import Parts, Row, data_sets, run_parts, seconds
-from benchmarks.onnx_export import KERNELS, fitted
+from benchmarks.onnx_export import cases
 from onefold import LSSVRCV, SparseLSSVR
 
 _REPEATS = 200
@@ -58,17 +58,13 @@ def predictor(model: Any, folder: Path) -> Any:
 def digits(quick: bool) -> list[Row]:
     """Largest difference from our own predictions, also for rows a million from the origin."""
     rows: list[Row] = []
-    n = 300 if quick else 1000
-    for name, kernel in KERNELS.items():
-        for alpha in (1.0, 1e-3, 1e-6):
-            for place in (0.0, 1e6):
-                model, X = fitted(kernel, n, alpha, place)
-                expected = model.predict(X)
-                with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-                    warnings.filterwarnings("ignore", "float32 changes")
-                    found = predictor(model, Path(folder))(X)
-                difference = float(np.max(np.abs(found - expected)) / np.std(expected))
-                rows.append({"kernel": name, "alpha": alpha, "place": place, "in C": difference})
+    for setting, model, X in cases(quick):
+        expected = model.predict(X)
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "float32 changes")
+            predictions = predictor(model, Path(folder))(X)
+        difference = float(np.max(np.abs(predictions - expected)) / np.std(expected))
+        rows.append({**setting, "in C": difference})
     return rows
 
 
@@ -76,10 +72,12 @@ def devices(quick: bool) -> list[Row]:
     """A pruned model and the full one: error on the other half, bytes and time."""
     rows: list[Row] = []
     for _, data in data_sets(["boston"]):
-        X, y = data["X"].astype(float), data["y"].astype(float)
+        X = data["X"].astype(float)
+        y = data["y"].astype(float)
         X = (X - X.mean(axis=0)) / X.std(axis=0)
         order = np.random.default_rng(0).permutation(len(X))
-        train, test = order[::2], order[1::2]
+        train = order[::2]
+        test = order[1::2]
         models = {
             "32 centres": SparseLSSVR(n_centres=32),
             "64 centres": SparseLSSVR(n_centres=64),
@@ -94,7 +92,7 @@ def devices(quick: bool) -> list[Row]:
             model.fit(X[train], y[train])
             with tempfile.TemporaryDirectory() as folder:
                 predict = predictor(model, Path(folder))
-                found = predict(held_out)
+                predictions = predict(held_out)
                 best = min(seconds(partial(predict, many)) for _ in range(_REPEATS))
                 exact = model.predict(held_out.astype(float))
                 object_file = Path(folder) / "model.o"
@@ -103,7 +101,7 @@ def devices(quick: bool) -> list[Row]:
                 sizes = subprocess.run(["size", object_file], check=True, capture_output=True, text=True)
                 total = int(sizes.stdout.splitlines()[1].split()[0])
                 centres = model.expansion_.n_centres
-            error = np.sqrt(np.mean((found - y[test]) ** 2))
+            error = np.sqrt(np.mean((predictions - y[test]) ** 2))
             rows.append(
                 {
                     "model": name,
@@ -112,7 +110,7 @@ def devices(quick: bool) -> list[Row]:
                     "RMSE": float(error),
                     "code and constants": total,
                     "microseconds": 1e6 * best / len(many),
-                    "difference": float(np.max(np.abs(found - exact)) / np.ptp(exact)),
+                    "difference": float(np.max(np.abs(predictions - exact)) / np.ptp(exact)),
                 }
             )
     return rows

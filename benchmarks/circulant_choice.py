@@ -35,10 +35,10 @@ Ways = dict[str, Callable[[Split], Circulant]]
 def around_the_data(X: Any) -> list[tuple[float, ...]]:
     """The data's own spacings times each factor along each level."""
     shape = choose_shape(len(X), 2)
-    own = data_spacing(X, row_order("principal", X, shape, 0), shape)
+    spacing = data_spacing(X, row_order("principal", X, shape, 0), shape)
     return [
-        tuple(float(h * factor) for h, factor in zip(own, factors))
-        for factors in itertools.product(FACTORS, repeat=len(own))
+        tuple(float(h * factor) for h, factor in zip(spacing, factors))
+        for factors in itertools.product(FACTORS, repeat=len(spacing))
     ]
 
 
@@ -94,16 +94,20 @@ def compare(ways: Callable[[Any], Ways], quick: bool) -> Iterator[tuple[str, Any
         yield name, EXACT, EXACT, reference
         for validate, cv in FOLDS.items():
             for label, approximation in ways(validate).items():
-                found = [chosen(split, approximation(split), cv) for split in splits]
-                yield name, validate, label, found
+                yield (
+                    name,
+                    validate,
+                    label,
+                    [chosen(split, approximation(split), cv) for split in splits],
+                )
         print(f"{name}: done", flush=True)
 
 
 def table(ways: Callable[[Any], Ways], quick: bool) -> list[Row]:
     """Mean test errors of every set; then their means over the sets, and the seconds."""
     cells = [
-        (name, validate, label, {key: float(np.mean([one[key] for one in found])) for key in found[0]})
-        for name, validate, label, found in compare(ways, quick)
+        (name, validate, label, {key: float(np.mean([r[key] for r in results])) for key in results[0]})
+        for name, validate, label, results in compare(ways, quick)
     ]
     rows = list[Row]()
     for name in dict.fromkeys(cell[0] for cell in cells):
@@ -131,14 +135,12 @@ def comparisons(rows: Sequence[Row], base: str) -> list[Row]:
     for head in [key for key in sets[0] if key != "set"]:
         values = [row[head] for row in sets]
         means[head] = float(np.mean(values))
-        first = f"{head.split(',')[0]}, {base}" + (", U" if head.endswith(", U") else "")
-        if head in (EXACT, first):
+        base_head = f"{head.split(',')[0]}, {base}" + (", U" if head.endswith(", U") else "")
+        if head in (EXACT, base_head):
             continue
-        against = [row[first] for row in sets]
-        fewer, more = (
-            sum(one < other for one, other in zip(*pair))
-            for pair in ((values, against), (against, values))
-        )
+        against = [row[base_head] for row in sets]
+        fewer = sum(value < other for value, other in zip(values, against))
+        more = sum(value > other for value, other in zip(values, against))
         p = signed_rank(values, against) if values != against else 1.0
         better[head] = f"{fewer} / {more}, {p:.2g}"
     return [means, better]

@@ -8,6 +8,7 @@ of these, as exported (float64 inside) and with every number of the graph turned
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -89,22 +90,27 @@ def speed(quick: bool) -> list[Row]:
 def digits(quick: bool) -> list[Row]:
     """Largest difference from our own predictions, also for rows a million from the origin."""
     rows: list[Row] = []
+    for setting, model, X in cases(quick):
+        expected = model.predict(X)
+        unit = np.std(expected)
+        exported = model.to_onnx()
+        off = {}
+        for label, graph in {"as exported": exported, "float32 inside": single(exported)}.items():
+            values = session(graph).run(None, {"X": X})[0][:, 0]
+            off[label] = float(np.max(np.abs(values - expected)) / unit)
+        size = float(np.abs(model.expansion_.coef).sum())
+        rows.append({**setting, "sum of |c|": size, **off})
+    return rows
+
+
+def cases(quick: bool) -> Iterator[tuple[Row, Any, Any]]:
+    """Kernel, ridge and place of the rows; the model fitted to them; and rows to predict."""
     n = 300 if quick else 1000
     for name, kernel in KERNELS.items():
         for alpha in (1.0, 1e-3, 1e-6):
             for place in (0.0, 1e6):
                 model, X = fitted(kernel, n, alpha, place)
-                expected = model.predict(X)
-                unit = np.std(expected)
-                exported = model.to_onnx()
-                found = {"as exported": exported, "float32 inside": single(exported)}
-                off = {}
-                for one, graph in found.items():
-                    values = session(graph).run(None, {"X": X})[0][:, 0]
-                    off[one] = float(np.max(np.abs(values - expected)) / unit)
-                size = float(np.abs(model.expansion_.coef).sum())
-                rows.append({"kernel": name, "alpha": alpha, "place": place, "sum of |c|": size, **off})
-    return rows
+                yield {"kernel": name, "alpha": alpha, "place": place}, model, X
 
 
 PARTS: Parts = {

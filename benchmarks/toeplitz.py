@@ -149,7 +149,8 @@ def paper_sets() -> dict[str, Any]:
 def paper(sizes: list[int], folds: int) -> list[Row]:
     """Test errors of what folds choose, time of one solve, and the trust check's verdict."""
     rows: list[Row] = []
-    by_kernel, by_matrix = Toeplitz(negative="solve"), Toeplitz(validate="matrix", negative="solve")
+    by_kernel = Toeplitz(negative="solve")
+    by_matrix = Toeplitz(validate="matrix", negative="solve")
     for name, (X, y) in paper_sets().items():
         d = X.shape[1]
         grid = {"gammas": list(4.0 ** np.arange(-1, 7) / d), "alphas": list(4.0 ** np.arange(-3, 3))}

@@ -23,7 +23,8 @@ from onefold import LSSVR, LSSVRCV, SparseLSSVR
 from papers.page import Found, Page, Paper, Part
 
 _FOLDS = 4  # of the tuning, as in the paper
-_GAMMAS, _ALPHAS = 2.0 ** np.arange(-7, 6), 2.0 ** np.arange(-19, -2)  # ridges of the mean
+_GAMMAS = 2.0 ** np.arange(-7, 6)
+_ALPHAS = 2.0 ** np.arange(-19, -2)  # ridges of the mean
 _AROUND = 2.0 ** np.arange(-3, 4)  # every smaller size is tuned around the first choice
 _FLAT = 1.05  # "almost constant": at most this many times the error of the full expansion
 _PROGRESSIVE = 0.9  # "degrades progressively": rank correlation of the error and what is eliminated
@@ -194,7 +195,8 @@ def _show(found: Found, page: Page, *, title: str, name: str) -> None:
         "cross-validation, so that tuning every size again costs less here than it did for the authors."
     )
     below = sizes <= rows / 2
-    wins, ratio = np.count_nonzero((by_price < ours)[below]), np.mean(by_price[below] / ours[below])
+    wins = np.count_nonzero((by_price < ours)[below])
+    ratio = np.mean(by_price[below] / ours[below])
     page.text(
         "By the lowest price, the default of `SparseLSSVR`, the error is below that of the paper's rule "
         f"at {wins} of the {np.count_nonzero(below)} sizes of half the patterns and fewer, where it is "
@@ -220,9 +222,9 @@ def _claims(found: Found, shape: str, shape_holds: bool, page: Page) -> None:
         (f"it takes {share:.2f} of the time", share < 1),
     ]
     for kind, holds in (("Claims hold", True), ("Claims do not hold", False)):
-        own = [words for words, held in claims if held == holds]
-        if own:
-            page.verdict(kind, "; ".join(own) + ".")
+        judged = [words for words, held in claims if held == holds]
+        if judged:
+            page.verdict(kind, "; ".join(judged) + ".")
 
 
 def _show_motorcycle(found: Found, page: Page) -> None:
@@ -234,7 +236,8 @@ def _show_motorcycle(found: Found, page: Page) -> None:
 
 def _show_boston(found: Found, page: Page) -> None:
     _show(found, page, title="Boston housing", name="cawley2002-figure2")
-    correlation, errors = progression(found), found["improved"]
+    correlation = progression(found)
+    errors = found["improved"]
     shape = (
         "it degrades progressively as patterns are eliminated: the rank correlation is "
         f"{correlation:.2f}, and at {found['sizes'][-1]} patterns the error is "

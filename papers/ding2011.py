@@ -128,9 +128,10 @@ def _error_row(name: str, one: Found, kind: str) -> Row:
 
 def _indefinite(found: Found) -> str:
     """How many cells of the grid are indefinite, and what comes of solving them."""
-    shares = {name: one["without a score"] for name, one in found.items()}
-    least, most = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
-    random = {name: one["random"] for name, one in found.items()}
+    shares = {name: results["without a score"] for name, results in found.items()}
+    least = min(shares, key=shares.__getitem__)
+    most = max(shares, key=shares.__getitem__)
+    random = {name: results["random"] for name, results in found.items()}
     change = {name: ours[_SOLVED]["mean"] - ours[_APPROXIMATE]["mean"] for name, ours in random.items()}
     largest = max(change, key=lambda name: abs(change[name]))
     worse = [

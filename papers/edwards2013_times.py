@@ -129,10 +129,10 @@ def known_exact() -> dict[int, float]:
     Take them out of the file to measure them again.
     """
     stored = PAGES / "results" / "edwards2013-table1.json"
-    kept = json.loads(stored.read_text("utf-8")) if stored.exists() else {}
-    if kept.get("environment") != environment():
+    results = json.loads(stored.read_text("utf-8")) if stored.exists() else {}
+    if results.get("environment") != environment():
         return {}
-    times = {int(power): value for power, value in kept["found"].get(EXACT, {}).items()}
+    times = {int(power): value for power, value in results["found"].get(EXACT, {}).items()}
     return {power: value for power, value in times.items() if power >= LONG}
 
 
@@ -219,14 +219,14 @@ def show_table1(found: Found, page: Page) -> None:
     expected = growth(found[LSSVM])[1]
     linear = all(abs(ours[name] - expected) < 0.25 for name in (LSSVM, RIDGE))
     published = PUBLISHED[LSSVM].get(int(last))
-    beside = "" if published is None else f", {published:.3g} s in the paper"
+    in_paper = "" if published is None else f", {published:.3g} s in the paper"
     page.verdict(
         "Claims hold" if linear and ours[EXACT] > 2 else "Claims do not hold",
         f"from 2^{first} to 2^{last} rows leave-one-out with a circulant matrix grows as "
         f"n^{ours[LSSVM]:.2f} with and n^{ours[RIDGE]:.2f} without an intercept (n log n: "
         f"n^{expected:.2f}), the exact one as n^{ours[EXACT]:.2f}. A-LOO of an LS-SVM takes "
-        f"{found[LSSVM][last]:.2g} s at 2^{last}{beside}; seconds cannot be reproduced, as the machine "
-        "and the program are others.",
+        f"{found[LSSVM][last]:.2g} s at 2^{last}{in_paper}; seconds cannot be reproduced, as the "
+        "machine and the program are others.",
     )
     _show_figure1(found, page)
 
@@ -267,7 +267,8 @@ def show_figure2(found: Found, page: Page) -> None:
         "Seconds against 500 to 5000 rows on logarithmic axes: circulant and low-rank leave-one-out",
     )
     slopes = {name: slope(sizes, [times[str(n)] for n in sizes]) for name, times in found.items()}
-    first, last = str(sizes[0]), str(sizes[-1])
+    first = str(sizes[0])
+    last = str(sizes[-1])
     page.table(
         [
             {

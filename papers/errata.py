@@ -155,14 +155,17 @@ def run_objectives(short: bool) -> Found:
         values[label] = objective(K, y, dual, offset, weight)
     dual = KernelRidge(gamma=GAMMA, alpha=MU, approximation="exact").fit(X, y).expansion_.coef[:, 0]
     # The gradient is Φᵀ of these vectors; the first is that of equation 6 with the squares it lacks.
-    squared, printed = 2 * MU * dual - 2 * (y - K @ dual), 2 * MU * dual - 1
-    lengths = {"with squares": squared, "as printed": printed}
-    gradient = {label: float(np.sqrt(vector @ K @ vector)) for label, vector in lengths.items()}
+    vectors = {
+        "with squares": 2 * MU * dual - 2 * (y - K @ dual),
+        "as printed": 2 * MU * dual - 1,
+    }
+    gradient = {label: float(np.sqrt(vector @ K @ vector)) for label, vector in vectors.items()}
     return {"objective": values, "gradient": gradient}
 
 
 def show_objectives(results: Found, page: Page) -> None:
-    values, gradient = results["objective"], results["gradient"]
+    values = results["objective"]
+    gradient = results["gradient"]
     page.text(
         "The objective (2) is ½‖w‖² + C Σ ξ², which gives 1/(2C) on the diagonal of (4); the paper has "
         "1/γ there and does not say that γ is 2C. Equation 6 lacks the squares of the errors: as "
@@ -199,7 +202,8 @@ def _sparse_system(K: Any, y: Any, weight: float) -> Any:
 
 
 def show_ridge(results: Found, page: Page) -> None:
-    printed, right = results["ℓ/γ, as printed"], results["ℓ/2γ"]
+    printed = results["ℓ/γ, as printed"]
+    right = results["ℓ/2γ"]
     page.text(
         "The objectives (1) and (3) have ½ before ‖w‖² and none before γ. Their minima solve the "
         "system (2) with K + I/(2γ) and K + ℓI/(2γ); the text has K + I/γ and, after (3), K + ℓI/γ. The "
@@ -228,7 +232,9 @@ def objective(K: Any, y: Any, dual: Any, offset: float, weight: float) -> float:
 def levinson(column: Any, y: Any, first: int) -> Any:
     """Solve a symmetric Toeplitz system by the appendix; `first` is where its last two loops begin."""
     n = len(y)
-    forward, backward, solution = np.zeros(n), np.zeros(n), np.zeros(n)
+    forward = np.zeros(n)
+    backward = np.zeros(n)
+    solution = np.zeros(n)
     forward[0] = backward[0] = 1.0
     error = column[0]
     solution[0] = y[0] / error
@@ -282,7 +288,8 @@ def run_significance(short: bool) -> Found:
 
 
 def show_significance(results: Found, page: Page) -> None:
-    errors, deviations = results["standard errors"], results["standard deviations"]
+    errors = results["standard errors"]
+    deviations = results["standard deviations"]
     page.text(
         "The text defines z with the standard errors of the means and finds approximate selection "
         "significantly worse on no set. The numbers after ± in Table 2 are standard deviations over 100 "

@@ -258,7 +258,7 @@ def judge(page: Page, claims: Sequence[Claim]) -> None:
     """The claims as a table, and a verdict on those that hold and one on those that do not."""
     page.table([{"claim": c.claim, "here": c.here, "holds": "yes" if c.holds else "no"} for c in claims])
     for kind, holds in (("Claims hold", True), ("Claims do not hold", False)):
-        named = [one.claim for one in claims if one.holds == holds]
+        named = [claim.claim for claim in claims if claim.holds == holds]
         if named:
             page.verdict(kind, f"{len(named)} of {len(claims)}: {'; '.join(named)}.")
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from basis_twins import rbf
 from numpy.testing import assert_allclose
-from scipy.optimize import minimize
 from scipy.special import expit
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Nystroem, Problem, Workload
 from onefold.criteria.closed import noise_variance
 from onefold.kernels import RBF
+from tests.smoothers.dense_twin import smallest_ball
 
 GAMMA, RANK, N = 0.3, 7, 45
 ALPHAS = [1e-4, 0.05, 1.0, 30.0]
@@ -104,21 +104,6 @@ def test_gcv_evidence_and_cost_by_dense_algebra(
     for criterion, values in expected.items():
         computed = scores(kind, criterion, weights=weights, rank=rank, predict=predict)
         assert_allclose(computed, values, rtol=1e-9)
-
-
-def smallest_ball(G: Any) -> float:
-    """The squared radius by a general solver of the dual problem."""
-    n, diagonal = len(G), np.diagonal(G)
-    solution = minimize(
-        lambda b: b @ G @ b - diagonal @ b,
-        np.full(n, 1 / n),
-        jac=lambda b: 2 * G @ b - diagonal,
-        bounds=[(0, None)] * n,
-        constraints={"type": "eq", "fun": lambda b: b.sum() - 1, "jac": np.ones_like},
-        method="SLSQP",
-        options={"maxiter": 1000, "ftol": 1e-15},
-    )
-    return float(-solution.fun)
 
 
 @TRAININGS

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import KFold, LeaveOneOut
@@ -17,6 +16,7 @@ from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Auto, Circulant, Grid, Nystroem, Problem, Toeplitz, registered
 from onefold.criteria import _FOR_REGRESSORS, ErrorRate
 from onefold.criteria.closed import noise_variance, squared_radii
+from tests.smoothers.dense_twin import smallest_ball
 
 RNG = np.random.default_rng(11)
 N = 24
@@ -116,22 +116,6 @@ def test_span_is_an_error_of_refits(kind, fixed, y, step, weights) -> None:
     assert_allclose(scores(kind, "span", y, weights), expected, rtol=1e-9)
 
 
-def literal_radius(G):
-    """The squared radius by a general solver of the dual problem."""
-    n = len(G)
-    diagonal = np.diagonal(G)
-    found = minimize(
-        lambda b: b @ G @ b - diagonal @ b,
-        np.full(n, 1 / n),
-        jac=lambda b: 2 * G @ b - diagonal,
-        bounds=[(0, None)] * n,
-        constraints={"type": "eq", "fun": lambda b: b.sum() - 1, "jac": np.ones_like},
-        method="SLSQP",
-        options={"maxiter": 1000, "ftol": 1e-15},
-    )
-    return -found.fun
-
-
 @settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
@@ -148,7 +132,7 @@ def test_the_smallest_ball(seed, n, width, scale, repeated) -> None:
     kernel = np.exp(-width * ((rows[:, None] - rows[None]) ** 2).sum(-1))
     shifts = np.array([1e-4, 0.3, 20.0])[:, None] * rng.uniform(0.5, 2.0, (3, n))
     found = squared_radii(scale * kernel, scale * shifts) / scale
-    expected = [literal_radius(kernel + np.diag(shift)) for shift in shifts]
+    expected = [smallest_ball(kernel + np.diag(shift)) for shift in shifts]
     assert_allclose(found, expected, rtol=1e-6)
     assert_allclose(squared_radii(np.ones((1, 1)), np.full((2, 1), 0.5)), 0.0)
 
@@ -161,7 +145,7 @@ def test_radius_margin_by_dense_algebra(kind, weights) -> None:
     expected = []
     for alpha, G, R in systems(kind is not KernelRidgeCV, weights):
         dual = R @ targets / alpha
-        expected.append(-literal_radius(G) * np.trace(dual.T @ G @ dual) / targets.size)
+        expected.append(-smallest_ball(G) * np.trace(dual.T @ G @ dual) / targets.size)
     assert_allclose(scores(kind, "radius_margin", y, weights), expected, rtol=1e-6)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.testing import assert_allclose
+from scipy.optimize import minimize
 
 from onefold.linalg import to_numpy
 
@@ -46,6 +47,22 @@ def log_determinant(K: Any, border: Any, alpha: float) -> Any:
         basis = np.linalg.svd(border[None])[2][1:]
         G = basis @ G @ basis.T
     return np.linalg.slogdet(G)[1]
+
+
+def smallest_ball(G: Any) -> float:
+    """The squared radius of the smallest ball around rows, by a general solver of the dual problem."""
+    n = len(G)
+    diagonal = np.diagonal(G)
+    solution = minimize(
+        lambda b: b @ G @ b - diagonal @ b,
+        np.full(n, 1 / n),
+        jac=lambda b: 2 * G @ b - diagonal,
+        bounds=[(0, None)] * n,
+        constraints={"type": "eq", "fun": lambda b: b.sum() - 1, "jac": np.ones_like},
+        method="SLSQP",
+        options={"maxiter": 1000, "ftol": 1e-15},
+    )
+    return float(-solution.fun)
 
 
 def check(
