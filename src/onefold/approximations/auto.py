@@ -13,8 +13,9 @@ from dataclasses import Field, dataclass, fields, is_dataclass, replace
 from numbers import Real
 from typing import Any, Literal, NoReturn
 
-from onefold.approximations.base import Approximation, Model, Run, register, with_true_kernel
+from onefold.approximations.base import Approximation, Run, register, with_true_kernel
 from onefold.approximations.exact import Exact
+from onefold.approximations.model import Model
 from onefold.approximations.nystroem import Nystroem
 from onefold.approximations.problem import NOMINAL as NOMINAL
 from onefold.approximations.problem import Machine, Problem, Workload

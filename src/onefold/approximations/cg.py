@@ -32,8 +32,9 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from onefold import linalg
-from onefold.approximations.base import Approximation, Model, register
+from onefold.approximations.base import Approximation, register
 from onefold.approximations.footprint import PANELS
+from onefold.approximations.model import Model
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.basis import BASES, Design, Whitening, predict_groups
 from onefold.basis.statistics import finite_kernel

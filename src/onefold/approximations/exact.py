@@ -23,8 +23,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onefold import linalg
-from onefold.approximations.base import Approximation, SmoothingModel, register
+from onefold.approximations.base import Approximation, register
 from onefold.approximations.footprint import exact_bytes
+from onefold.approximations.model import SmoothingModel
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Precomputed

@@ -34,8 +34,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
 
-from onefold.approximations.base import Approximation, Model, Run, register
+from onefold.approximations.base import Approximation, Run, register
 from onefold.approximations.footprint import grid_bytes
+from onefold.approximations.model import Model
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.expansions import GridExpansion
 from onefold.expansions.grid import LARGEST_DIMENSION, Lattice, largest_lattice, make_lattice

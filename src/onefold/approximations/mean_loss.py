@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold.approximations.base import InnerWholeModel, Model, WholeModel
+from onefold.approximations.model import InnerWholeModel, Model, WholeModel
 from onefold.approximations.problem import Parts, distinct_shares
 from onefold.expansions import Expansion, FoldModels
 from onefold.linalg import Array, HostArray, Index, like_index, vector

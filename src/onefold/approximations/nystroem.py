@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, Model, register
+from onefold.approximations.base import Approximation, register
 from onefold.approximations.footprint import FORMED, basis_bytes, formed_bytes
+from onefold.approximations.model import Model
 from onefold.approximations.nystroem_models import FactoredModel, RowsModel, SummedModel
 from onefold.approximations.problem import Problem, Workload
 from onefold.basis import BASES, Basis, Design, Whitening, given_rows, metric_of

@@ -51,7 +51,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold.approximations.base import InnerWholeModel, WholeModel
+from onefold.approximations.model import InnerWholeModel, WholeModel
 from onefold.approximations.problem import Parts, Problem, TargetRidges
 from onefold.basis import Design, FoldPaths, RidgePath, Solution, Statistics, flat, mapped
 from onefold.basis.error import decision_bound, decision_change, kernel_error

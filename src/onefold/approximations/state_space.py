@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold.approximations.base import Approximation, SmoothingModel, register
+from onefold.approximations.base import Approximation, register
 from onefold.approximations.footprint import structured_bytes
+from onefold.approximations.model import SmoothingModel
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.expansions import Expansion, FoldModels, LineExpansion
 from onefold.kernels import Kernel, Laplacian, Matern

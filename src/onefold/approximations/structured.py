@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold.approximations.base import SmoothingModel
+from onefold.approximations.model import SmoothingModel
 from onefold.approximations.problem import Parts, Problem, TargetRidges
 from onefold.basis import predictions_of
 from onefold.expansions import Expansion, FoldModels
