@@ -186,8 +186,9 @@ def show_table1(found: Found, page: Page) -> None:
     page.text(
         "CPU seconds of leave-one-out for one kernel and one ridge value, one thread, random rows "
         "(seed 0): the least of many calls, so that other work on the machine does not count; E-LOO "
-        f"from 2^{LONG} on is a single call. E-LOO is the exact leave-one-out of an LS-SVM, O(n³): a "
-        "Cholesky factorisation of the kernel matrix and the diagonal of its inverse. A-LOO replaces "
+        f"from 2^{LONG} on is a single call on a quiet machine. E-LOO is the exact leave-one-out of an "
+        "LS-SVM, O(n³): a Cholesky factorisation of the kernel matrix and the diagonal of its inverse. "
+        "A-LOO replaces "
         "the matrix by a two-level circulant one, O(n log n). The paper prints 2^13 and more; it used "
         "one core of a 2.2 GHz Intel i7 and MATLAB 2011b. What is timed are the held-out predictions of "
         '`LSSVRCV(approximation=Circulant(validate="matrix", ...), cv="loo")` and of `KernelRidgeCV` '

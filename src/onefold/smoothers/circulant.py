@@ -40,10 +40,10 @@ from onefold.linalg import (
     Array,
     HostArray,
     Index,
+    host_array,
     like,
     namespace,
     take_rows,
-    to_numpy,
     vector,
     zeros,
 )
@@ -137,8 +137,8 @@ class CirculantFilter:
     values: Array  # half spectrum of R_b
     shape: tuple[int, ...]
     alpha: float
-    definite: bool  # whether U + μI is positive definite
-    error: float  # of the values, by rounding, where it is not
+    definite: bool = True  # whether U + μI is positive definite
+    error: float = 0.0  # of the values, by rounding, where it is not
 
     def back(self, spectrum: Array) -> Array:
         """R_b of what has this spectrum."""
@@ -376,7 +376,7 @@ class CirculantSmoother(Smoother):
 
     def trace(self, alphas: ArrayLike) -> HostArray:
         filters = [self._filter(alpha) for alpha in vector(alphas).tolist()]
-        means = [to_numpy(f.diagonal(self._pads, self.n)).mean() for f in filters]
+        means = [host_array(f.diagonal(self._pads, self.n)).mean() for f in filters]
         return self.n * np.array(means)
 
     def definite(self, alphas: ArrayLike) -> Flags:
@@ -392,7 +392,7 @@ class CirculantSmoother(Smoother):
         if negative == 0 or not self._pads.size:
             return negative == 0
         block = self.spectrum.filter(alpha, fit_intercept=False).block(self._pads, self._pads)
-        return negative == np.count_nonzero(np.linalg.eigvalsh(to_numpy(block)) < 0)
+        return negative == np.count_nonzero(np.linalg.eigvalsh(host_array(block)) < 0)
 
     def logdet(self, alphas: ArrayLike) -> HostArray:
         values, shape, found = self.spectrum.eigenvalues, self.spectrum.shape, []
@@ -407,7 +407,7 @@ class CirculantSmoother(Smoother):
                 value -= math.log(abs(float(values[(0,) * len(shape)]) + alpha))
             if self._pads.size:
                 # det G_OO = det G · det (G⁻¹)_PP, bordered or not; the border's length goes from N to n.
-                _, of_pads = np.linalg.slogdet(to_numpy(filtered.block(self._pads, self._pads)))
+                _, of_pads = np.linalg.slogdet(host_array(filtered.block(self._pads, self._pads)))
                 value += float(of_pads) - self._pads.size * math.log(alpha)
                 value += 0.0 if self.border is None else math.log(self._cells / self.n)
             found.append(value)
