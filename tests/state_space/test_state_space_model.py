@@ -13,8 +13,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, ShuffleSplit, TimeSeriesSplit
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, load, plan, trust
-from onefold.approximations import StateSpace, registered
+from onefold.approximations import Problem, StateSpace, registered
 from onefold.approximations import state_space as module
+from onefold.criteria.closed import GeneralisedCV, RadiusMargin
+from onefold.estimators.setup import workload
+from onefold.expansions import LineExpansion
 from onefold.heldout import GapKFold
 from onefold.kernels import RBF, Laplacian, Matern, line
 
@@ -356,6 +359,18 @@ def test_radius_and_margin_need_a_matrix() -> None:
     labels = np.where(y > 0, 1, -1)
     with pytest.raises(ValueError, match="needs the kernel matrix"):
         LSSVCCV("matern32", approximation="state_space", criterion="radius_margin").fit(X, labels)
+
+
+def test_auto_knows_that_a_criterion_needs_the_matrix() -> None:
+    X, y, _ = series()
+    problem = Problem(X, y[:, None], None, True)
+    loads = [workload(problem, 1, 1, None, [one]) for one in (RadiusMargin(), GeneralisedCV())]
+    assert [load.matrix for load in loads] == [True, False]
+
+
+def test_a_line_has_one_feature() -> None:
+    with pytest.raises(ValueError, match="one feature"):
+        LineExpansion(Matern(1.0), np.zeros((3, 2)), np.ones((3, 1)), np.zeros(1))
 
 
 def test_without_numba_it_says_what_to_install(monkeypatch) -> None:
