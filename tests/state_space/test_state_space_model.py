@@ -15,6 +15,7 @@ from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, ShuffleSplit
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, load, plan, trust
 from onefold.approximations import Problem, StateSpace, registered
 from onefold.approximations import state_space as module
+from onefold.cli import main
 from onefold.criteria.closed import GeneralisedCV, RadiusMargin
 from onefold.estimators.setup import workload
 from onefold.expansions import LineExpansion
@@ -288,6 +289,29 @@ def test_many_rows_save_load_and_predict_like_the_sum_itself(tmp_path) -> None:
     assert loaded.approximation == "state_space"
     assert_array_equal(loaded.predict(new), model.predict(new))
     assert_array_equal(loaded.predict_interval(new), model.predict_interval(new))
+
+
+def test_it_is_exported_as_the_plain_sum() -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("skl2onnx")
+    X, y, _ = series()
+    model = LSSVR("matern52", gamma=0.3, alpha=0.01, approximation="state_space").fit(X, y)
+    graph = model.to_onnx(dtype="float64").SerializeToString()
+    session = runtime.InferenceSession(graph, providers=["CPUExecutionProvider"])
+    new = np.linspace(-5, 80, 50)[:, None]
+    [values] = session.run(None, {session.get_inputs()[0].name: new})
+    assert_allclose(np.ravel(values), model.predict(new), rtol=0, atol=1e-9)
+
+
+def test_a_table_of_times_and_values(tmp_path) -> None:
+    X, y, _ = series(60)
+    table = tmp_path / "readings.csv"
+    pd.DataFrame({"t": X[:, 0], "y": y}).to_csv(table, index=False)
+    command = ["tune", str(table), "--target", "y", "--approximation", "state_space"]
+    assert main([*command, "--out", str(tmp_path / "out")]) == 0
+    fitted = load(tmp_path / "out" / "model.onefold")
+    assert fitted.estimator_.approximation_["selected_with"]["name"] == "state_space"
+    assert fitted.estimator_.kernel == "matern52"
 
 
 def test_a_search_is_resumed(tmp_path) -> None:
