@@ -166,6 +166,7 @@ def _named(params: dict[str, Any]) -> str:
 
 
 def _in_words(value: Any) -> str:
+    """A parameter to three digits, a name as it is."""
     if isinstance(value, tuple):  # the spacings of a circulant matrix
         return " × ".join(map(_in_words, value))
     return value if isinstance(value, str) else f"{value:.3g}"

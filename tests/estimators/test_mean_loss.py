@@ -23,8 +23,9 @@ from onefold import (
     SparseLSSVR,
     TableRegressor,
 )
-from onefold.approximations import Circulant, Grid, Nystroem
+from onefold.approximations import Circulant, Exact, Grid, Nystroem, Problem, WholeModel, Workload
 from onefold.approximations.problem import distinct_shares
+from onefold.kernels import RBF
 
 GRID = {"gammas": [0.1, 1.0], "alphas": [1e-4, 1e-2, 1.0]}
 EVERY = [LSSVC, LSSVR, KernelRidge, LSSVCCV, LSSVRCV, KernelRidgeCV]
@@ -388,3 +389,25 @@ def test_sums_of_the_same_weights_are_one_share():
     distinct, which = distinct_shares(shares)
     np.testing.assert_array_equal(distinct, [1e-30, 0.5, shares[0]])
     np.testing.assert_array_equal(which, [2, 2, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("approximation", "whole"), [(Exact(), True), (Nystroem(20, predict="rows"), True), (Grid(), False)]
+)
+def test_the_model_answers_for_the_whole_where_the_model_inside_does(data, approximation, whole):
+    """With the ridge of all rows; attributes that no model has are not looked for inside."""
+    X, y, _, _ = data
+    problem = Problem(X, y[:, None], None, True)
+    of_sum, of_mean = (
+        approximation.start(part, [RBF(1.0)], Workload(alphas=2, folds=5)).model(RBF(1.0))
+        for part in (problem, problem.of_mean())
+    )
+    assert isinstance(of_sum, WholeModel) == isinstance(of_mean, WholeModel) == whole
+    assert not hasattr(of_mean, "smoother")
+    if whole:
+        for answer in ("residual_squares", "least_costs", "trace", "logdet", "definite"):
+            np.testing.assert_array_equal(
+                getattr(of_mean, answer)([0.1, 2.0]), getattr(of_sum, answer)([0.1, 2.0])
+            )
+        np.testing.assert_array_equal(of_mean.kernel_matrix(), of_sum.kernel_matrix())
+        assert of_mean.squared_radii([0.1]) is None

@@ -69,6 +69,7 @@ def check_function(f: FittedFunction) -> None:
 
 
 def _check_kernel(kernel: Kernel) -> None:
+    """Raise if a kernel, or a part of it, cannot be written in C."""
     if type(kernel) not in _KERNELS:  # a class derived from these may have another formula
         raise ValueError(
             f"a {type(kernel).__name__} kernel cannot be written in C; fit to rows with a built-in "

@@ -171,6 +171,7 @@ class CirculantFilter:
             raise self._singular()
 
     def _singular(self) -> UnsolvableError:
+        """The error of a set of rows whose block of R_b is singular."""
         return UnsolvableError(
             f"the circulant matrix plus alpha={self.alpha:.3g} is numerically singular for some of the "
             "rows; use a larger alpha, gamma or spacing."

@@ -463,6 +463,7 @@ class ToeplitzSmoother(Smoother):
         return X, invert, False
 
     def _indefinite_dense(self, mu: float, B: HostArray) -> tuple[HostArray, Callable[[], DenseInverse]]:
+        """G⁻¹ B by rows and what computes G⁻¹, from LU factors."""
         matrix = scipy.linalg.toeplitz(self.toeplitz.shifted(mu))
         try:
             solve = indefinite_solver(matrix)
@@ -478,6 +479,8 @@ class ToeplitzSmoother(Smoother):
     def _indefinite_iterated(
         self, mu: float, B: HostArray
     ) -> tuple[HostArray, Callable[[], GohbergSemencul]]:
+        """The same by MINRES, and by Levinson's recursion where that leaves a large residual."""
+
         def solve(rows: HostArray) -> HostArray:
             solution = self._minimal_residuals(
                 lambda V: self.toeplitz.product(V, mu), rows, norm=self.toeplitz.norm + mu
@@ -701,6 +704,7 @@ def may_be_solved(alphas: ArrayLike, refused: Sequence[float], *, indefinite: bo
 
 
 def _unsolvable(mu: float, why: str, *, indefinite: bool = False) -> UnsolvableError:
+    """The error of a system at one μ; of an indefinite one it names the setting that solves it."""
     solve = 'Toeplitz(negative="solve"), ' if indefinite else ""
     return UnsolvableError(
         f"the system of the Toeplitz matrix plus {mu:.3g}·I cannot be solved: {why}; use a larger "
