@@ -49,6 +49,14 @@ def make(shape, n=None, *, intercept=True, order=None, targets=2, reference=NP):
     return smoother, U, Y, np.ones(n) if intercept else None
 
 
+def check_coefficients(smoother, U, Y, border, alphas):
+    """Dual coefficients and intercepts, by dense solves."""
+    for dual, b, alpha in zip(*smoother.coefficients(Y, alphas), alphas):
+        wanted, wanted_b = solve(U, Y, border, alpha, np.arange(len(U)))
+        assert_allclose(dual, wanted, rtol=1e-8, atol=1e-8)
+        assert_allclose(b, wanted_b, atol=1e-9)
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: type(k).__name__)
 def test_first_row_and_eigenvalues_follow_the_definition(shape, kernel) -> None:
@@ -75,10 +83,7 @@ def test_the_whole_matrix_and_every_level_of_its_leading_blocks(shape, intercept
     check(smoother, U, Y, border, ALPHAS, parts)
     assert smoother.solves["circulant_blocks"] > 0
     assert "dense_blocks" not in smoother.solves
-    for dual, b, alpha in zip(*smoother.coefficients(Y, ALPHAS), ALPHAS):
-        wanted, wanted_b = solve(U, Y, border, alpha, np.arange(len(U)))
-        assert_allclose(dual, wanted, rtol=1e-8, atol=1e-8)
-        assert_allclose(b, wanted_b, atol=1e-9)
+    check_coefficients(smoother, U, Y, border, ALPHAS)
 
 
 @pytest.mark.parametrize("dense_limit", [1024, 0], ids=["dense", "iterative"])
@@ -196,10 +201,7 @@ def test_an_indefinite_matrix_and_its_blocks_are_those_of_a_dense_solve(shape, i
     parts = [rows for fold in folds for rows in np.array_split(np.arange(len(U)), fold)]
     check_indefinite(smoother, U, Y, border, alphas, parts)
     assert set(smoother.solves) == {"circulant_blocks"}
-    for dual, b, alpha in zip(*smoother.coefficients(Y, alphas), alphas):
-        wanted, wanted_b = solve(U, Y, border, alpha, np.arange(len(U)))
-        assert_allclose(dual, wanted, rtol=1e-8, atol=1e-8)
-        assert_allclose(b, wanted_b, atol=1e-9)
+    check_coefficients(smoother, U, Y, border, alphas)
 
 
 @pytest.mark.parametrize("dense_limit", [1024, 0], ids=["dense", "iterative"])
