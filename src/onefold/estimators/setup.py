@@ -118,8 +118,10 @@ def set_up(
     with estimator._threads(problem.n):
         run = approximation.start(problem, kernels, load)
         run = run if reason is None else replace(run, reason=reason)
-        for one in asked:
-            one.check(run.approximation)
+        # What only fits the model of a metric search is not what its scores come from.
+        if run.approximation.selects or not isinstance(strategy, MetricSearch):
+            for one in asked:
+                one.check(run.approximation)
         scoring = criterion.start(problem, task, splits)
         scoring.others = {name: criteria[name].start(problem, task, splits) for name in others}
     setup = Setup(
