@@ -13,8 +13,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, ShuffleSplit, TimeSeriesSplit
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, load, plan, trust
-from onefold.approximations import StateSpace, registered
+from onefold.approximations import Problem, StateSpace, registered
 from onefold.approximations import state_space as module
+from onefold.cli import main
+from onefold.criteria.closed import GeneralisedCV, RadiusMargin
+from onefold.estimators.setup import workload
+from onefold.expansions import LineExpansion
 from onefold.heldout import GapKFold
 from onefold.kernels import RBF, Laplacian, Matern, line
 
@@ -287,6 +291,29 @@ def test_many_rows_save_load_and_predict_like_the_sum_itself(tmp_path) -> None:
     assert_array_equal(loaded.predict_interval(new), model.predict_interval(new))
 
 
+def test_it_is_exported_as_the_plain_sum() -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("skl2onnx")
+    X, y, _ = series()
+    model = LSSVR("matern52", gamma=0.3, alpha=0.01, approximation="state_space").fit(X, y)
+    graph = model.to_onnx(dtype="float64").SerializeToString()
+    session = runtime.InferenceSession(graph, providers=["CPUExecutionProvider"])
+    new = np.linspace(-5, 80, 50)[:, None]
+    [values] = session.run(None, {session.get_inputs()[0].name: new})
+    assert_allclose(np.ravel(values), model.predict(new), rtol=0, atol=1e-9)
+
+
+def test_a_table_of_times_and_values(tmp_path) -> None:
+    X, y, _ = series(60)
+    table = tmp_path / "readings.csv"
+    pd.DataFrame({"t": X[:, 0], "y": y}).to_csv(table, index=False)
+    command = ["tune", str(table), "--target", "y", "--approximation", "state_space"]
+    assert main([*command, "--out", str(tmp_path / "out")]) == 0
+    fitted = load(tmp_path / "out" / "model.onefold")
+    assert fitted.estimator_.approximation_["selected_with"]["name"] == "state_space"
+    assert fitted.estimator_.kernel == "matern52"
+
+
 def test_a_search_is_resumed(tmp_path) -> None:
     X, y, _ = series()
     given = {"approximation": "state_space", "checkpoint": tmp_path / "search", **GRID}
@@ -356,6 +383,18 @@ def test_radius_and_margin_need_a_matrix() -> None:
     labels = np.where(y > 0, 1, -1)
     with pytest.raises(ValueError, match="needs the kernel matrix"):
         LSSVCCV("matern32", approximation="state_space", criterion="radius_margin").fit(X, labels)
+
+
+def test_auto_knows_that_a_criterion_needs_the_matrix() -> None:
+    X, y, _ = series()
+    problem = Problem(X, y[:, None], None, True)
+    loads = [workload(problem, 1, 1, None, [one]) for one in (RadiusMargin(), GeneralisedCV())]
+    assert [load.matrix for load in loads] == [True, False]
+
+
+def test_a_line_has_one_feature() -> None:
+    with pytest.raises(ValueError, match="one feature"):
+        LineExpansion(Matern(1.0), np.zeros((3, 2)), np.ones((3, 1)), np.zeros(1))
 
 
 def test_without_numba_it_says_what_to_install(monkeypatch) -> None:

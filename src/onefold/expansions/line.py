@@ -1,4 +1,4 @@
-r"""f(x) = Σ_j c_j k(x, z_j) + b of one feature, without looking at every centre for every row."""
+"""f(x) = Σ_j c_j k(x, z_j) + b of one feature, without looking at every centre for every row."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ class LineExpansion(Expansion):
 
     Without Numba, and for rows on a device, it is the plain sum over all centres.
     """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_features != 1:
+            raise ValueError(f"a line has one feature; got centres with {self.n_features}.")
 
     def __repr__(self) -> str:
         return f"LineExpansion({self.kernel}, {self.size})"
@@ -40,7 +45,7 @@ class LineExpansion(Expansion):
 
     def _sums(self, X: Array) -> LineSums | None:
         """The sums over the centres; None where they are not NumPy arrays like X, or without Numba."""
-        line = line_kernel(self.kernel, int(self.centres.shape[1]))
+        line = line_kernel(self.kernel, 1)
         if line is None or not all(isinstance(array, np.ndarray) for array in (X, self.centres)):
             return None
         return LineSums(line, double(self.centres)[:, 0], self.coef)
