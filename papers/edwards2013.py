@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from papers import edwards2013_energy as energy
 from papers import edwards2013_errors as errors
+from papers import edwards2013_errors_page as errors_page
 from papers import edwards2013_times as times
 from papers.page import Paper, Part
 
@@ -27,7 +28,7 @@ PAPER = Paper(
             "table2",
             "Table II: errors of the circulant model",
             errors.measure_table2,
-            errors.show_table2,
+            errors_page.show_table2,
         ),
         Part("table3", "Table III: energy", energy.measure_table3, energy.show_table3),
     ),
