@@ -29,7 +29,8 @@ _MEANING = {
         "They agree: to the last printed digit where rows, partitions and settings are those of the "
         f"paper; mean errors on partitions drawn anew within {ida.TOLERANCE:g} percentage points, as a "
         "mean over the sets; costs by how they grow. Seconds are never compared, because the machines "
-        "differ; what the paper says about them is a claim. A page that uses another tolerance states it.",
+        "differ; what the paper says about them is a claim. A page that uses another tolerance states "
+        "it.",
     ),
     VERDICTS[1]: ("the same", "They do not."),
     VERDICTS[2]: (
@@ -160,8 +161,8 @@ def _advice(stored: Found) -> Iterator[str]:
             "**Circulant matrices: rarely.** They choose significantly worse hyper-parameters on "
             f"{worse} of {of} sets of ding2011. Neither final model is always the better one: on "
             f"thyroid the circulant model has {thyroid[circulant]['mean']:.1f} % errors and the exact "
-            f"one with the same hyper-parameters {thyroid['approximate']['mean']:.1f} %, but on {fewer} of "
-            f"{of} sets the circulant model has fewer ([which final "
+            f"one with the same hyper-parameters {thyroid['approximate']['mean']:.1f} %, but on {fewer} "
+            f"of {of} sets the circulant model has fewer ([which final "
             "model](../manual/circulant.md#which-final-model))."
         )
 
