@@ -141,7 +141,8 @@ def _indefinite(found: Found) -> str:
     return (
         f"On average {100 * np.mean(list(shares.values())):.0f} % of the 143 cells of the grid have no "
         f"score, from {100 * shares[least]:.0f} % on {ida.TITLES[least]} to "
-        f"{100 * shares[most]:.0f} % on {ida.TITLES[most]}: wide kernels with small ridges. If their systems are solved all the same, the mean error "
+        f"{100 * shares[most]:.0f} % on {ida.TITLES[most]}: wide kernels with small ridges. "
+        "If their systems are solved all the same, the mean error "
         f"changes by {change[largest]:+.2f} percentage points on {ida.TITLES[largest]} and by less on "
         f"the others, and is significantly worse than that of exact selection on {len(worse)} of "
         f"{len(found)} sets."
