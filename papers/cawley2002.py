@@ -159,7 +159,7 @@ def _show(found: Found, page: Page, *, title: str, name: str) -> None:
 
     names = ("sizes", *RULES, "conventional")
     sizes, ours, by_price, theirs = (np.array(found[name]) for name in names)
-    figure, axis = plt.subplots(figsize=(7, 4.2))
+    figure, axis = plt.subplots(figsize=(7, 4.8))
     rows, top = found["training rows"], 1.05 * min(theirs.max(), 5 * ours.min())
     kept = [min(rows, sizes[0]), *sizes[1:]]
     axis.plot([rows, *sizes[1:]], theirs, "--", color="C1", label="conventional (SLS-SVM)")
@@ -167,7 +167,7 @@ def _show(found: Found, page: Page, *, title: str, name: str) -> None:
     axis.plot(kept, by_price, ":", color="C2", label="SparseLSSVR by default: lowest price dropped")
     axis.set(xlabel="training patterns in the expansion", ylabel=f"RMS error, {found['folds']} folds")
     axis.set(title=title, ylim=(0, top), xlim=(0, None))
-    axis.legend(loc="upper right")
+    axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), frameon=False)
     figure.tight_layout()
     page.figure(figure, name, f"{title}: RMS error against the size of the expansion, three methods")
     plt.close(figure)

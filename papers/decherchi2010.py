@@ -17,7 +17,7 @@ PAPER = Paper(
         "mean. The result T is a Toeplitz matrix: n numbers instead of n², and a solution in O(n²) by "
         "Levinson's recursion. New rows are predicted with the true kernel. In onefold this is "
         '`approximation=Toeplitz(negative="solve")` ([manual](../manual/toeplitz.md)): T + λI may be '
-        "indefinite, and is then solved nevertheless, as in the paper.\n\n"
+        "indefinite; the system is solved all the same, as in the paper.\n\n"
         "The published figures are pictures, and our copy of the paper lacks them, so we compare our "
         "curves with what the text says about them. Rows are shuffled with "
         "seed 0. The test rows are the last of the shuffled rows, as many as Table 2 says; the first n "

@@ -86,7 +86,7 @@ def show_table2(found: Found, page: Page) -> None:
             {
                 "set": TITLES[name],
                 "available": f"{here['rows']:,}",
-                "smaller class": f"{here['smaller class']:.1%}",
+                "smaller class": f"{100 * here['smaller class']:.1f} %",
                 "training rows": thousands(sizes),
                 "paper": thousands(paper_sizes),
                 "test rows": f"{test:,}",
@@ -392,7 +392,7 @@ def _honest(found: Found) -> str:
         "which the Toeplitz machine was often best at the narrow end of the grid. The best width is "
         "still at the edge of the grid "
         + " and ".join(
-            f"{len(names)} times for {SERIES[method][0]}"
+            f"{'once' if len(names) == 1 else f'{len(names)} times'} for {SERIES[method][0]}"
             + (f" ({', '.join(dict.fromkeys(names))})" if names else "")
             for method, names in ends.items()
         )
@@ -504,8 +504,8 @@ def claims(found: Found) -> list[tuple[str, str, bool]]:
             (
                 "in half of the experiments (here: 40 to 60 %) CG misses its tolerance in 100 "
                 "iterations",
-                f"in {np.mean(missed):.0%} of all widths, λ, sets and sizes; at most "
-                f"{max(missed):.0%} for a set "
+                f"in {100 * np.mean(missed):.0f} % of all widths, λ, sets and sizes; at most "
+                f"{100 * max(missed):.0f} % for a set "
                 "and size",
                 bool(0.4 < np.mean(missed) < 0.6),
             )

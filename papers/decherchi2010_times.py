@@ -262,7 +262,7 @@ def show_figure3(found: Found, page: Page) -> None:
         "kernel values not counted. *Whole* counts them: K for the former, the means of its diagonals "
         "for the latter. *FFT* solves the same Toeplitz system by MINRES with fast Fourier transforms. "
         "Processor seconds of a single run on one thread of a busy machine, γ = 4 / variables, λ = 1. "
-        "Elimination and CG are timed up to 10,000 rows; the published picture is missing, so that its "
+        "Elimination and CG are timed up to 10,000 rows; the published picture is missing, so its "
         "figures cannot be put beside ours."
     )
     page.figure(

@@ -140,9 +140,10 @@ def _indefinite(found: Found) -> str:
         if ida.z_statistic(ours[_SOLVED], ours[_EXACT]) > ida.SIGNIFICANT
     ]
     return (
-        f"On average {np.mean(list(shares.values())):.0%} of the 143 cells of the grid have no score, "
-        f"from {shares[least]:.0%} on {ida.TITLES[least]} to {shares[most]:.0%} on {ida.TITLES[most]}: "
-        "wide kernels with small ridges. If their systems are solved all the same, the mean error "
+        f"On average {100 * np.mean(list(shares.values())):.0f} % of the 143 cells of the grid have no "
+        f"score, from {100 * shares[least]:.0f} % on {ida.TITLES[least]} to "
+        f"{100 * shares[most]:.0f} % on {ida.TITLES[most]}: wide kernels with small ridges. "
+        "If their systems are solved all the same, the mean error "
         f"changes by {change[largest]:+.2f} percentage points on {ida.TITLES[largest]} and by less on "
         f"the others, and is significantly worse than that of exact selection on {len(worse)} of "
         f"{len(found)} sets."

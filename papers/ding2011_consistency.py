@@ -376,10 +376,10 @@ def _figure(results: Found) -> Figure:
         for axes, key, style, label in curves:
             differences = np.maximum([row[key] for row in rows], 1e-17)
             axes.plot(sizes, differences, style, color=colour, ms=4, label=f"{label}, p = {levels}")
-    left.set(xscale="log", ylabel="difference between U and K")
+    left.set(xscale="log")
     right.set(xlim=(4, 66))
     for axes in (left, right):
-        axes.set(yscale="log", xlabel="n_min")
+        axes.set(yscale="log", xlabel="n_min", ylabel="difference between U and K")
         axes.legend(fontsize=8)
         axes.grid(alpha=0.3, which="both")
     return drawn
@@ -413,6 +413,6 @@ def _judge(results: Found, page: Page) -> None:
         "Claims do not hold" if factors[-1] > factors[0] else "Claims hold",
         "equation 26 does not measure the effect on the decision function. It grows exponentially with "
         f"n_min, while the change itself is at most {max(changes):.2f} for constant "
-        "targets. Neither do the theorems speak of tables: where the rows are in another order, or "
+        "targets. Nor do the theorems apply to tables: where the rows are in another order, or "
         "become denser, the residuals of U stay different from those of K.",
     )

@@ -335,7 +335,7 @@ def _judge_claims(sets: Found, page: Page) -> None:
         "Claims hold" if decides else "Claims do not hold",
         f"H_n decides the quality: in the {len(reproduced)} reproduced columns γ decides, and with the "
         f"other H_n and one of their pairs (γ, μ) the means are within {other:.2f} points. What H_n "
-        "changes is which pairs A-LOO holds for equal.",
+        "changes is which pairs A-LOO considers equal.",
     )
     page.verdict(
         "Claims do not hold" if column["lower"] == 0 else "Claims hold",

@@ -140,7 +140,7 @@ def show_levels(results: Found, page: Page) -> None:
 
 
 def _percent(shares: dict[str, float]) -> dict[str, str]:
-    return {label: f"{share:.2%}" for label, share in shares.items()}
+    return {label: f"{100 * share:.2f} %" for label, share in shares.items()}
 
 
 # -- edwards2013, equations 2, 4 and 6 -----------------------------------------------------------------
