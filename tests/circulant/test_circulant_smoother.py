@@ -293,3 +293,13 @@ def test_large_blocks_of_an_indefinite_matrix_converge() -> None:
         assert_allclose(predicted[0], literal, atol=1e-7 * np.abs(literal).max())
     assert smoother.solves["iterative_solves"] == 2
     assert smoother.solves["largest_residual"] <= 1e-10
+
+
+def test_a_large_block_on_which_minres_stops_short_is_refused() -> None:
+    """1200 scattered rows: a residual of 2 % would be predictions that are wrong by 30 % and more."""
+    first = first_row(RBF(0.02), (40, 50), (0.4, 0.4), NP)
+    smoother = CirculantSmoother(CirculantSpectrum.of(first, "solve"), 2000, fit_intercept=False)
+    rng = np.random.default_rng(0)
+    scattered = np.sort(rng.choice(2000, 1200, replace=False))
+    with pytest.raises(UnsolvableError, match="1200 held-out rows stopped at a relative residual"):
+        smoother.heldout(rng.standard_normal((2000, 1)), [scattered], [0.03])

@@ -230,7 +230,7 @@ class RadiusMargin(ModelCriterion):
 
 
 def squared_radii(K: Any, shifts: Any) -> Any:
-    """R̃² of K + diag(shift) for each row of `shifts` (m, n): (m,); NaN where rounding hides it.
+    """R̃² of K + diag(shift) for each row of `shifts` (m, n): (m,); NaN where the steps run out.
 
     K is overwritten: it is centred, which leaves distances as they are and their digits larger.
     """

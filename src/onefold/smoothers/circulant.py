@@ -16,7 +16,8 @@ the block is formed and factorised; beyond that conjugate gradients work on prod
 
 U need not be positive semi-definite, and U + μI not positive definite. All of the above holds as long
 as no λ + μ is 0, R_JJ being indefinite too: blocks are then solved by LU factors, or by MINRES with the
-preconditioner |U + μI|_JJ/μ, whose eigenvalues are |λ + μ|/μ before the restriction to J.
+preconditioner |U + μI|_JJ/μ, whose eigenvalues are |λ + μ|/μ before the restriction to J. What leaves a
+large residual is refused.
 
 A matrix may have more cells than there are rows. The extra cells P are rows left out of training;
 with y_P set to their predictions −R_PP⁻¹ (R y⁰)_P, the residuals R y on the real rows are those of
@@ -58,6 +59,7 @@ _DENSE = 1024  # cells: a block of 8 MiB
 _CHUNK = 8192
 _TOLERANCE = 1e-10
 _MAX_ITERATIONS = 1000
+_LOOSE = 1e-6  # the largest relative residual of MINRES: its error may be far larger
 _SCATTERED = 0.25  # runs per row, above which a set counts as scattered
 _ROUNDING = 8 * float(np.finfo(np.float64).eps)  # of the largest number: a smaller one counts as 0
 
@@ -361,10 +363,16 @@ class CirculantSmoother(Smoother):
         solves["iterative_solves"] = solves.get("iterative_solves", 0) + 1
         solves["most_iterations"] = max(solves.get("most_iterations", 0), found.iterations)
         solves["largest_residual"] = max(solves.get("largest_residual", 0.0), worst)
+        if not (filtered.definite or worst <= _LOOSE):
+            raise UnsolvableError(
+                f"the indefinite system of {cells.size} held-out rows stopped at a relative residual of "
+                f"{worst:.1e}; use folds that are blocks of the leading levels, folds of at most "
+                f'{_DENSE} rows, or negative="clip".'
+            )
         if worst > _TOLERANCE:
             warn_user(
                 f"a fold's system stopped at a relative residual of {worst:.1e} after "
-                f"{found.iterations} iterations; its held-out predictions have that error. Use folds "
+                f"{found.iterations} iterations; its held-out predictions are inaccurate. Use folds "
                 "that are blocks of the leading levels, or a larger alpha.",
                 ConvergenceWarning,
             )
