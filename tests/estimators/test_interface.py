@@ -90,8 +90,10 @@ CHECKED = {"gammas": [0.01, 0.1], "alphas": [0.01, 1.0], "cv": 3}  # a small gri
         LSSVC(),
         LSSVR(),
         LSSVR(kernel="laplacian"),
+        LSSVR(loss="mean"),
         KernelRidge(kernel="precomputed"),
         *(kind(**CHECKED) for kind, _ in CHOOSERS),
+        *(kind(**CHECKED, loss="mean") for kind, _ in CHOOSERS),
     ],
     expected_failed_checks=explained,
 )

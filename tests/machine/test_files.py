@@ -54,6 +54,34 @@ def test_errors_of_the_disk_name_the_file_that_was_asked_for(
     assert (found.value.errno, found.value.filename) == (number, str(tmp_path / "file"))
 
 
+@pytest.mark.skipif(os.name != "posix", reason="pipes with names and links are of POSIX systems")
+@pytest.mark.parametrize("what", ["folder", "pipe", "link to a pipe"])
+def test_folders_and_devices_are_refused_before_the_work(tmp_path, what) -> None:
+    path = tmp_path / "place"
+    if what == "folder":
+        path.mkdir()
+    elif what == "pipe":
+        os.mkfifo(path)
+    else:
+        os.mkfifo(tmp_path / "pipe")
+        path.symlink_to(tmp_path / "pipe")
+    before = path.lstat()
+    with pytest.raises(OSError, match="folder or a device; give the name of a file") as found:
+        replacing(path).__enter__()
+    assert found.value.filename == str(path)
+    assert path.lstat() == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need rights elsewhere")
+def test_a_link_leads_to_the_new_file(tmp_path) -> None:
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "link").symlink_to("file")
+    with replacing(tmp_path / "link") as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "new"
+
+
 def test_errors_of_other_files_stay_as_they_are(tmp_path) -> None:
     with pytest.raises(FileNotFoundError) as found, replacing(tmp_path / "file"):
         (tmp_path / "other").read_text()

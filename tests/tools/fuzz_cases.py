@@ -13,6 +13,7 @@ import pandas as pd
 from sklearn.model_selection import KFold
 
 from onefold import LSSVC, LSSVCCV, LSSVRCV, SparseLSSVC, TableRegressor
+from onefold.approximations import Circulant, StateSpace, Toeplitz
 from tests.tools.configurations import configured as configuration
 
 N = 30
@@ -65,6 +66,15 @@ def named() -> Case:
     return Case(model.fit(frame, frame["a"] ** 2), frame.to_numpy())
 
 
+def series(**settings: Any) -> Case:
+    """A regressor of one feature, by approximations that are for series or serve them."""
+    t = np.sort(rows(), axis=0)[:, :1]
+    model = LSSVRCV(**SMALL | {"kernel": "matern32"} | settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return Case(model.fit(t, np.sin(t[:, 0])), t + 0.1)
+
+
 def table(model: Any) -> Case:
     """A table with columns of every kind, and missing values where the model imputes them."""
     rng = np.random.default_rng(3)
@@ -95,6 +105,19 @@ CASES: dict[str, Callable[[], Case]] = {
     ),
     "uncalibrated": lambda: labelled(
         LSSVC(class_weight={"x": 1.0, "y": 2.0}, calibration=None), "x", "y", dtype=object
+    ),
+    "state-space": lambda: series(approximation=StateSpace(), intervals="cv+"),
+    "state-space-blend": lambda: series(
+        kernel=["matern12", "matern52"], approximation="state_space", blend=True, loss="mean"
+    ),
+    "toeplitz-kernel": lambda: series(
+        approximation=Toeplitz(validate="kernel", negative="solve"), refit="same"
+    ),
+    "circulant-spacings": lambda: series(
+        approximation=Circulant(levels=1, spacing=[0.1, "data"], negative="solve"), refit="same"
+    ),
+    "sparse-coefficients": lambda: labelled(
+        SparseLSSVC(**SMALL, n_centres=9, prune="coefficients", loss="mean"), "a", "b", "c"
     ),
     "table": lambda: table(TableRegressor(simple=True, cv=3, missing="error")),
     "table-missing": lambda: table(TableRegressor(simple=True, cv=3)),

@@ -31,12 +31,17 @@ def with_remedy(number: int) -> str:
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary name of its own next to `path`, renamed to it if the block ends without error.
 
-    Errors of the disk name `path`, and what to do.
+    A link stays one: the file it leads to is replaced. Folders and devices are refused. Errors of the
+    disk name `path`, and what to do.
     """
-    temporary = path.with_name(f".{path.name[:_LONGEST]}.{secrets.token_hex(8)}.tmp")
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        number = errno.EISDIR if target.is_dir() else errno.EEXIST
+        raise OSError(number, "it is a folder or a device; give the name of a file", str(path))
+    temporary = target.with_name(f".{target.name[:_LONGEST]}.{secrets.token_hex(8)}.tmp")
     try:
         yield temporary
-        os.replace(temporary, path)
+        os.replace(temporary, target)
     except OSError as error:
         if error.errno is None or error.filename not in (None, str(temporary), temporary):
             raise
