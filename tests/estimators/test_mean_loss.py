@@ -23,7 +23,7 @@ from onefold import (
     SparseLSSVR,
     TableRegressor,
 )
-from onefold.approximations import Circulant, Grid, Nystroem
+from onefold.approximations import Circulant, Grid, Nystroem, Toeplitz
 from onefold.approximations.problem import distinct_shares
 
 GRID = {"gammas": [0.1, 1.0], "alphas": [1e-4, 1e-2, 1.0]}
@@ -388,3 +388,26 @@ def test_sums_of_the_same_weights_are_one_share():
     distinct, which = distinct_shares(shares)
     np.testing.assert_array_equal(distinct, [1e-30, 0.5, shares[0]])
     np.testing.assert_array_equal(which, [2, 2, 1, 0])
+
+
+@pytest.mark.filterwarnings("ignore:the rows are not a series")
+@pytest.mark.parametrize(
+    ("seed", "approximation", "search", "single", "gamma", "alpha"),
+    [
+        (1, Circulant(order="given", spacing=0.4), LSSVRCV, LSSVR, 0.3, 0.4),
+        (34, Toeplitz(validate="kernel"), KernelRidgeCV, KernelRidge, 0.02, 0.01),
+    ],
+    ids=["circulant", "toeplitz"],
+)
+def test_all_rows_are_looked_at_with_their_own_ridge(
+    seed, approximation, search, single, gamma, alpha
+) -> None:
+    """Their matrix would be indefinite with the ridge of a training part, which is smaller."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(10, 40))
+    X, y = rng.standard_normal((n, 2)), rng.standard_normal(n)
+    splits = list(KFold(4).split(X))
+    given = {"loss": "mean", "approximation": approximation}
+    model = search(gammas=[gamma], alphas=[alpha], cv=KFold(4), refit="same", **given).fit(X, y)
+    literal = _literal(model, single(**given), X, y, splits)
+    np.testing.assert_allclose(_scores(model, splits), literal, rtol=1e-9)
