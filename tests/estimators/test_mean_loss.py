@@ -23,7 +23,16 @@ from onefold import (
     SparseLSSVR,
     TableRegressor,
 )
-from onefold.approximations import Circulant, Exact, Grid, Nystroem, Problem, WholeModel, Workload
+from onefold.approximations import (
+    Circulant,
+    Exact,
+    Grid,
+    Nystroem,
+    Problem,
+    Toeplitz,
+    WholeModel,
+    Workload,
+)
 from onefold.approximations.problem import distinct_shares
 from onefold.kernels import RBF
 
@@ -411,3 +420,26 @@ def test_the_model_answers_for_the_whole_where_the_model_inside_does(data, appro
             )
         np.testing.assert_array_equal(of_mean.kernel_matrix(), of_sum.kernel_matrix())
         assert of_mean.squared_radii([0.1]) is None
+
+
+@pytest.mark.filterwarnings("ignore:the rows are not a series")
+@pytest.mark.parametrize(
+    ("seed", "approximation", "search", "single", "gamma", "alpha"),
+    [
+        (1, Circulant(order="given", spacing=0.4), LSSVRCV, LSSVR, 0.3, 0.4),
+        (34, Toeplitz(validate="kernel"), KernelRidgeCV, KernelRidge, 0.02, 0.01),
+    ],
+    ids=["circulant", "toeplitz"],
+)
+def test_all_rows_are_looked_at_with_their_own_ridge(
+    seed, approximation, search, single, gamma, alpha
+) -> None:
+    """Their matrix would be indefinite with the ridge of a training part, which is smaller."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(10, 40))
+    X, y = rng.standard_normal((n, 2)), rng.standard_normal(n)
+    splits = list(KFold(4).split(X))
+    given = {"loss": "mean", "approximation": approximation}
+    model = search(gammas=[gamma], alphas=[alpha], cv=KFold(4), refit="same", **given).fit(X, y)
+    literal = _literal(model, single(**given), X, y, splits)
+    np.testing.assert_allclose(_scores(model, splits), literal, rtol=1e-9)

@@ -297,12 +297,13 @@ class CirculantModel(StructuredModel):
     def usable(self, parts: Parts | None, alphas: ArrayLike) -> Any:
         if self._settings.negative == "solve":  # all but the alphas that make a matrix singular
             return super().usable(parts, alphas)
-        spectra = [self._cells.spectrum]
-        if self.validate == "kernel" and parts is not None:
-            sizes = {self.problem.n - len(part) for part in parts}
-            shapes = {choose_shape(size, self._settings.levels) for size in sizes}
-            spectra += [self._spectrum(shape) for shape in shapes]
-        return np.all([spectrum.positive_with(alphas) for spectrum in spectra], axis=0)
+        whole = self._cells.spectrum
+        if self.validate == "matrix" or parts is None:
+            return whole.positive_with(alphas)
+        sizes = {self.problem.n - len(part) for part in parts}
+        shapes = {choose_shape(size, self._settings.levels) for size in sizes}
+        usable = [self._spectrum(shape).positive_with(alphas) for shape in shapes]
+        return np.all([whole.positive_with(self.ridges_of_all_rows(parts, alphas)), *usable], axis=0)
 
     def trained_without(self, part: Index, alphas: ArrayLike) -> Trained:
         """The model of all other rows, in the order of their own cells."""

@@ -204,15 +204,16 @@ class ToeplitzModel(StructuredModel):
             self.smoother = Reordered(self._sorted, self._order)
 
     def usable(self, parts: Parts | None, alphas: ArrayLike) -> Any:
-        usable = self._sorted.solvable(alphas)
-        if self.validate == "kernel" and parts is not None:
-            indefinite = self._settings.negative == "solve"
-            usable &= may_be_solved(alphas, self._refused_in_parts, indefinite=indefinite)
-        return usable
+        if self.validate == "matrix" or parts is None:
+            return self._sorted.solvable(alphas)
+        indefinite = self._settings.negative == "solve"
+        usable = may_be_solved(alphas, self._refused_in_parts, indefinite=indefinite)
+        return usable & self._sorted.solvable(self.ridges_of_all_rows(parts, alphas))
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         if self.validate == "kernel":
-            self._sorted.require(alphas)  # a choice must be one that all rows can be trained with
+            # A choice must be one that all rows can be trained with.
+            self._sorted.require(self.ridges_of_all_rows(parts, alphas))
         return super().heldout(parts, alphas)
 
     def heldout_by_matrix(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
