@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
+from sklearn.model_selection import LeaveOneOut
 
 from onefold import LSSVRCV, plan
 from onefold.approximations import Auto, Circulant, Exact, Nystroem, Toeplitz, Workload
@@ -162,6 +163,23 @@ def test_a_kernel_matrix_that_a_criterion_needs_is_counted() -> None:
             for matrix in (False, True)
         )
         assert formed - plain == pytest.approx(16 * n**2, abs=2)
+
+
+@pytest.mark.parametrize("approximation", ["state_space", Toeplitz(validate="matrix")])
+def test_leave_one_out_counts_a_score_for_every_row(approximation) -> None:
+    """Of `LeaveOneOut`, for which `cv_results_` has a column for each row; "loo" has one score."""
+    shape, cells = (200_000, 1), 13 * 11
+    each, pooled = (
+        plan(LSSVRCV("matern32", approximation=approximation, cv=cv), shape).bytes
+        for cv in (LeaveOneOut(), "loo")
+    )
+    assert 5 * 8 * shape[0] * cells < each - pooled < 8 * 8 * shape[0] * cells
+
+
+def test_a_search_by_leave_one_out_asks_for_the_memory_that_its_plan_says() -> None:
+    X = np.arange(50.0)[:, None]
+    for cv, each in ((LeaveOneOut(), True), ("loo", False), (5, False)):
+        assert set_up(LSSVRCV(cv=cv), X, X[:, 0]).run.load.scored_rows == each
 
 
 def test_leave_one_out_with_all_rows_counts_its_columns() -> None:

@@ -22,6 +22,8 @@ _DUAL_COPIES = 5  # of the coefficients of every fold and ridge
 FORMED = 4096  # rows up to which a matrix that is known otherwise is formed for a criterion: 128 MiB
 HELD_PREDICTIONS = 2**25  # bytes that a search holds for the chosen μ rather than predict again
 _PREDICTION_COPIES = 3  # of the held-out predictions of every ridge
+_SCORE_COPIES = 5  # of the scores of single rows, when `cv_results_` is made of them
+_SPLIT_OVERHEAD = 40  # numbers of 8 bytes that a column of `cv_results_` takes besides its scores
 _FREED = 1.1  # what the allocator holds back of arrays that are freed and made again
 _ITERATES = 10  # arrays of landmarks × ridges × targets in which the folds are solved
 PANELS = 3 * 2048  # columns of what is at work on a factor of a GPU beside it
@@ -150,7 +152,13 @@ def structured_bytes(vectors: int, n: int, targets: int, load: Workload, at_once
     workers = thread_budget() if at_once == 1 else 1
     columns = load.alphas * targets * _PREDICTION_COPIES
     model = 8.0 * n * (vectors + columns) + formed_bytes(n, load) + workers * CACHE_TILE
-    return int(at_once * model + _LIBRARIES)
+    return int(at_once * model + row_score_bytes(n, load) + _LIBRARIES)
+
+
+def row_score_bytes(n: int, load: Workload) -> float:
+    """Of a search with a score for each row: `cv_results_` has a column for each of them."""
+    each = 8.0 * n * (_SCORE_COPIES * load.kernels * load.alphas + _SPLIT_OVERHEAD)
+    return each if load.scored_rows else 0.0
 
 
 def formed_bytes(n: int, load: Workload) -> float:

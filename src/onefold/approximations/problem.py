@@ -58,6 +58,8 @@ class Workload:
     single, rough : bool, default=False, False
         Whether single rows are left out besides folds; whether solutions only rank candidates, so that
         float32 factors are enough.
+    scored_rows : bool, default=False
+        Whether leave-one-out keeps a score for each row, not their mean alone.
     before : float, default=0.0
         Multiply-adds of the work on a few rows that comes first, with any approximation.
     points : int, optional
@@ -77,6 +79,7 @@ class Workload:
     folds: int = 0  # 0 for a fit alone; 1 for leave-one-out, and for criteria of the smoother as a whole
     # Groups of rows that the folds move together, where folds overlap; 0 where each is its own.
     groups: int = field(default=0, kw_only=True)
+    scored_rows: bool = field(default=False, kw_only=True)  # each has a score of its own
     predictions: bool = True  # those of every ridge are looked at; otherwise squared errors suffice
     whole: bool = True  # they are looked at all together; sums over blocks of them need not hold them
     smoother: bool = False  # R(μ) as a whole is looked at

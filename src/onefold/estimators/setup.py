@@ -348,6 +348,7 @@ def workload(
         smoother=whole,
         matrix=formed,
         single="model" in needs,
+        scored_rows=alone and len(splits) > 1,
         parts=splits.left_out,
         refit=refit,
     )
@@ -396,6 +397,7 @@ def plan(estimator: Any, X: TableLike, y: MaybeArray = None) -> Plan:
         folds = _count_folds(final.cv, X, y)
         ridges = ridge_grid(final, n).size
         load = Workload(1, ridges, folds, predictions=labels or folds == 1, whole=False)
+        load = replace(load, scored_rows=isinstance(final.cv, LeaveOneOut))
         families = [one for one in families_of(final) if one[1].accepts_sparse or not is_sparse(X)]
         if final.metric is not None:
             if folds < 2:
