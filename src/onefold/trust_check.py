@@ -204,7 +204,8 @@ def _compare(chooser: Any, setup: Setup, rows: Any, generator: Any) -> TrustChec
     changed = {"approximation": Exact(), "refit": "same", "random_state": None}
     settings = chooser.get_params(deep=False) | changed | {"cv": _same_splits(setup, rows)}
     exact = type(chooser)(**settings)
-    other, approximates = exact, not isinstance(smaller, Exact)
+    other = exact
+    approximates = not smaller.exact
     if approximates:
         other = clone(exact).set_params(approximation=smaller, refit="same" if same else "exact")
     with warnings.catch_warnings():

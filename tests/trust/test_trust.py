@@ -52,6 +52,12 @@ def wave(n: int, noise: float = 0.3, seed: int = 0) -> tuple[Any, Any]:
 GRID = {"gammas": GAMMAS, "alphas": ALPHAS}
 
 
+def test_the_state_space_of_a_series_is_the_exact_method() -> None:
+    settings = GRID | {"approximation": "state_space", "intervals": None}
+    found = onefold.trust(LSSVRCV("matern", **settings), X[:, :1], Y, size=60, random_state=0)
+    assert str(found) == "nothing to check: the exact method is used for these rows."
+
+
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [(LSSVRCV, GRID), (LSSVRCV, {"kernel": "auto"}), (LSSVCCV, {"kernel": ["linear", "rbf"]})],
