@@ -443,3 +443,23 @@ def test_all_rows_are_looked_at_with_their_own_ridge(
     model = search(gammas=[gamma], alphas=[alpha], cv=KFold(4), refit="same", **given).fit(X, y)
     literal = _literal(model, single(**given), X, y, splits)
     np.testing.assert_allclose(_scores(model, splits), literal, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:the rows are not a series")
+def test_rows_left_out_in_fifths_have_the_ridge_of_four_fifths(data):
+    """What an LSSVC with a Toeplitz matrix is calibrated on: the models of a fit without each fifth."""
+    X, y, _, _ = data
+    n = len(y) - len(y) % 5
+    X, y = X[:n], y[:n]
+    toeplitz = Toeplitz(validate="kernel", negative="solve")
+    problem = Problem(X, y[:, None], None, True).of_mean()
+    model = toeplitz.start(problem, [RBF(0.5)], Workload()).model(RBF(0.5))
+    _, predictions = model.left_out(np.arange(n), float(problem.ridge(0.1)))
+    numbers = np.concatenate([np.arange(k, n, 5) for k in range(5)])
+    for first in range(5):
+        fifth = np.arange(first, n, 5)
+        others = np.setdiff1d(np.arange(n), fifth)
+        literal = LSSVR(gamma=0.5, alpha=0.1, loss="mean", approximation=toeplitz)
+        expected = literal.fit(X[others], y[others]).predict(X[fifth])
+        actual = predictions[np.isin(numbers, fifth), 0]
+        np.testing.assert_allclose(actual, expected, rtol=1e-8, atol=1e-10)

@@ -41,6 +41,7 @@ class Model(ABC):
     one_pass = False  # one pass over the rows serves all the parts that are asked about together
     # Why single rows have no closed form, and what to do: raised where they are asked for.
     no_leave_one_out: str = ""
+    leaves_out_fifths = False  # `left_out` predicts each row from four fifths of all rows all the same
 
     def usable(self, parts: Parts | None, alphas: ArrayLike) -> Any:
         """Whether each μ can be solved with for these held-out parts; None where there are none."""

@@ -172,6 +172,7 @@ class ToeplitzModel(StructuredModel):
         self.problem = problem
         self.kernel = kernel
         self.validate = "matrix" if settings.validate == "matrix" else "kernel"
+        self.leaves_out_fifths = self.validate == "kernel"
         self._settings = settings
         self._refused_in_parts: list[float] = []  # each μ at which the matrix of a part was refused
         self.report: dict[str, Any] = {
