@@ -111,6 +111,14 @@ class WholeModel(Model):
     """A model that knows what criteria of the whole R_b(μ) are made of.
 
     S is the diagonal of √weights: R_b is that of S K S with the border S1, for the targets S Y.
+
+    Examples
+    --------
+    What such a model must have besides `heldout` and `expansion`:
+
+    >>> from onefold.approximations import Model, WholeModel
+    >>> sorted(WholeModel.__abstractmethods__ - Model.__abstractmethods__)
+    ['least_costs', 'logdet', 'residual_squares', 'trace']
     """
 
     @abstractmethod
