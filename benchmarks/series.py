@@ -26,7 +26,7 @@ from benchmarks.peers.environments import CannotInstall, interpreter
 from onefold import LSSVRCV
 from onefold.approximations import StateSpace
 from onefold.kernels.line import LineKernel, LineSums
-from onefold.machine.threads import use_threads
+from onefold.machine.threads import limit_blas, use_threads
 from onefold.smoothers.state_space import StateSpaceSmoother
 
 NAMES = {1: "1/2", 2: "3/2", 3: "5/2"}
@@ -66,7 +66,7 @@ def ridge(quick: bool) -> list[Row]:
     times, y = series(n)
     Y = (y - y.mean())[:, None]
     rows: list[Row] = []
-    with use_threads(1):
+    with use_threads(1), limit_blas(1):
         for dimension in (1, 2, 3):
             of_order(times[:50], dimension).leave_one_out(Y[:50], [MU])  # compiles
             smoother = of_order(times, dimension)
@@ -115,7 +115,7 @@ def peers(quick: bool) -> list[Row]:
 
     def own() -> dict[str, float]:
         """From the times and the width on, as the peers start."""
-        with use_threads(1):
+        with use_threads(1), limit_blas(1):
             found: dict[str, float] = {}
             for dimension, name in ((2, "3/2"), (3, "5/2")):
                 for what, function in _QUANTITIES.items():
