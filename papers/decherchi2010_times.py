@@ -107,7 +107,8 @@ def measure_table1(short: bool) -> Found:
 
 def _seconds(n: int, repeats: int, found: Found) -> dict[str, float]:
     X, y = rows_of(n)
-    K, column = gram(RBF(GAMMA), X), diagonal_means(RBF(GAMMA), X)[0]
+    K = gram(RBF(GAMMA), X)
+    column = diagonal_means(RBF(GAMMA), X)[0]
     column[0] += LAMBDA
     *_, found[CG]["iterations"][str(n)] = iterate(K, y, [LAMBDA])
     functions: dict[str, Callable[[], Any]] = {

@@ -451,7 +451,8 @@ def _chance(name: str, figure: Printed) -> Found:
         hits = 0
         for quintuple in quintuples:
             part = tests[list(quintuple)]
-            means, deviations = part.mean(axis=0), part.std(axis=0, ddof=1)
+            means = part.mean(axis=0)
+            deviations = part.std(axis=0, ddof=1)
             hits += bool((is_printed(means, figure[0]) & is_printed(deviations, figure[1])).any())
         shares[kind] = {"quintuples": len(quintuples), "equal": hits}
     return shares

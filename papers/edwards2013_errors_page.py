@@ -65,7 +65,8 @@ def _columns(sets: Found, *, reproduced: bool) -> Iterator[tuple[str, str, Found
 
 def _show_partitions(page: Page) -> None:
     counts = {m: fits(m) for m in range(1, 11)}
-    total, expected = counts[PARTITIONS][1], counts[PARTITIONS][2]
+    total = counts[PARTITIONS][1]
+    expected = counts[PARTITIONS][2]
     page.text(
         "### How many partitions, and which",
         "The paper has ten sets, heart, ringnorm and splice not among them, and says neither how many "
@@ -192,7 +193,8 @@ def _named_columns(sets: Found, low: int, high: int) -> str:
 
 
 def _show_explained(sets: Found, page: Page) -> None:
-    twonorm, thyroid = sets.get("twonorm"), sets.get("thyroid")
+    twonorm = sets.get("twonorm")
+    thyroid = sets.get("thyroid")
     if twonorm is None or thyroid is None:
         return
     paragraphs = []

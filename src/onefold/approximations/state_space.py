@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ from onefold.approximations.model import SmoothingModel
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.expansions import Expansion, FoldModels, LineExpansion
 from onefold.kernels import Kernel, Laplacian, Matern
-from onefold.kernels.line import line_kernel
+from onefold.kernels.line import LineKernel, line_kernel
 from onefold.linalg import Array, HostArray, Index, host_array, is_sparse, like
 from onefold.machine.speed import Speed
 from onefold.machine.threads import map_in_order, thread_budget
@@ -121,8 +121,7 @@ class StateSpaceModel(SmoothingModel):
     smoother: Reordered
 
     def __init__(self, kernel: Kernel, problem: Problem, series: Series) -> None:
-        line = line_kernel(kernel, problem.shape[1])
-        assert line is not None  # checked before
+        line = cast(LineKernel, line_kernel(kernel, problem.shape[1]))  # there is one: see `check`
         self.problem = problem
         self._kernel = kernel
         self._line = line

@@ -203,12 +203,13 @@ class StateSpaceSmoother(Smoother):
         y = np.where(passed.trained[:, None], host_array(Y) / self.root[:, None], 0.0)
         if self.border is None:
             return Solved(passed, y, passed.errors(y), None, np.zeros(y.shape[1]))
-        errors = passed.errors(np.hstack([y, np.ones((self.n, 1))]))
-        errors, alone = errors[:, :-1], errors[:, -1]
-        constant = passed.inverse * alone
+        together = passed.errors(np.hstack([y, np.ones((self.n, 1))]))
+        errors = together[:, :-1]
+        of_ones = together[:, -1]
+        constant = passed.inverse * of_ones
         with np.errstate(over="ignore", invalid="ignore"):  # of a ridge near the end of float64's range
             intercept = passed.inverse @ errors / constant.sum()
-        return Solved(passed, y, errors - alone[:, None] * intercept, constant, intercept)
+        return Solved(passed, y, errors - of_ones[:, None] * intercept, constant, intercept)
 
     def _each(self, Y: Array, alphas: ArrayLike, function: Any) -> list[Any]:
         """function(solved) for every μ, side by side in threads."""

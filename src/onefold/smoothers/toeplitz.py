@@ -514,7 +514,8 @@ class ToeplitzSmoother(Smoother):
             smaller = self._residual(mu, tried, B)
             if not smaller < residual:
                 break
-            X, residual = tried, smaller
+            X = tried
+            residual = smaller
             if residual <= self._tolerance:
                 break
         return X, residual
