@@ -25,8 +25,11 @@ from benchmarks.common import DATA, Row, run_parts
 from benchmarks.tables_data import CLASSIFICATION, REGRESSION, present, small_split
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV
 
-MOST_ROWS, MOST_TESTED, SPLITS = 1000, 2000, 3
-COVERAGE, BINS = 0.9, 15
+MOST_ROWS = 1000
+MOST_TESTED = 2000
+SPLITS = 3
+COVERAGE = 0.9
+BINS = 15
 METHODS = ("temperature", "sigmoid", "isotonic")
 
 
@@ -116,7 +119,8 @@ def blends(quick: bool) -> list[Row]:
 
 def calibration_error(probabilities: Any, y: Any) -> float:
     """Σ over bins of confidence: share of rows · |share of right labels − mean confidence|."""
-    confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == y
+    confidence = probabilities.max(axis=1)
+    right = probabilities.argmax(axis=1) == y
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
     rows = np.maximum(np.bincount(bins, minlength=BINS), 1)
     gap = np.bincount(bins, right, BINS) / rows - np.bincount(bins, confidence, BINS) / rows

@@ -131,15 +131,18 @@ class DenseRidge:
     """
 
     def fit(self, X: Any, y: Any, block: int = 1000) -> DenseRidge:
-        n, K = len(X), rbf_kernel(X, gamma=0.02)
+        n = len(X)
+        K = rbf_kernel(X, gamma=0.02)
         K.flat[:: n + 1] += 0.01
         for k in range(0, n, block):
-            here, below = slice(k, min(k + block, n)), slice(min(k + block, n), n)
+            here = slice(k, min(k + block, n))
+            below = slice(min(k + block, n), n)
             K[here, here] = np.linalg.cholesky(K[here, here])
             K[below, here] = scipy.linalg.solve_triangular(K[here, here], K[below, here].T, lower=True).T
             for j in range(k + block, n, block):
                 K[j:, j : j + block] -= K[j:, here] @ K[j : j + block, here].T
-        self.X, self.dual = X, scipy.linalg.cho_solve((K, True), y, check_finite=False)
+        self.X = X
+        self.dual = scipy.linalg.cho_solve((K, True), y, check_finite=False)
         return self
 
     def predict(self, X: Any) -> Any:

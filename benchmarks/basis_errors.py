@@ -94,11 +94,13 @@ def load_set(data: Any, name: str, limit: int) -> Part:
     y = data["y_binary"] if name == "covtype" else data["y"]
     if name == "mnist":
         keep = np.isin(y, [3, 8])
-        X, y = X[keep], y[keep]
+        X = X[keep]
+        y = y[keep]
     classifier = len(np.unique(y)) < 10 and np.all(y == np.round(y))
     order = np.random.RandomState(0).permutation(len(X))
     n = min(limit, int(0.8 * len(X)))
-    train, test = order[:n], order[n : n + 20_000]
+    train = order[:n]
+    test = order[n : n + 20_000]
     scale = X[train].std(axis=0)
     X = (X - X[train].mean(axis=0)) / np.where(scale > 0, scale, 1)
     if not classifier:

@@ -31,7 +31,9 @@ from onefold.linalg import host_array, like
 from onefold.search import metric
 from onefold.search.loop import Search
 
-ROWS, TESTED, SPLITS = 3000, 4000, 3
+ROWS = 3000
+TESTED = 4000
+SPLITS = 3
 FAMILIES = ["rbf", "matern12", "powexp", "matern32", "laplacian"]
 SETS = {
     "matern12": ("rbf", "matern12", "laplacian"),
@@ -77,7 +79,8 @@ def job(given: tuple[str, int, str | None, Path]) -> str:
 def weights(H, Y, *, free: bool):
     """Weights ≥ 0 of held-out predictions; which add up to 1, or free with an intercept."""
     if free:
-        means, mean = H.mean(axis=1), Y.mean(axis=0)
+        means = H.mean(axis=1)
+        mean = Y.mean(axis=0)
         columns = (H - means[:, None]).reshape(len(H), -1).T
         found, _ = nnls(columns, (Y - mean).reshape(-1))
         return found, mean - found @ means
@@ -89,9 +92,12 @@ def weights(H, Y, *, free: bool):
 def compared(path: Path) -> dict[str, float]:
     """Test errors of every way, and log losses of every calibration of the default."""
     kept = np.load(path)
-    H, T, Y = kept["heldout"], kept["tested"], kept["targets"]
+    H = kept["heldout"]
+    T = kept["tested"]
+    Y = kept["targets"]
     known = np.isfinite(H).all(axis=(0, 2))
-    labels, found = bool(kept["labels"]), {}
+    labels = bool(kept["labels"])
+    found = {}
     classes = np.unique(kept["train"])
     for name, families in SETS.items():
         some = np.isin(kept["families"], families)
@@ -128,7 +134,8 @@ def report(folder: Path) -> None:
         for way in chosen[0] if chosen else ():
             base = "log loss, temperature" if way.startswith("log loss") else "matern12, free sum"
             ratio = np.log([(m[way] + 1e-4) / (m[base] + 1e-4) for m in chosen])
-            wins, losses = np.sum(ratio < -1e-9), np.sum(ratio > 1e-9)
+            wins = np.sum(ratio < -1e-9)
+            losses = np.sum(ratio > 1e-9)
             print(f"| {task} | {way} | {np.exp(ratio.mean()):.4f} | {wins} | {losses} |")
 
 

@@ -40,10 +40,14 @@ from benchmarks.tables_data import GIVEN_AWAY, TASKS, Table, prepared, present, 
 from onefold import TableClassifier, TableRegressor
 from onefold.criteria.base import label_index
 
-ROWS, TESTED, SPLITS = 3000, 4000, 3
+ROWS = 3000
+TESTED = 4000
+SPLITS = 3
 RAREST = 5  # rows of a class, one per fold; "plain" tables are without smaller classes
 SETTINGS = 20  # of LightGBM
-PERMUTED_ROWS, REPEATS, FEATURES = 1500, 3, range(4, 61)  # of the importances
+PERMUTED_ROWS = 1500
+REPEATS = 3
+FEATURES = range(4, 61)  # of the importances
 METHODS = {"default": "onefold", "plain": "onefold", "lightgbm": "lightgbm", "catboost": "catboost"}
 
 PLAIN = [
@@ -96,12 +100,14 @@ class Job:
 
 def table_of(job: Job) -> Table:
     """The prepared rows of a job, the same for every method."""
-    path, labels = job.data / f"{job.name}.npz", TASKS[job.name] == "classification"
+    path = job.data / f"{job.name}.npz"
+    labels = TASKS[job.name] == "classification"
     if job.group == "plain":
         rows = small_split(path, 200 + job.split, labels, job.rows, job.tested, RAREST)
     else:
         with np.load(path) as stored:
-            X, y = stored["X"], stored["y"].reshape(len(stored["X"]), -1)[:, 0]
+            X = stored["X"]
+            y = stored["y"].reshape(len(stored["X"]), -1)[:, 0]
             if job.name in GIVEN_AWAY:
                 X = X[:, ~np.isin(stored["feature_names"], GIVEN_AWAY[job.name])]
         some = thinned(y, RARE[job.name], job) if job.group == "rare" else following(len(y), job)
@@ -234,7 +240,8 @@ def rank(model: Any, table: Table, balanced: bool) -> float | None:
         return None
     generator = np.random.default_rng(table.split)
     rows = generator.permutation(len(table.y_test))[:PERMUTED_ROWS]
-    X, y = table.X_test[rows], table.y_test[rows]
+    X = table.X_test[rows]
+    y = table.y_test[rows]
     weight = class_weights(table.y)[y] if balanced else np.ones(len(y))
     labels = table.task == "classification"
     function = model.decision_function if labels else model.predict
@@ -259,14 +266,18 @@ def rank(model: Any, table: Table, balanced: bool) -> float | None:
 
 def measure(job: Job) -> Row:
     """Fit the method of a job and measure everything."""
-    table, balanced = table_of(job), job.group == "rare"
+    table = table_of(job)
+    balanced = job.group == "rare"
     X = np.random.default_rng(0).normal(size=(80, 3))
     y = X[:, 0] if table.task == "regression" else (X[:, 0] > 0).astype(int)
     fit(job.method, Table("", 0, table.task, X, y, X, y), job.group)
-    begin, spent = time.perf_counter(), time.process_time()
+    begin = time.perf_counter()
+    spent = time.process_time()
     fitted = fit(job.method, table, job.group)
-    cpu, wall = time.process_time() - spent, time.perf_counter() - begin
-    predicted, truth = fitted.predict(table.X_test), table.y_test
+    cpu = time.process_time() - spent
+    wall = time.perf_counter() - begin
+    predicted = fitted.predict(table.X_test)
+    truth = table.y_test
     tested, error = loss_of(truth, predicted, table, balanced)
     record: Row = {name: getattr(job, name) for name in ("group", "name", "split", "method")}
     record |= {"task": table.task, "n": len(table.y), "d": table.X.shape[1], "n_test": len(truth)}

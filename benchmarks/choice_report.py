@@ -12,7 +12,8 @@ import numpy as np
 from benchmarks.common import Row, markdown
 
 METHODS = ("default", "plain", "lightgbm", "catboost")
-SHUFFLED, ALL = ("plain", "rare"), ("plain", "rare", "ordered")  # groups
+SHUFFLED = ("plain", "rare")
+ALL = ("plain", "rare", "ordered")  # groups
 
 
 class Records:

@@ -24,7 +24,8 @@ from onefold.kernels import RBF
 from onefold.machine.threads import use_threads
 
 SPACING = (1.3, 1.7)
-KERNEL, ALPHA = RBF(1.0), 0.5
+KERNEL = RBF(1.0)
+ALPHA = 0.5
 SMALLEST = 13
 
 
@@ -91,7 +92,8 @@ def best_times(powers: range) -> dict[str, float]:
     """
     functions: dict[str, Callable[[], object]] = {}
     for power in powers:
-        bordered, plain = problem_of(2**power, True), problem_of(2**power, False)
+        bordered = problem_of(2**power, True)
+        plain = problem_of(2**power, False)
         functions[f"unavoidable {power}"] = partial(unavoidable, plain)
         functions[f"LS-SVM {power}"] = partial(leave_one_out, bordered, approximation())
         functions[f"ridge {power}"] = partial(leave_one_out, plain, approximation())

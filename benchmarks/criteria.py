@@ -18,7 +18,9 @@ from benchmarks.tables_data import present, small_split
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV
 from onefold.search.ledger import best_cell
 
-SPLITS, MOST_ROWS, MOST_TESTED = 10, 500, 2000
+SPLITS = 10
+MOST_ROWS = 500
+MOST_TESTED = 2000
 LABELS = ["ida_banana", "ida_heart", "ida_thyroid", "ida_diabetis", "ripley_synth", "ida_twonorm"]
 NUMBERS = ["uci_yacht", "uci_concrete", "boston", "uci_autompg", "uci_airfoil"]
 RECORDED = ("press", "span", "gcv", "evidence", "radius_margin")
@@ -44,7 +46,8 @@ def errors(name: str, seed: int) -> dict[str, float]:
     X, y, X_test, y_test = small_split(
         DATA / f"{name}.npz", seed, name in LABELS, MOST_ROWS, MOST_TESTED
     )
-    fixed, found = LSSVC if name in LABELS else LSSVR, {}
+    fixed = LSSVC if name in LABELS else LSSVR
+    found = {}
     for way, (gamma, alpha) in chosen(name, X, y).items():
         predicted = fixed(gamma=gamma, alpha=alpha, n_jobs=1).fit(X, y).predict(X_test)
         wrong = predicted != y_test if name in LABELS else (predicted - y_test) ** 2

@@ -24,8 +24,11 @@ from benchmarks.common import Row, report
 from onefold import LSSVRCV
 from onefold.approximations import Nystroem
 
-_FEATURES, _FOLDS, _WORKERS = 20, 5, 2
-_GAMMAS, _ALPHAS = [0.01, 0.03], [0.01, 0.1, 1.0, 10.0]
+_FEATURES = 20
+_FOLDS = 5
+_WORKERS = 2
+_GAMMAS = [0.01, 0.03]
+_ALPHAS = [0.01, 0.1, 1.0, 10.0]
 # Dask's workers look at their own stack a hundred times a second and give memory back at once.
 _SETTINGS: dict[str, dict[str, Any]] = {
     "defaults": {},
@@ -35,7 +38,8 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     },
 }
 _NETWORK = 1e9  # bytes a second between two machines of the model
-_ROWS, _MACHINES = 10**9, 100
+_ROWS = 10**9
+_MACHINES = 100
 
 
 def block(number: int, rows: int) -> Any:
@@ -71,7 +75,8 @@ def received(dask_worker: Any) -> float:
 
 def in_one_process(X: Any, y: Any, m: int) -> tuple[float, float, LSSVRCV]:
     """Wall and processor time with two threads."""
-    start, before = time.perf_counter(), usage()[0]
+    start = time.perf_counter()
+    before = usage()[0]
     fitted = search(m, n_jobs=_WORKERS).fit(X, y)
     return time.perf_counter() - start, usage()[0] - before, fitted
 
@@ -82,7 +87,8 @@ def on_workers(client: Any, lazy: Any, y: Any, m: int) -> tuple[float, float, LS
     def spent() -> float:
         return usage()[0] + sum(one[0] for one in client.run(usage).values())
 
-    start, before = time.perf_counter(), spent()
+    start = time.perf_counter()
+    before = spent()
     fitted = search(m, client=client, n_jobs=_WORKERS).fit(lazy, y)
     return time.perf_counter() - start, spent() - before, fitted
 
@@ -107,14 +113,16 @@ def compare(n: int, m: int, partitions: int, turns: int, settings: str) -> tuple
         distributed.wait(lazy)
         on_workers(client, lazy[: 2 * size], y[: 2 * size], m)  # modules loaded
         rest = [one[2] for one in client.run(usage).values()]
-        alone, spread = [], []
+        alone = []
+        spread = []
         for _ in range(turns):
             moved = sum(client.run(received).values())
             spread.append(on_workers(client, lazy, y, m))
             moved = sum(client.run(received).values()) - moved
             alone.append(in_one_process(X, y, m))
         peaks = [one[1] for one in client.run(usage).values()]
-    best, fastest = min(alone, key=lambda one: one[0]), min(spread, key=lambda one: one[0])
+    best = min(alone, key=lambda one: one[0])
+    fastest = min(spread, key=lambda one: one[0])
     scores = [one[2].cv_results_["mean_test_score"] for one in (best, fastest)]
     passes = len(_GAMMAS) + 1  # and the held-out predictions of the chosen one
     row: Row = {

@@ -26,8 +26,11 @@ from onefold.basis import BASES
 from onefold.kernels import RBF, Matern
 from onefold.kernels.tiles import kernel_product
 
-GPU, SHRINK = torch.cuda.is_available(), 100 if "--quick" in sys.argv else 1
-DEVICE, SMOOTH, ROUGH = "cuda" if GPU else "cpu", RBF(0.01), Matern(0.01, 0.5)
+GPU = torch.cuda.is_available()
+SHRINK = 100 if "--quick" in sys.argv else 1
+DEVICE = "cuda" if GPU else "cpu"
+SMOOTH = RBF(0.01)
+ROUGH = Matern(0.01, 0.5)
 
 
 def rows(n: int, d: int = 54, t: int = 7) -> Problem:
@@ -44,15 +47,14 @@ def line(what: str, n: int = 0) -> Iterator[dict[str, Any]]:
     if GPU:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-    start, more = time.perf_counter(), dict[str, Any]()
+    start = time.perf_counter()
+    more = dict[str, Any]()
     yield more
     if GPU:
         torch.cuda.synchronize()
         more["GiB"] = f"{torch.cuda.max_memory_allocated() / 2**30:.1f}"
-    words, spent = (
-        ", ".join(f"{key} {value}" for key, value in more.items()),
-        time.perf_counter() - start,
-    )
+    words = ", ".join(f"{key} {value}" for key, value in more.items())
+    spent = time.perf_counter() - start
     print(f"{what:16s} {n:7d} rows {spent:7.2f} s  {words}", flush=True)
 
 
@@ -81,7 +83,8 @@ def kmeans() -> None:
 
 def exact() -> None:
     for n in (60_000, 100_000):
-        problem, mu = rows(n), 1e-2
+        problem = rows(n)
+        mu = 1e-2
         with line("exact float64", problem.n) as more:
             forecast = Exact().peak_bytes(*problem.shape, problem.machine.load(), 1)
             model = Exact().start(problem, [SMOOTH], Workload()).model(SMOOTH).expansion(mu)
@@ -93,19 +96,24 @@ def folds() -> None:
     five = np.array_split(np.arange(problem.n), 5)
     for parts in (five, five[-1:]):
         with line(f"{len(parts)} of 5 folds", problem.n) as more:
-            run, tested = Exact().start(problem, [ROUGH], Workload(folds=5)), np.concatenate(parts)
+            run = Exact().start(problem, [ROUGH], Workload(folds=5))
+            tested = np.concatenate(parts)
             found = torch.cat(run.model(ROUGH).heldout(parts, [1e-2]), 1)[0]
             more["mse"] = f"{float(((found - problem.Y[tested]) ** 2).mean()):.4f}"
 
 
 def iterated(n: int, most: int, cells: list[tuple[Any, float]]) -> None:
-    problem, settings = rows(n), ConjugateGradients(max_iterations=most)
+    problem = rows(n)
+    settings = ConjugateGradients(max_iterations=most)
     for kernel, mu in cells:
         with line(f"cg {type(kernel).__name__} {mu:g}", problem.n) as more:
-            start, fitted = time.perf_counter(), settings.model(kernel, problem, Workload(), None)
+            start = time.perf_counter()
+            fitted = settings.model(kernel, problem, Workload(), None)
             fitted._preconditioner(mu)(problem.Y).sum().item()  # waits for the device
-            made, model = time.perf_counter(), fitted.expansion(mu)
-            (solve,), solving = fitted.report["solves"], time.perf_counter() - made
+            made = time.perf_counter()
+            model = fitted.expansion(mu)
+            (solve,) = fitted.report["solves"]
+            solving = time.perf_counter() - made
             more |= {"set up": f"{made - start:.1f} s", **fitted.report["preconditioner"], **solve}
             more |= {"each": f"{solving / max(1, solve['iterations']):.2f} s"}
             more |= {"tiles": fitted.report["tiles"], "check": check(problem, kernel, mu, model)}

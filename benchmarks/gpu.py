@@ -55,7 +55,8 @@ def prototype(X: Any, y: Any, m: int) -> Any:
                 c[k] += tile.T.double() @ target[start:stop]
         W = torch.exp(-gamma * torch.cdist(Z, Z) ** 2).double()
         jitter = 1e-6 * n / m * torch.eye(m, dtype=torch.float64, device=DEVICE)
-        rest_A, rest_c = A.sum(0) - A, c.sum(0) - c
+        rest_A = A.sum(0) - A
+        rest_c = c.sum(0) - c
         systems = (rest_A + jitter)[None] + alphas[:, None, None, None] * W
         factors, _ = torch.linalg.cholesky_ex(systems.reshape(-1, m, m))
         beta = torch.cholesky_solve(rest_c.repeat(len(alphas), 1, 1), factors)
@@ -68,7 +69,8 @@ def prototype(X: Any, y: Any, m: int) -> Any:
 
 def timed(function: Callable[[], Any], repeats: int) -> tuple[float, float, Any]:
     """Seconds of the first call and of the best of the others, and the last result."""
-    times, found = [], None
+    times = []
+    found = None
     for _ in range(repeats):
         _wait()
         start = time.perf_counter()
@@ -120,8 +122,10 @@ def stream(quick: bool) -> list[Row]:
 
     for n, m in sizes:
         X, y = surface(n)
-        X, y = X.cpu().numpy(), y.cpu().numpy()
-        room, moving._MOVED_AT_ONCE = moving._MOVED_AT_ONCE, 0  # streamed whatever would fit
+        X = X.cpu().numpy()
+        y = y.cpu().numpy()
+        room = moving._MOVED_AT_ONCE
+        moving._MOVED_AT_ONCE = 0  # streamed whatever would fit
         try:
             model = LSSVRCV(approximation=Nystroem(m, "uniform"), device=DEVICE)
             spent, _, _ = timed(lambda model=model, X=X, y=y: model.fit(X, y), 1)

@@ -54,7 +54,8 @@ def selection(n: int, gamma: float, points: int) -> Row:
 
 def marginal(rows: list[Row]) -> str:
     """Seconds per added million rows, of the selection and of building W."""
-    first, last = rows[0], rows[-1]
+    first = rows[0]
+    last = rows[-1]
     millions = (last["n"] - first["n"]) / 1e6
     if millions <= 0:
         return ""
@@ -75,7 +76,8 @@ def against_exact(n: int, gammas: list[float]) -> list[Row]:
     for gamma in gammas:
         for alpha in (0.01, 1.0):
             given = {"gamma": gamma, "alpha": alpha}
-            errors, spent = {}, {}
+            errors = {}
+            spent = {}
             for name in ("exact", "grid"):
                 estimator = LSSVR(approximation=name, **given)
                 spent[name] = seconds(lambda e=estimator: e.fit(X, y))

@@ -25,7 +25,9 @@ from onefold.search.choice import blend_leaders, paired_difference
 from onefold.search.loop import Search
 from onefold.search.metrics import gradient_metric
 
-DRAWS, FEATURES, FOLDS = 50, 8, 5
+DRAWS = 50
+FEATURES = 8
+FOLDS = 5
 SIZES = ((200, None), (1000, 400))
 KINDS = ("random labels", "rare labels", "random numbers", "skewed numbers")
 
@@ -172,16 +174,19 @@ def tables(quick: bool) -> Any:
     X, y = ringnorm(n + 3000, 0)
     yield "ringnorm", train_test_split(X, y, train_size=n, random_state=0)
     for name, data in data_sets(["spambase"]):
-        X, y = np.log1p(data["X"]), data["y"].astype(int)
+        X = np.log1p(data["X"])
+        y = data["y"].astype(int)
         yield name, train_test_split(X, y, train_size=n, random_state=0, stratify=y)
 
 
 def bias(quick: bool) -> list[Row]:
     """Loss that each way reports, and on rows that no fit has seen, round by round."""
-    rows, rounds = [], 2 if quick else 4
+    rows = []
+    rounds = 2 if quick else 4
     for name, (X, X_test, y, y_test) in tables(quick):
         scaler = StandardScaler().fit(X)
-        X, X_test = scaler.transform(X), scaler.transform(X_test)
+        X = scaler.transform(X)
+        X_test = scaler.transform(X_test)
         labels = y.dtype.kind == "i"
         cv = (StratifiedKFold if labels else KFold)(FOLDS, shuffle=True, random_state=0)
         with warnings.catch_warnings():

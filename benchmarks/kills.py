@@ -68,7 +68,8 @@ def searched(
     name: str, quick: bool, folder: Path, journal: Any = None, kills: int = 0, seconds: float = 0.0
 ) -> tuple[dict[str, Any], int]:
     """The answer of a search that was killed up to so often, and how often it was."""
-    answer, spawn = folder / "answer.json", multiprocessing.get_context("spawn")
+    answer = folder / "answer.json"
+    spawn = multiprocessing.get_context("spawn")
     for done in range(kills + 1):
         begun = spawn.Event()
         process = spawn.Process(target=work, args=(name, quick, journal, answer, begun))
@@ -107,7 +108,8 @@ def search(name: str, quick: bool, kills: int) -> Row:
     row: Row = {"search": name, "rows": SEARCHES[name][1 if quick else 0], "searches": 0, "kills": 0}
     row |= {"largest difference": 0.0, "cells": 0, "evaluated twice": 0}
     with tempfile.TemporaryDirectory() as place:
-        folder, journal = Path(place), Path(place) / "journal"
+        folder = Path(place)
+        journal = Path(place) / "journal"
         expected, _ = searched(name, quick, folder)
         while row["kills"] < kills:
             journal.unlink(missing_ok=True)

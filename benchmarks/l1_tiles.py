@@ -34,7 +34,8 @@ from onefold.machine.threads import limit_blas, use_threads
 
 _FEATURES = 20
 _LOOPS = ["SciPy and NumPy", *(["Numba"] if find_spec("numba") else [])]
-LAPLACIAN, GAUSS = Laplacian(0.05), RBF(0.05)
+LAPLACIAN = Laplacian(0.05)
+GAUSS = RBF(0.05)
 
 
 def points(n: int, m: int, dtype: Any = np.float64) -> tuple[Any, Any]:
@@ -58,7 +59,8 @@ def by_columns(left: Any, columns: Any, out: Any) -> None:
     step = max(1, 2**16 // columns.shape[1])
     scratch = np.empty((step, columns.shape[1]), out.dtype)
     for start in range(0, len(left), step):
-        some, total = left[start : start + step], out[start : start + step]
+        some = left[start : start + step]
+        total = out[start : start + step]
         total[:] = 0
         for feature, column in enumerate(columns):
             part = np.subtract(some[:, feature, None], column, out=scratch[: len(some)])
@@ -71,8 +73,10 @@ def host(quick: bool) -> list[Row]:
     rows: list[Row] = []
     for dtype in (np.float32, np.float64):
         left, right = points(n, m, dtype)
-        columns, out = np.ascontiguousarray(right.T), np.empty((n, m), dtype)
-        a, b = np.zeros(2**15, dtype), np.zeros(2**15, dtype)
+        columns = np.ascontiguousarray(right.T)
+        out = np.empty((n, m), dtype)
+        a = np.zeros(2**15, dtype)
+        b = np.zeros(2**15, dtype)
         repeats = left.size * m // a.size
         metric = DistanceMetric.get_metric("manhattan", dtype=dtype)
         work: dict[str, Callable[[], object]] = {
@@ -190,12 +194,14 @@ def _with_torch(n: int, m: int, dtype: str) -> list[Row]:
         return [{"library": "torch", "skipped": "torch finds no CUDA device"}]
 
     left, right = (torch.asarray(values, device="cuda") for values in points(n, m, dtype))
-    out, columns = torch.empty((n, m), dtype=left.dtype, device="cuda"), (0.05 * right).T.contiguous()
+    out = torch.empty((n, m), dtype=left.dtype, device="cuda")
+    columns = (0.05 * right).T.contiguous()
     start = time.perf_counter()
     triton = l1._triton()
     torch.cuda.synchronize()
     print(f"Triton's first tile: {time.perf_counter() - start:.2f} s" if triton else "no Triton")
-    laplacian, gauss = LAPLACIAN.bind(right), GAUSS.bind(right)
+    laplacian = LAPLACIAN.bind(right)
+    gauss = GAUSS.bind(right)
     work: dict[str, Callable[[], Any]] = {
         "write the tile": lambda: out.fill_(0.5),
         "read and write the tile": lambda: out.mul_(1.0),
@@ -216,7 +222,8 @@ def _blocks(triton: Any, dtype: str, tile: Any, left: Any, right: Any) -> list[R
     """Other sizes of the part of a tile that one block of threads holds."""
     import torch
 
-    sizes, rows = [(32, 32, 1), (64, 32, 1), (64, 64, 2), (64, 64, 4), (128, 64, 4)], []
+    sizes = [(32, 32, 1), (64, 32, 1), (64, 64, 2), (64, 64, 4), (128, 64, 4)]
+    rows = []
     for size in sizes:
         with patch.multiple(triton, **dict(zip(("ROWS", "COLUMNS", "WARPS"), size))):
             work = {f"laplacian tile, blocks {size}": lambda: tile(left)}

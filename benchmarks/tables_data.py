@@ -124,9 +124,11 @@ def load(name: str, split: int, data: Path) -> Table:
     """One split of a table, prepared."""
     with np.load(data / f"{name}.npz") as stored:
         arrays = {key: stored[key] for key in stored.files}
-    X, y = arrays["X"], arrays["y"]
+    X = arrays["X"]
+    y = arrays["y"]
     if "bench_train_idx" in arrays:
-        train, test = arrays["bench_train_idx"][split], arrays["bench_test_idx"][split]
+        train = arrays["bench_train_idx"][split]
+        test = arrays["bench_test_idx"][split]
     else:
         train, test = draw(len(X), split)
     if name in GIVEN_AWAY:
@@ -150,10 +152,12 @@ def small_split(
     Classes that have fewer than `rarest` training rows are in neither part.
     """
     with np.load(path) as stored:
-        X, y = stored["X"], stored["y"].reshape(len(stored["X"]), -1)[:, 0]
+        X = stored["X"]
+        y = stored["y"].reshape(len(stored["X"]), -1)[:, 0]
     order = np.random.default_rng(seed).permutation(len(y))
     size = min(most, 3 * len(y) // 4)
-    train, test = order[:size], order[size : size + tested]
+    train = order[:size]
+    test = order[size : size + tested]
     if labels and rarest:
         known, counts = np.unique(y[train], return_counts=True)
         train = train[np.isin(y[train], known[counts >= rarest])]
@@ -164,7 +168,8 @@ def small_split(
 def standardise(X: Any, X_test: Any) -> tuple[Any, Any]:
     """(x − mean) / deviation by the training rows; 0/1 columns stay, constant ones are dropped."""
     kept = X.min(axis=0) < X.max(axis=0)
-    X, X_test = X[:, kept], X_test[:, kept]
+    X = X[:, kept]
+    X_test = X_test[:, kept]
     indicator = np.all((X == 0) | (X == 1), axis=0)
     mean = np.where(indicator, 0.0, X.mean(axis=0))
     deviation = np.where(indicator, 1.0, X.std(axis=0))
@@ -173,7 +178,8 @@ def standardise(X: Any, X_test: Any) -> tuple[Any, Any]:
 
 def rescale(y: Any, y_test: Any) -> tuple[Any, Any]:
     """(y − mean) / deviation by the training rows."""
-    mean, deviation = y.mean(), y.std()
+    mean = y.mean()
+    deviation = y.std()
     return (y - mean) / deviation, (y_test - mean) / deviation
 
 

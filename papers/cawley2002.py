@@ -53,7 +53,8 @@ def prune(
     random_state : int
         Of those folds.
     """
-    rows, found = np.arange(len(y)), []
+    rows = np.arange(len(y))
+    found = []
     model = _tuned(X, y, gammas, alphas, random_state, None)
     for size in sizes:
         if size < rows.size:
@@ -73,7 +74,8 @@ def _tuned(
         with warnings.catch_warnings():  # the grid moves with the first choice: its edges are no news
             warnings.filterwarnings("ignore", message="the search chose")
             chosen = LSSVRCV(gammas=gammas, alphas=alphas, cv=cv, intervals=None).fit(X, y)
-        gamma, alpha = chosen.gamma_, chosen.alpha_
+        gamma = chosen.gamma_
+        alpha = chosen.alpha_
     return LSSVR(gamma=gamma, alpha=alpha).fit(X, y)
 
 
@@ -118,10 +120,12 @@ def _first(X: Any, y: Any) -> SparseLSSVR:
 
 def _figure(name: str, short: bool) -> Found:
     with np.load(DATA / f"{name}.npz") as data:
-        X, y = data["X"].astype(float), data["y"].astype(float)
+        X = data["X"].astype(float)
+        y = data["y"].astype(float)
     if short:
         order = np.random.default_rng(0).permutation(len(y))[:80]
-        X, y = X[order], y[order]
+        X = X[order]
+        y = y[order]
     spread = X.std(axis=0)
     X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     splits = list(KFold(3 if short else 10, shuffle=True, random_state=0).split(X))
@@ -160,7 +164,8 @@ def _show(found: Found, page: Page, *, title: str, name: str) -> None:
     names = ("sizes", *RULES, "conventional")
     sizes, ours, by_price, theirs = (np.array(found[name]) for name in names)
     figure, axis = plt.subplots(figsize=(7, 4.8))
-    rows, top = found["training rows"], 1.05 * min(theirs.max(), 5 * ours.min())
+    rows = found["training rows"]
+    top = 1.05 * min(theirs.max(), 5 * ours.min())
     kept = [min(rows, sizes[0]), *sizes[1:]]
     axis.plot([rows, *sizes[1:]], theirs, "--", color="C1", label="conventional (SLS-SVM)")
     axis.plot(kept, ours, color="C0", label="improved (ISLS-SVM): smallest |β| dropped")

@@ -80,13 +80,16 @@ _STRIP = 2**14  # rows of K in one product: less than 2³¹ numbers, more of whi
 def data_set(name: str) -> tuple[Any, Any, Any, Any]:
     """Rows shuffled with seed 0, coordinates in [−1, 1], labels ±1: (X, y, test X, test y)."""
     with np.load(DATA / f"{name}.npz", allow_pickle=False) as file:
-        X, y = file["X"], file["y_binary"] if "y_binary" in file else file["y"]
+        X = file["X"]
+        y = file["y_binary"] if "y_binary" in file else file["y"]
     if name == "mnist":
         pick = np.isin(y, (3, 8))
-        X, y = X[pick], y[pick]
+        X = X[pick]
+        y = y[pick]
     sizes, test, variables = OURS[name]
     rows = np.random.default_rng(0).permutation(len(y))[: sizes[-1] + test]
-    X, y = X[rows].astype(np.float64), np.where(y[rows] == y.max(), 1.0, -1.0)
+    X = X[rows].astype(np.float64)
+    y = np.where(y[rows] == y.max(), 1.0, -1.0)
     if X.shape[1] > variables:
         X = X - X.mean(axis=0)
         X = X @ scipy.linalg.eigh(X.T @ X)[1][:, ::-1][:, :variables]  # principal components
@@ -113,7 +116,8 @@ def right_signs(y: Any, values: Any) -> float:
 
 def eliminate(K: Any, y: Any) -> Any:
     """α of (K + λI) α = y for every λ by Cholesky factors; NaN where K + λI has none."""
-    xp, found = namespace(K), []
+    xp = namespace(K)
+    found = []
     for value in LAMBDAS:
         try:
             factor = cholesky(add_to_diagonal(xp.asarray(K, copy=True), value), overwrite=True)
@@ -152,9 +156,11 @@ def errors(values: Any, labels: Any) -> list[list[float]]:
 def toeplitz(name: str, n: int, device: str) -> dict[str, Any]:
     """Test errors of every width and λ: the Toeplitz machine, its closed form, two Parzen windows."""
     X, y, test, truth = data_set(name)
-    X, y = X[:n], y[:n]
+    X = X[:n]
+    y = y[:n]
     found: dict[str, Any] = {"toeplitz": [], "equal diagonals": [], "parzen": [], "uncentred": []}
-    indefinite, seconds = [], {"Toeplitz": 0.0, "the others": 0.0}
+    indefinite = []
+    seconds = {"Toeplitz": 0.0, "the others": 0.0}
     for gamma in WIDTHS / X.shape[1]:
         start = time.perf_counter()
         values, most = _trained(gamma, X, y, test)
@@ -188,7 +194,8 @@ def _trained(gamma: float, X: Any, y: Any, test: Any) -> tuple[Any, float]:
             return model.predict(test), float(model.approximation_.get("indefinite_up_to", 0.0))
         except UnsolvableError:
             pass
-        values, most = np.full((len(test), len(LAMBDAS)), np.nan), 0.0
+        values = np.full((len(test), len(LAMBDAS)), np.nan)
+        most = 0.0
         for column, value in enumerate(LAMBDAS):
             try:
                 model = machine.set_params(alpha=value).fit(X, y)
@@ -255,7 +262,8 @@ def exact_selection(name: str, n: int, device: str) -> dict[str, Any]:
 def dense(name: str, n: int, device: str) -> dict[str, Any]:
     """Gaussian elimination, where it is affordable, and conjugate gradients, on the same matrices."""
     X, y, test, truth = data_set(name)
-    X, y = X[:n], y[:n]
+    X = X[:n]
+    y = y[:n]
     if device != "cpu":
         X, y, test = (on_device(part, device) for part in (X, y, test))
     found: dict[str, Any] = {"elimination": [], "cg": [], "residuals": []}
@@ -299,7 +307,8 @@ def times(name: str, n: int, device: str) -> dict[str, Any]:
 
 
 def _steps(X: Any, y: Any, gamma: float) -> dict[str, Any]:
-    n, clock = len(y), time.process_time
+    n = len(y)
+    clock = time.process_time
     found: dict[str, Any] = {}
 
     start = clock()

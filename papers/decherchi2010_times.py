@@ -25,9 +25,14 @@ from papers.decherchi2010_errors import TITLES, found_by_jobs
 from papers.decherchi2010_jobs import iterate
 from papers.page import Found, Page
 
-VARIABLES, GAMMA, LAMBDA = 22, 4 / 22, 1.0
-SIZES, MANY = (1000, 2000, 4000, 8000), 100_000
-GE, CG, TB = "GE", "CG", "TB"
+VARIABLES = 22
+GAMMA = 4 / 22
+LAMBDA = 1.0
+SIZES = (1000, 2000, 4000, 8000)
+MANY = 100_000
+GE = "GE"
+CG = "CG"
+TB = "TB"
 # Table 1: exponents of n in time (for a fixed number of iterations of CG) and in memory.
 PUBLISHED = {GE: ("O(n³)", 3, "O(n²)", 2), CG: ("O(k n²)", 2, "O(n²)", 2), TB: ("O(n²)", 2, "O(n)", 1)}
 CLOSE = 0.35  # of two exponents
@@ -59,9 +64,13 @@ def whole(method: str, X: Any, y: Any) -> Any:
 
 def levinson(column: Any, y: Any) -> tuple[Any, int]:
     """The solution for a symmetric Toeplitz matrix by the paper's recursion, and its multiply-adds."""
-    n, count, energy = len(y), 0, column[0]
-    a, found = np.zeros(n), np.zeros(n)
-    a[0], found[0] = 1.0, y[0] / energy
+    n = len(y)
+    count = 0
+    energy = column[0]
+    a = np.zeros(n)
+    found = np.zeros(n)
+    a[0] = 1.0
+    found[0] = y[0] / energy
     for m in range(1, n):
         mirrored = column[m:0:-1]
         reflection = -(mirrored @ a[:m]) / energy
@@ -152,7 +161,8 @@ def exponent(values: dict[str, float], last: int = 0) -> float:
 
 def show_table1(found: Found, page: Page) -> None:
     last = max(found[TB]["seconds"], key=int)
-    n, iterations = int(last), found[CG]["iterations"]
+    n = int(last)
+    iterations = found[CG]["iterations"]
     page.text(
         "GE is elimination (Cholesky factors), CG conjugate gradients with k iterations, TB the "
         f"Toeplitz matrix with Levinson's recursion. Random rows (seed 0) with {VARIABLES} variables, "
@@ -167,7 +177,9 @@ def show_table1(found: Found, page: Page) -> None:
         f"{', '.join(f'{int(m):,}' for m in iterations)} rows; its exponents are those of one "
         "iteration.",
     )
-    times, costs, memories = {}, [], []
+    times = {}
+    costs = []
+    memories = []
     for method, (cost, _, storage, _) in PUBLISHED.items():
         own = found[method]
         seconds = {
@@ -247,7 +259,8 @@ def speed_ups(steps: Found) -> Found:
     """Of Levinson's recursion over the others: for the solution alone, and with kernel values."""
     if "CG" not in steps:
         return {}
-    own, values = steps["Levinson"], steps["diagonal means"]
+    own = steps["Levinson"]
+    values = steps["diagonal means"]
     return {
         method: {
             "alone": steps[key] / own,
@@ -326,11 +339,13 @@ def exponent_of_pairs(pairs: Sequence[tuple[int, float]]) -> float:
 
 
 def _range(values: Sequence[float]) -> str:
-    low, high = f"{min(values):.2g}", f"{max(values):.2g}"
+    low = f"{min(values):.2g}"
+    high = f"{max(values):.2g}"
     return low if low == high else f"{low} to {high}"
 
 
-_TICKS, _RATIOS = (250, 500, 1000, 5000, 10_000), (1, 2, 5, 10, 20, 50)
+_TICKS = (250, 500, 1000, 5000, 10_000)
+_RATIOS = (1, 2, 5, 10, 20, 50)
 
 
 def _draw(found: Found) -> Any:

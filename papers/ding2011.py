@@ -29,7 +29,9 @@ PUBLISHED = {
     "german": ((23.058, 23.793, 2.283), (4.239, 25.080, 2.375)),
     "image": ((134.680, 3.014, 0.877), (11.875, 4.391, 0.631)),
 }
-_EXACT, _APPROXIMATE, _SAME = "exact", "approximate", "approximate, circulant final model"
+_EXACT = "exact"
+_APPROXIMATE = "approximate"
+_SAME = "approximate, circulant final model"
 _SOLVED = "approximate, indefinite systems solved"
 _CIRCULANT = Circulant(validate="kernel")
 _SOLVING = Circulant(validate="kernel", negative="solve")
@@ -111,7 +113,8 @@ def show(found: Found, page: Page) -> None:
 
 
 def _error_row(name: str, one: Found, kind: str) -> Row:
-    ours, theirs = one[kind], published(name)
+    ours = one[kind]
+    theirs = published(name)
     return {
         "set": ida.TITLES[name],
         "splits": ours[_EXACT]["splits"],
@@ -152,7 +155,8 @@ def _indefinite(found: Found) -> str:
 
 def _ratios(name: str, one: Found) -> tuple[float, float, float]:
     """How many times faster than exact selection: ours, ours to the literal one, the paper's."""
-    ours, theirs = one["random"], published(name)
+    ours = one["random"]
+    theirs = published(name)
     approximate = ours[_APPROXIMATE]["seconds"]
     return (
         ours[_EXACT]["seconds"] / approximate,
@@ -162,7 +166,8 @@ def _ratios(name: str, one: Found) -> tuple[float, float, float]:
 
 
 def _time_row(name: str, one: Found) -> Row:
-    ours, theirs = one["random"], published(name)
+    ours = one["random"]
+    theirs = published(name)
     exact, literal, paper = _ratios(name, one)
     return {
         "set": ida.TITLES[name],

@@ -68,7 +68,8 @@ class Task:
     @classmethod
     def of(cls, X: Any, y: Any, train: slice, test: slice, last: Any = None) -> Task:
         """Features standardised by the training rows."""
-        mean, deviation = X[train].mean(axis=0), X[train].std(axis=0)
+        mean = X[train].mean(axis=0)
+        deviation = X[train].std(axis=0)
         scaled = (X - mean) / np.where(deviation > 0, deviation, 1.0)
         return cls(scaled[train], y[train], scaled[test], y[test], None if last is None else last[test])
 
@@ -123,7 +124,8 @@ def next_hour(table: Any, column: int, stamps: Any, sizes: tuple[int, int]) -> l
     target = times[follow + 1].astype(int)
     weekday = (times[follow + 1].astype("datetime64[D]").astype(int) + 3) % 7
     X = np.column_stack([table[follow], clock(target % 24, weekday)])
-    y, last = table[follow + 1, column], table[follow, column]
+    y = table[follow + 1, column]
+    last = table[follow, column]
     train, test = sizes
     tasks = []
     for start in np.arange(BLOCKS) * (len(y) // BLOCKS):

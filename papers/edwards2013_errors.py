@@ -408,7 +408,8 @@ def _circulant_column(name: str, interval: str, splits: list[Split], ours: Scan,
 
 def _rules(ours: Scan, figure: Printed) -> Found:
     """How many structures let a rule choose a cell of the printed figure, and the nearest choice."""
-    equal, distance = ours.equal(figure), ours.distance(figure)
+    equal = ours.equal(figure)
+    distance = ours.distance(figure)
     counts: Counter[str] = Counter()
     nearest: dict[str, float] = {}
     for place in range(len(ours.structures)):

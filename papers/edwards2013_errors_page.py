@@ -331,7 +331,8 @@ def _judge_claims(sets: Found, page: Page) -> None:
         _official(sets).items(),
         key=lambda item: item[1]["(1, 2)"]["most test"] - item[1]["(1, 2)"]["least test"],
     )
-    name, column = widest[0], widest[1]["(1, 2)"]
+    name = widest[0]
+    column = widest[1]["(1, 2)"]
     decides = other > 1
     page.verdict(
         "Claims hold" if decides else "Claims do not hold",

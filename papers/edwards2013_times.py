@@ -25,14 +25,18 @@ from onefold.kernels import RBF, Kernel
 from onefold.machine.threads import use_threads
 from papers.page import PAGES, Found, Page, environment
 
-FEATURES, ALPHA = 20, 0.5
-KERNEL, CELLS = RBF(0.02), RBF(1.0)  # of the rows; of the cells of the circulant matrix
+FEATURES = 20
+ALPHA = 0.5
+KERNEL = RBF(0.02)
+CELLS = RBF(1.0)  # of the rows; of the cells of the circulant matrix
 CIRCULANT = Circulant(spacing=(1.3, 1.7), order="given", validate="matrix")
 LOW_RANK = 100  # the constant rank of Figure 2
 CALLS = 100  # of which the fastest counts
 LONG = 13  # powers of two from which E-LOO takes seconds: one call, which is not made twice
 
-EXACT, LSSVM, RIDGE = "E-LOO", "A-LOO LS-SVM", "A-LOO KRR"
+EXACT = "E-LOO"
+LSSVM = "A-LOO LS-SVM"
+RIDGE = "A-LOO KRR"
 DIFFERENCE = "difference from the estimators"
 # Seconds of Table I: one core of a 2.2 GHz Intel i7, MATLAB 2011b.
 PUBLISHED = {

@@ -74,13 +74,15 @@ def load_splits(name: str, kind: Kind, limit: int | None = None) -> list[Split]:
     with np.load(DATA / f"ida_{name}.npz") as stored:
         if f"{prefix}train_idx" not in stored:
             return []
-        X, y = stored["X"].astype(np.float64), np.where(stored["y"] > 0, 1, -1)
+        X = stored["X"].astype(np.float64)
+        y = np.where(stored["y"] > 0, 1, -1)
         pairs = list(zip(stored[f"{prefix}train_idx"], stored[f"{prefix}test_idx"]))[:limit]
     return [_standardised(X, y, train, test) for train, test in pairs]
 
 
 def _standardised(X: Any, y: Any, train: Any, test: Any) -> Split:
-    mean, deviation = X[train].mean(axis=0), X[train].std(axis=0)
+    mean = X[train].mean(axis=0)
+    deviation = X[train].std(axis=0)
     deviation[deviation == 0] = 1.0
     scaled = (X - mean) / deviation
     return Split(scaled[train], y[train], scaled[test], y[test])
@@ -175,7 +177,8 @@ def fixed(model: Any, approximation: Any) -> LSSVC:
 
 def score_circulant(splits: Sequence[Split], structure: Circulant, cv: Any) -> tuple[Scores, Scores]:
     """Select with a circulant matrix: errors with the exact final model, and with the circulant one."""
-    exact, same = Scores(), Scores()
+    exact = Scores()
+    same = Scores()
     for split in splits:
         model = select(split, structure, cv)
         seconds = selection_seconds(model)

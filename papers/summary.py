@@ -245,7 +245,8 @@ def _claims(stored: Found) -> Iterator[Row]:
         )
     if "decherchi2010-table1" in stored:
         own = stored["decherchi2010-table1"][TB]
-        time, storage = exponent(own["seconds"]), exponent(own["bytes"], 2)
+        time = exponent(own["seconds"])
+        storage = exponent(own["bytes"], 2)
         most = max(own["bytes"], key=int)
         yield _claim(
             "decherchi2010",

@@ -21,7 +21,8 @@ API = Path(__file__).parents[1] / "docs" / "api" / "index.rst"
 
 def listed() -> dict[str, Any]:
     """The names that the API pages list, with what they name."""
-    names, module = {}, ""
+    names = {}
+    module = ""
     for line in API.read_text(encoding="utf-8").splitlines():
         if line.startswith(".. currentmodule:: "):
             module = line.split()[-1]

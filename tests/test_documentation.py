@@ -141,7 +141,8 @@ def test_the_readme_from_top_to_bottom(clone, capsys):
 
 def test_every_page_is_in_a_table_of_contents():
     """The site's index leads to each page, and to none that is missing."""
-    todo, reached = [DOCS / "index.md"], set()
+    todo = [DOCS / "index.md"]
+    reached = set()
     while todo:
         page = todo.pop()
         if page in reached:

@@ -63,9 +63,11 @@ def test_imports_point_one_way() -> None:
 
 def test_array_libraries_are_named_and_asked_for_in_linalg_and_rows_alone() -> None:
     asking = re.compile(r"\b(?:is_foreign|is_numpy|to_numpy)\b")
-    named, asked = set(), set()
+    named = set()
+    asked = set()
     for path in ROOT.rglob("*.py"):
-        part, text = path.relative_to(ROOT).parts[0].removesuffix(".py"), path.read_text("utf-8")
+        part = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        text = path.read_text("utf-8")
         if LIBRARIES.search(text):
             named.add(part)
         if DEPTH.get(part, -1) <= DEPTH["estimators"] and asking.search(text):

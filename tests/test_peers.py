@@ -87,7 +87,8 @@ def fake(monkeypatch):
 
 
 def test_records_are_resumed_and_a_peer_that_does_not_install_has_a_reason(fake, tmp_path, capsys):
-    path, done = tmp_path / "records.jsonl", []
+    path = tmp_path / "records.jsonl"
+    done = []
 
     def perform(job, python, cores, limits, seconds):
         done.append(job.key)
@@ -117,7 +118,8 @@ def test_the_worker_measures_and_a_late_job_is_ended(tmp_path, monkeypatch):
     X = generator.normal(size=(200, 3))
     np.savez(tmp_path / "boston.npz", X=X, y=X[:, 0] + 0.1 * generator.normal(size=200))
     monkeypatch.setattr(run, "DATA", tmp_path)
-    (job, *_), limits = make_jobs("tables", ["boston"], ["histgb"], tmp_path), Limits(threads=1)
+    (job, *_) = make_jobs("tables", ["boston"], ["histgb"], tmp_path)
+    limits = Limits(threads=1)
     cores = run.core_groups(1, 1)[0]
     found = run.in_a_process(job, run.sys.executable, cores, limits, 120.0)
     assert (found["n"], found["n_test"], found["task"]) == (150, 50, "regression")
@@ -151,7 +153,8 @@ def test_jobs_have_the_splits_and_the_methods_that_fit(tmp_path):
 
 
 def test_the_page_says_who_wins_and_keeps_its_records(tmp_path):
-    path, generator = tmp_path / "records.jsonl", np.random.default_rng(0)
+    path = tmp_path / "records.jsonl"
+    generator = np.random.default_rng(0)
     facts = {"n": 100, "n_test": 50, "d": 3, "seconds": 1.0, "memory": 2**30, "versions": {"numpy": "2"}}
     records = [{"environment": "rlscore", "failed": "No module named 'numpy'"}]
     for table, kind in (("boston", 0), ("abalone", 0), ("ida_german", 2)):

@@ -39,7 +39,8 @@ def interpreter(name: str, folder: Path = FOLDER) -> str:
     if name == OWN:
         return sys.executable
     place = folder / name
-    python, made = place / "bin" / "python", place / "made"
+    python = place / "bin" / "python"
+    made = place / "made"
     if made.exists():
         return str(python)
     _call(sys.executable, "-m", "venv", "--clear", str(place))

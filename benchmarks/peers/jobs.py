@@ -13,9 +13,11 @@ from benchmarks.peers.environments import OWN
 from benchmarks.peers.methods import Fitted, Options
 from benchmarks.tables_data import TASKS, Table, encode, load, prepared
 
-SMALL, SPLITS = 5000, 3  # tables with fewer rows have so many splits, others one
+SMALL = 5000
+SPLITS = 3  # tables with fewer rows have so many splits, others one
 GRID_ROWS = 2000  # training rows of scikit-learn's grids on tables, at most
-TESTED, TRAINED = 20_000, 0.8  # of large tables: test rows at most; the share of the rows before them
+TESTED = 20_000
+TRAINED = 0.8  # of large tables: test rows at most; the share of the rows before them
 
 # Name: file, task, training rows.
 BIG: dict[str, tuple[str, str, int]] = {
@@ -113,9 +115,12 @@ def big_table(name: str, data: Path) -> Table:
     """The first rows of one permutation train, those after 80 % of it test; mnist is divided by 255."""
     file, task, rows = BIG[name]
     with np.load(data / f"{file}.npz") as stored:
-        X, y = stored["X"], stored["y"].reshape(len(stored["X"]), -1)[:, 0]
-    order, cut = np.random.default_rng(0).permutation(len(y)), int(TRAINED * len(y))
-    train, test = order[: min(rows, cut)], order[cut:][:TESTED]
+        X = stored["X"]
+        y = stored["y"].reshape(len(stored["X"]), -1)[:, 0]
+    order = np.random.default_rng(0).permutation(len(y))
+    cut = int(TRAINED * len(y))
+    train = order[: min(rows, cut)]
+    test = order[cut:][:TESTED]
     if file == "mnist":
         y_train, y_test = encode(y[train], y[test])
         return Table(name, 0, task, X[train] / 255.0, y_train, X[test] / 255.0, y_test)
@@ -162,7 +167,8 @@ def make_jobs(job: str, tables: list[str], names: list[str], data: Path) -> list
 def sizes_of(table: str, data: Path) -> tuple[int, int, int]:
     """Training rows, classes (0 of numbers) and splits of a table."""
     with np.load(data / f"{table}.npz") as stored:
-        y, drawn = stored["y"], stored.get("bench_train_idx")
+        y = stored["y"]
+        drawn = stored.get("bench_train_idx")
     classes = len(np.unique(y)) if TASKS[table] == "classification" else 0
     if drawn is not None:
         return drawn.shape[1], classes, len(drawn)

@@ -11,9 +11,14 @@ from benchmarks.peers.methods import Fitted, Options, plain
 from benchmarks.tables_data import Table
 
 # (a): every width and every ridge. (b) and (c): one of each.
-GAMMAS, RIDGES, FOLDS = 2.0 ** np.arange(-15, 10, 2), 2.0 ** np.arange(-15, 6, 2), 5
-GAMMA, RIDGE = 0.02, 0.01
-SMALL_CENTRES, MEDIUM_CENTRES, LARGE_CENTRES = 500, 2000, 1000
+GAMMAS = 2.0 ** np.arange(-15, 10, 2)
+RIDGES = 2.0 ** np.arange(-15, 6, 2)
+FOLDS = 5
+GAMMA = 0.02
+RIDGE = 0.01
+SMALL_CENTRES = 500
+MEDIUM_CENTRES = 2000
+LARGE_CENTRES = 1000
 
 
 def tuned(predict: Callable[[Any], Any], accuracy: float, **facts: float) -> Fitted:
@@ -94,7 +99,8 @@ def himalaya_grid(table: Table, options: Options) -> Fitted:
     from himalaya.kernel_ridge import KernelRidgeCV
     from sklearn.model_selection import StratifiedKFold
 
-    cv, y = list(StratifiedKFold(FOLDS).split(table.X, table.y)), signs(table.y)
+    cv = list(StratifiedKFold(FOLDS).split(table.X, table.y))
+    y = signs(table.y)
     best: tuple[float, Any] = (-1.0, None)
     for gamma in GAMMAS:
         solver = {"score_func": lambda truth, found: (np.sign(found) == truth).mean(axis=-2)}
@@ -211,7 +217,8 @@ def _gaussian_process(table: Table, options: Options, steps: int) -> Fitted:
             return gpytorch.distributions.MultivariateNormal(self.mean(rows), self.kernel(rows))
 
     model = Machine()
-    model.kernel.outputscale, model.likelihood.noise = 1.0, RIDGE
+    model.kernel.outputscale = 1.0
+    model.likelihood.noise = RIDGE
     model.kernel.base_kernel.lengthscale = (2 * GAMMA) ** -0.5
     likelihood = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.1)

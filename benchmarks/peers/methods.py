@@ -14,7 +14,8 @@ import numpy as np
 
 from benchmarks.tables_data import Table
 
-COVERAGE, HELD = 0.9, 0.2  # of intervals; the share of rows that chooses among settings
+COVERAGE = 0.9
+HELD = 0.2  # of intervals; the share of rows that chooses among settings
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ def lightgbm_booster(
     """The best of random settings by early stopping on the rows `held`, refitted on all rows."""
     import lightgbm as library
 
-    began, generator = time.monotonic(), np.random.default_rng(options.seed)
+    began = time.monotonic()
+    generator = np.random.default_rng(options.seed)
     fixed = lightgbm_objective(table) | {
         "verbosity": -1,
         "num_threads": options.threads,
@@ -127,7 +129,8 @@ def lightgbm_booster(
     tried = 0
     while tried < (options.settings or 25) and time.monotonic() - began < options.seconds:
         tried += 1
-        setting, own = lightgbm_setting(generator), data(train)  # a data set keeps its first parameters
+        setting = lightgbm_setting(generator)
+        own = data(train)  # a data set keeps its first parameters
         model = library.train(
             fixed | setting,
             own,
@@ -164,7 +167,8 @@ def catboost(table: Table, options: Options) -> Fitted:
     kind = CatBoostRegressor if table.task == "regression" else CatBoostClassifier
     fixed = {"random_seed": options.seed, "thread_count": options.threads, "verbose": False}
     fixed |= {"allow_writing_files": False, "iterations": 1000}
-    began, generator = time.monotonic(), np.random.default_rng(options.seed)
+    began = time.monotonic()
+    generator = np.random.default_rng(options.seed)
     train, held = parts(table, generator)
     drawn = [
         {
@@ -241,7 +245,8 @@ def xrfm_fit(
     from xrfm import xRFM
 
     y = table.y.astype(np.float32 if table.task == "regression" else np.int64)
-    X, free = table.X.astype(np.float32), rounds is None
+    X = table.X.astype(np.float32)
+    free = rounds is None
     model = {key: value for key, value in setting.items() if key != "reg"}
     fitting = {"reg": setting["reg"], "iters": 5 if free else rounds}
     fitting |= {"return_best_params": free, "early_stop_rfm": False}
@@ -257,7 +262,8 @@ def xrfm_fit(
 
 def xrfm_loss(table: Table, model: Any, held: Any) -> float:
     """Mean squared error of the held rows; for labels that of the probabilities, the package's own."""
-    X, y = table.X[held].astype(np.float32), table.y[held]
+    X = table.X[held].astype(np.float32)
+    y = table.y[held]
     if table.task == "regression":
         value = np.mean((np.asarray(model.predict(X)).ravel() - y) ** 2)
     else:
@@ -272,7 +278,8 @@ def xrfm(table: Table, options: Options) -> Fitted:
     Where the rows are more than one leaf of its tree takes, each leaf has a round of its own: then the
     best model stays as it is.
     """
-    generator, began = np.random.default_rng(options.seed), time.monotonic()
+    generator = np.random.default_rng(options.seed)
+    began = time.monotonic()
     train, held = parts(table, generator)
     best: tuple[float, int | None, dict[str, Any], Any] = (np.inf, 0, XRFM_DEFAULT, None)
     drawn = [
@@ -340,10 +347,12 @@ def grid(table: Table, options: Options) -> Fitted:
 
     cells = {"gamma": 2.0 ** np.arange(-8, 3, 2) / table.X.shape[1]}
     if table.task == "regression":
-        machine, scoring = KernelRidge(kernel="rbf"), "neg_mean_squared_error"
+        machine = KernelRidge(kernel="rbf")
+        scoring = "neg_mean_squared_error"
         cells["alpha"] = 2.0 ** np.arange(-14, 3, 4)
     else:
-        machine, scoring = SVC(cache_size=1000), "accuracy"
+        machine = SVC(cache_size=1000)
+        scoring = "accuracy"
         cells["C"] = 2.0 ** np.arange(-2, 11, 3)
     with parallel_config("loky", n_jobs=options.threads, inner_max_num_threads=1):
         search = GridSearchCV(machine, cells, scoring=scoring, cv=5).fit(table.X, table.y)

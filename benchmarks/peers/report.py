@@ -103,7 +103,8 @@ def floors(records: Iterable[Record]) -> dict[str, float]:
 
 def against(records: list[Record], key: str) -> list[Row]:
     """Our default against every other method, one row each."""
-    rows, least = [], floors(records) if key == "error" else None
+    rows = []
+    least = floors(records) if key == "error" else None
     for name, title in NAMES.items():
         own = [one for one in records if one["method"] in ("onefold", name)]
         found = compare(means(own, key), "onefold", name, least)
@@ -142,8 +143,10 @@ def picture(found: Ranks, path: Path) -> None:
     from matplotlib.figure import Figure
 
     names = sorted(found.means, key=found.means.__getitem__)
-    low, high = 1, len(names)
-    half, groups = (len(names) + 1) // 2, found.groups()
+    low = 1
+    high = len(names)
+    half = (len(names) + 1) // 2
+    groups = found.groups()
     bottom = -0.5 * len(groups) - 0.4  # the first line of names
     figure = Figure(figsize=(8, 1.0 + 0.3 * (half + len(groups))), layout="constrained")
     axes = figure.subplots()
@@ -157,7 +160,8 @@ def picture(found: Ranks, path: Path) -> None:
     axes.plot([low, end], [0.95, 0.95], color="0.2", lw=2)
     axes.text(end + 0.08, 0.95, f"critical difference {found.difference:.2f}", va="center", fontsize=9)
     for place, name in enumerate(names):
-        left, rank = place < half, found.means[name]
+        left = place < half
+        rank = found.means[name]
         y = bottom - (place if left else len(names) - 1 - place)
         x = low - 0.1 if left else high + 0.1
         own = name.startswith("onefold")
@@ -183,7 +187,8 @@ def score_rows(figures: Figures, methods: Sequence[str]) -> list[Row]:
     """Errors of every table, the lowest in bold; labels in per cent."""
     rows = []
     for table in [name for name in TASKS if name in figures]:
-        found, percent = figures[table], TASKS[table] == "classification"
+        found = figures[table]
+        percent = TASKS[table] == "classification"
         shown = {name: found[name] for name in methods if name in found}
         row: Row = {"table": table}
         for name in methods:
@@ -201,7 +206,8 @@ def lost(figures: Figures) -> list[Row]:
         others = {name: value for name, value in scores.items() if not name.startswith("onefold")}
         if "onefold" not in scores or not others:
             continue
-        best, percent = min(others, key=others.__getitem__), TASKS[table] == "classification"
+        best = min(others, key=others.__getitem__)
+        percent = TASKS[table] == "classification"
         if others[best] < 0.97 * scores["onefold"]:
             row: Row = {"table": table, "onefold": error_text(scores["onefold"], percent)}
             row |= {"best peer": NAMES[best], "its error": error_text(others[best], percent)}
@@ -266,7 +272,8 @@ def means_all(records: list[Record], key: str) -> Figures:
 
 def _intervals(records: list[Record]) -> list[str]:
     """Coverage of 90 % intervals and their width beside ours, over the tables that all have."""
-    cover, width = means_all(records, "coverage"), means_all(records, "width")
+    cover = means_all(records, "coverage")
+    width = means_all(records, "width")
     names = [name for name in NAMES if any(name in found for found in cover.values())]
     names = [name for name in names if name != "onefold-plain"]
     tables = complete(cover, names)
@@ -345,7 +352,8 @@ def _big(records: list[Record]) -> list[str]:
     rows = []
     for table, (_, task, _) in BIG.items():
         own = {one["method"]: one for one in records if one["table"] == table}
-        done, labels = [one for one in own.values() if "seconds" in one], task == "classification"
+        done = [one for one in own.values() if "seconds" in one]
+        labels = task == "classification"
         if not done:
             continue
         row: Row = {"table": table, "rows": f"{done[0]['n']:,}"}

@@ -44,7 +44,8 @@ class Results:
     """The records of a file of JSON lines; the last of a job counts."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self._lock = path, threading.Lock()
+        self.path = path
+        self._lock = threading.Lock()
         path.parent.mkdir(parents=True, exist_ok=True)
         self.records = read(path)
 

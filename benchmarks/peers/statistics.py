@@ -88,7 +88,8 @@ def ranks(figures: Figures, methods: Sequence[str]) -> Ranks:
     tables = complete(figures, methods)
     values = np.array([[figures[table][method] for method in methods] for table in tables])
     mean = np.mean([rankdata(row) for row in values], axis=0)
-    k, n = len(methods), len(tables)
+    k = len(methods)
+    n = len(tables)
     q = studentized_range.ppf(0.95, k, np.inf) / np.sqrt(2)
     return Ranks(
         dict(zip(methods, map(float, mean))),

@@ -41,7 +41,8 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     function = method.function
     function(Table("", 0, table.task, X, y, X, y), replace(options, settings=1)).predict(X)
     gpu = _gpu(job["device"])
-    before, children = _reset_peak(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    before = _reset_peak()
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     begin = time.perf_counter()
     fitted = function(table, options)
     seconds = time.perf_counter() - begin

@@ -146,9 +146,12 @@ def make_splits(
     if kept is not None:  # where each row of the user's stands in the problem, -1 for nowhere
         place = np.full(n, -1)
         place[kept] = np.arange(kept.size)
-    tests, left_out, empty = [], [], []
+    tests = []
+    left_out = []
+    empty = []
     for number, (train, test) in enumerate(splitter.split(X, y, groups)):
-        train, test = _as_rows(train, n, number, "training"), _as_rows(test, n, number, "test")
+        train = _as_rows(train, n, number, "training")
+        test = _as_rows(test, n, number, "test")
         inside = np.zeros(n, dtype=bool)
         inside[train] = True
         if np.count_nonzero(inside) != train.size:
@@ -160,8 +163,11 @@ def make_splits(
         if not train.size or not test.size:
             raise ValueError(f"split {number} has no rows to {'test' if train.size else 'train on'}.")
         if kept is not None:
-            train, test, inside = place[train], place[test], inside[kept]
-            train, test = train[train >= 0], test[test >= 0]
+            train = place[train]
+            test = place[test]
+            inside = inside[kept]
+            train = train[train >= 0]
+            test = test[test >= 0]
             if not train.size:
                 raise ValueError(
                     f"split {number} trains only on rows of weight 0; give some a positive weight."
@@ -257,7 +263,8 @@ def whole_parts(blocks: Iterable[HeldoutBlock], splits: Splits) -> list[HostArra
     """The blocks put together: a NumPy array (μ, rows, targets) per entry of ``splits.predicted``."""
     found: list[Any] = [None] * len(splits.predicted)
     for part, positions, values in blocks:
-        values, size = host_array(values), len(splits.predicted[part])
+        values = host_array(values)
+        size = len(splits.predicted[part])
         if values.shape[1] == size and isinstance(positions, slice):
             found[part] = values
             continue

@@ -183,7 +183,8 @@ def check_setup(
         )
     if isinstance(random_state, np.random.Generator):
         random_state = int(random_state.integers(2**31))
-    generator, n = check_random_state(random_state), setup.problem.n
+    generator = check_random_state(random_state)
+    n = setup.problem.n
     if not setup.run.refits_exactly:
         size = min(size, max(2, 2 * n // 3))  # the rest is for judging the fitted models
     whole = n <= size
@@ -196,8 +197,12 @@ def check_setup(
 
 def _compare(chooser: Any, setup: Setup, rows: Any, generator: Any) -> TrustCheck:
     """Both methods on some rows of the problem."""
-    problem, task, run = setup.problem, setup.task, setup.run
-    X, y, weight = setup.rows_of(rows, rows), task.y[rows], task.weight_of(rows)
+    problem = setup.problem
+    task = setup.task
+    run = setup.run
+    X = setup.rows_of(rows, rows)
+    y = task.y[rows]
+    weight = task.weight_of(rows)
     same = not run.refits_exactly
     smaller = run.approximation.for_subsample(len(rows) / problem.n)
     # Not a clone: an iterator of splits cannot be copied. The approximation that runs has its seed.
@@ -214,7 +219,8 @@ def _compare(chooser: Any, setup: Setup, rows: Any, generator: Any) -> TrustChec
         if approximates:
             other.fit(X, y, sample_weight=weight)
     results = exact.cv_results_
-    scores, best = results["mean_test_score"], exact.best_index_
+    scores = results["mean_test_score"]
+    best = exact.best_index_
     # The exact method has none of the settings of an approximation that a search may choose.
     choice = {name: v for name, v in other.best_params_.items() if name not in smaller.searched}
     chosen = results["params"].index(choice)
@@ -246,7 +252,8 @@ def _compare(chooser: Any, setup: Setup, rows: Any, generator: Any) -> TrustChec
 
 def _steps(params: list[dict[str, Any]], first: int, second: int) -> int:
     """The distance of two cells in grid steps."""
-    one, other = params[first], params[second]
+    one = params[first]
+    other = params[second]
     apart = one.get("kernel") != other.get("kernel")
     distance = int(apart)
     for name in one.keys() & other.keys() - ({"kernel", "gamma"} if apart else {"kernel"}):
@@ -258,7 +265,8 @@ def _steps(params: list[dict[str, Any]], first: int, second: int) -> int:
 
 def _loss_on(predicted: list[Any], fresh: Any, rows: Any, task: Task) -> tuple[float, float]:
     """Mean extra loss of the second of two models on fresh rows, and how much counts as nothing."""
-    y, seen = task.y[fresh], task.y[rows]
+    y = task.y[fresh]
+    seen = task.y[rows]
     if task.classes is not None:
         kinds, counts = np.unique(seen, return_counts=True)
         values = [*predicted, np.full(y.shape, kinds[counts.argmax()])]
@@ -276,13 +284,15 @@ def _loss_on(predicted: list[Any], fresh: Any, rows: Any, task: Task) -> tuple[f
 
 def _draw_rows(setup: Setup, size: int, generator: Any) -> Any:
     """Row numbers in order: as the approximation needs them, else by class, else any."""
-    problem, task = setup.problem, setup.task
+    problem = setup.problem
+    task = setup.task
     rows = setup.run.approximation.subsample(problem.X, size, generator)
     if rows is not None:
         return np.sort(rows)
     if task.classes is None:
         return drawn(np.arange(problem.n), size, generator)
-    folds, picked = setup.cv if isinstance(setup.cv, int) else 5, []
+    folds = setup.cv if isinstance(setup.cv, int) else 5
+    picked = []
     for label in task.classes:
         members = np.flatnonzero(task.y == label)
         wanted = max(round(size * members.size / problem.n), folds)
@@ -292,13 +302,15 @@ def _draw_rows(setup: Setup, size: int, generator: Any) -> Any:
 
 def _same_splits(setup: Setup, rows: Any) -> Any:
     """One set of splits of the subsample for both methods, also where a splitter shuffles."""
-    cv, task = setup.cv, setup.task
+    cv = setup.cv
+    task = setup.task
     scorings = [setup.scoring, *setup.scoring.others.values()]
     splits = next((one.splits for one in scorings if one.splits is not None), None)
     if splits is None or isinstance(cv, str | LeaveOneOut):
         return cv
     if cv is not None and not isinstance(cv, Integral) and not hasattr(cv, "split"):
-        inside, every = splits.within(rows), np.arange(len(rows))
+        inside = splits.within(rows)
+        every = np.arange(len(rows))
         if not len(inside):
             raise ValueError(
                 "none of the given splits has training and test rows in the subsample of the trust "
@@ -314,7 +326,8 @@ def _same_splits(setup: Setup, rows: Any) -> Any:
 
 def last_step(estimator: Any, X: Any, y: Any, *, what: str, **params: Any) -> tuple[Any, Any, Any, Any]:
     """The last step of a Pipeline, or the estimator inside one of tables, and what it is fitted with."""
-    whole, name = estimator, "{}"
+    whole = estimator
+    name = "{}"
     while isinstance(whole, Pipeline) or hasattr(whole, "as_step"):
         prepares = not isinstance(whole, Pipeline) or len(whole.steps) > 1
         if prepares and isinstance(X, tuple) and all(isinstance(size, Real) for size in X):
@@ -325,7 +338,8 @@ def last_step(estimator: Any, X: Any, y: Any, *, what: str, **params: Any) -> tu
         if not isinstance(whole, Pipeline):
             whole, X, y, params = whole.as_step(X, y, **params)
             continue
-        before, whole = whole[:-1], whole.steps[-1][1]
+        before = whole[:-1]
+        whole = whole.steps[-1][1]
         name = name.format("a Pipeline that ends in {}")
         if prepares:
             given = {name: value for name, value in params.items() if value is not None}

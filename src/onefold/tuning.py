@@ -164,7 +164,8 @@ def tuning(
     tests: Any = [] if test is None else [opened(test, data.reading)]
     for one in tests:
         one.require(target, "target")
-    data, known = in_memory(data), None
+    data = in_memory(data)
+    known = None
     if isinstance(data, TableSource):
         known, *_ = with_target_on_disk(model, data, target)
         others = [target, *([groups] if groups is not None and holdout is not None else [])]
@@ -180,7 +181,8 @@ def tuning(
         held = _held_out(beside, found, groups, holdout, model)
         _refuse_few_left(len(beside) - len(held), len(beside), holdout, model.cv)
         if isinstance(data, TableRows):
-            tests, data = [data.take(held)], data.take(np.setdiff1d(np.arange(len(data)), held))
+            tests = [data.take(held)]
+            data = data.take(np.setdiff1d(np.arange(len(data)), held))
         else:
             keep = np.ones(len(beside) if known is None else len(known), dtype=bool)
             keep[held if known is None else np.flatnonzero(known)[held]] = False
@@ -278,7 +280,9 @@ def _held_out(
     rows: TableRows, target: Target, groups: str | None, share: float, model: TableModel
 ) -> np.ndarray:
     """Which rows are held out: the last of ordered rows, whole groups, or random ones of each class."""
-    n, seed, labels = len(rows), model.random_state, None
+    n = len(rows)
+    seed = model.random_state
+    labels = None
     if groups is not None:
         names = groups_of(rows, groups)
         count = len(np.unique(names))
@@ -319,7 +323,8 @@ class _TestRows:
 
     def matrices(self, blocks: Iterable[Any]) -> Iterator[np.ndarray]:
         """The matrices of the blocks, without rows that have no target; the rest is kept here."""
-        model, name = self._model, str(self._model.target_)
+        model = self._model
+        name = str(self._model.target_)
         for block in blocks:
             weighed = self._weight_column if self._weight_column in block.names else None
             extra = (name,) if weighed is None else (name, weighed)
@@ -328,7 +333,8 @@ class _TestRows:
                     missing = missing_targets(name, rows)
                     self._missing.append(missing)
                     if missing.any():
-                        rows, matrix = rows.take(np.flatnonzero(~missing)), matrix[~missing]
+                        rows = rows.take(np.flatnonzero(~missing))
+                        matrix = matrix[~missing]
                 if not len(rows):  # no labels, and thus no type of labels
                     continue
                 self.targets.append(
@@ -386,7 +392,8 @@ def _measures_on(
                 of_known = np.concatenate(unseen.probabilities)
                 probabilities[len(seen) :, np.searchsorted(classes, known)] = of_known
         weight = np.ones(len(seen)) if training.sample_weight is None else training.sample_weight[seen]
-        weight, y = np.concatenate([weight, *unseen.weights]), np.concatenate([old, y])
+        weight = np.concatenate([weight, *unseen.weights])
+        y = np.concatenate([old, y])
         fitted, tested = np.split(np.arange(len(y)), [len(seen)])
         simple = simple_models(X, y, [(fitted, tested)], classes=classes, weight=weight)
         values = np.concatenate([np.full((len(seen), values.shape[1]), np.nan), values])

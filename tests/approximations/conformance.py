@@ -19,7 +19,8 @@ from onefold.cli import main
 from onefold.kernels import Kernel, resolve_kernel
 
 N = 60
-GAMMA, ALPHAS = 0.5, np.array([0.3, 3.0])
+GAMMA = 0.5
+ALPHAS = np.array([0.3, 3.0])
 
 
 class Conformance:
@@ -70,7 +71,8 @@ class Conformance:
         return Workload(alphas=ALPHAS.size, folds=5, parts=self.parts())
 
     def test_it_is_found_by_its_name_and_says_what_takes_place(self) -> None:
-        X, y = self.rows(), self.targets()[:, 0]
+        X = self.rows()
+        y = self.targets()[:, 0]
         fitted = LSSVR(self.kernel, gamma=GAMMA, alpha=10.0, approximation=self.name).fit(X, y)
         assert np.isfinite(fitted.predict(X)).all()
         assert fitted.approximation_["name"]
@@ -88,7 +90,8 @@ class Conformance:
         found = self.run(self.searching()).model(self.of_width(GAMMA)).heldout(self.parts(), ALPHAS)
         for rows, values in zip(self.parts(), found):
             rest = np.delete(np.arange(N), rows)
-            part, load = self.problem(rows=rest), Workload(alphas=ALPHAS.size)
+            part = self.problem(rows=rest)
+            load = Workload(alphas=ALPHAS.size)
             trained_with = self.literal or self.approximation()
             model = trained_with.start(part, [self.of_width(GAMMA)], load).model(self.of_width(GAMMA))
             for k, mu in enumerate(ALPHAS):
@@ -144,7 +147,8 @@ class Conformance:
     def test_a_search_saves_and_loads(self, tmp_path: Any) -> None:
         if not self.approximation().selects:
             return
-        X, y = self.rows(), self.targets()[:, 0]
+        X = self.rows()
+        y = self.targets()[:, 0]
         settings = {"gammas": [0.3, 1.0], "alphas": ALPHAS, "cv": 3}
         found = LSSVRCV(self.kernel, approximation=self.approximation(), **settings).fit(X, y)
         assert {"selected_with", "fitted_with", "intervals"} == set(found.approximation_)
@@ -155,7 +159,8 @@ class Conformance:
         np.testing.assert_array_equal(loaded.predict_interval(X, 0.7), found.predict_interval(X, 0.7))
 
     def test_the_same_seed_gives_the_same_numbers(self) -> None:
-        X, y = self.rows(), self.targets()[:, 0]
+        X = self.rows()
+        y = self.targets()[:, 0]
         settings = {
             "kernel": self.kernel,
             "gamma": GAMMA,

@@ -93,7 +93,8 @@ def test_what_cannot_be_refitted_is_refused_at_the_start(monkeypatch):
     small = Nystroem(2).memory(80, 2, 1, Workload(2, 3, 4), 10**9)
     monkeypatch.setattr("onefold.approximations.exact.exact_bytes", lambda *_: 10 * small)
     monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 2 * small)
-    problem, load = Problem(csr_array(X), Y[:, None], None, True), Workload(2, 3, 4, refit="exact")
+    problem = Problem(csr_array(X), Y[:, None], None, True)
+    load = Workload(2, 3, 4, refit="exact")
     Nystroem(2).start(problem, [RBF(0.5)], replace(load, refit="same"))
     with pytest.raises(MemoryError, match=r"a fit with Exact\(\)"):  # no other takes sparse rows
         Nystroem(2).start(problem, [RBF(0.5)], load)
@@ -116,7 +117,8 @@ def test_criteria_that_hold_nothing_out_build_no_splits(monkeypatch):
                 LSSVRCV(**settings, cv=cv).fit(X, Y)
 
 
-HOST, H200 = Speed(4e10, 3e8), Speed(3e13, 2.5e11, single=2.5e13, cholesky=1.3e13, single_cholesky=2e13)
+HOST = Speed(4e10, 3e8)
+H200 = Speed(3e13, 2.5e11, single=2.5e13, cholesky=1.3e13, single_cholesky=2e13)
 GPU = Machine(148 * 10**9, lambda: H200, gpu=True)
 CORES = Machine(2**35, lambda: Speed(5e10, 1.2e9))  # two of them
 
@@ -207,7 +209,8 @@ def test_what_fits_the_true_kernel_depends_on_the_machine(machine, n, d, seconds
 def test_how_many_rows_are_worked_on_exactly_is_bounded_by_time_and_memory():
     """Of one H200, as measured, a fifth of the rows held out; of a small one; of a host in no time."""
     X = np.broadcast_to(np.zeros((1, 54)), (464_809, 54))
-    problem, fits = Problem(X, X[:, :7], None, True), Workload(3, 1)
+    problem = Problem(X, X[:, :7], None, True)
+    fits = Workload(3, 1)
     speed = Speed(3.1e13, 1.4e11, single=2.5e13, cholesky=1.1e13, single_cholesky=1e13)
     vars(problem)["machine"] = large = Machine(149 * 10**9, lambda: speed, gpu=True)
     assert 100_000 < rows_within(100.0, problem, fits) < 120_000
@@ -249,7 +252,8 @@ def test_refused_by_name(kind, setting, values):
 
 
 # -- rows that are streamed to a device: the answers are those of the host ---------------------------
-THREE, LABELS = RNG.standard_normal((400, 3)), np.digitize(RNG.standard_normal(400), [-0.4, 0.4])
+THREE = RNG.standard_normal((400, 3))
+LABELS = np.digitize(RNG.standard_normal(400), [-0.4, 0.4])
 NUMBERS = np.sin(THREE[:, 0]) + 0.1 * RNG.standard_normal(400)
 
 

@@ -42,7 +42,8 @@ def derived(base: type, name: str, kind: str = "Other", fields: Any = ()) -> typ
 
 def test_what_cannot_be_asked_for_by_one_name_is_not_registered() -> None:
     assert register(registered()["subset"]) is registered()["subset"]
-    before, needed = dict(registered()), [("wanted", int, field(kw_only=True))]
+    before = dict(registered())
+    needed = [("wanted", int, field(kw_only=True))]
     for kind, error, why in (
         (derived(Exact, "another", "Subset"), ValueError, "use another name"),
         (derived(Exact, "exact"), ValueError, "use another name"),

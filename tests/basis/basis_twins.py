@@ -26,7 +26,8 @@ def fit_literally(
     values, vectors = np.linalg.eigh(W)
     keep = values > cut * values[-1]  # directions that duplicates leave empty
     T = vectors[:, keep] / np.sqrt(values[keep])
-    r, s = T.shape[1], np.ones(len(Y)) if weight is None else np.sqrt(weight)
+    r = T.shape[1]
+    s = np.ones(len(Y)) if weight is None else np.sqrt(weight)
     columns = np.hstack([Phi @ T, np.full((len(Y), 1), float(intercept))])
     penalty = np.hstack([np.eye(r), np.zeros((r, 1))])
     stacked = np.vstack([s[:, None] * columns, np.sqrt(mu) * penalty])
@@ -42,17 +43,20 @@ class LongDouble:
     """
 
     def __init__(self, X: Any, Z: Any, gamma: float) -> None:
-        self.Phi, W = self._kernel(X, Z, gamma), self._kernel(Z, Z, gamma)
+        self.Phi = self._kernel(X, Z, gamma)
+        W = self._kernel(Z, Z, gamma)
         self.upper = _cholesky(W).T
 
     @staticmethod
     def _kernel(A: Any, B: Any, gamma: float) -> Any:
-        A, B = A.astype(np.longdouble), B.astype(np.longdouble)
+        A = A.astype(np.longdouble)
+        B = B.astype(np.longdouble)
         return np.exp(-np.longdouble(gamma) * ((A[:, None] - B[None]) ** 2).sum(axis=2))
 
     def fit(self, rows: Any, Y: Any, mu: float, *, intercept: bool = True, root: Any = None) -> Any:
         """β and, in the last row, b: of the rows and their targets Y, each times `root`."""
-        m, s = self.Phi.shape[1], np.ones(len(Y)) if root is None else root
+        m = self.Phi.shape[1]
+        s = np.ones(len(Y)) if root is None else root
         s = s.astype(np.longdouble)[:, None]
         stacked = np.vstack([s * self.Phi[rows], np.sqrt(np.longdouble(mu)) * self.upper])
         constant = np.vstack([s * intercept, np.zeros((m, 1))])
@@ -66,7 +70,8 @@ class LongDouble:
 
 
 def _cholesky(matrix: Any) -> Any:
-    lower, left = np.zeros_like(matrix), matrix.copy()
+    lower = np.zeros_like(matrix)
+    left = matrix.copy()
     for k in range(len(matrix)):
         assert left[k, k] > 0, "not positive definite"
         lower[k:, k] = left[k:, k] / np.sqrt(left[k, k])
@@ -75,10 +80,12 @@ def _cholesky(matrix: Any) -> Any:
 
 
 def _least_squares(A: Any, B: Any) -> Any:
-    A, B = A.copy(), B.copy()
+    A = A.copy()
+    B = B.copy()
     # Column by column; rows of very different size keep their digits if the largest come first.
     order = np.argsort(-np.abs(A).max(axis=1), kind="stable")
-    A, B = A[order], B[order]
+    A = A[order]
+    B = B[order]
     for k in range(A.shape[1]):
         v = A[k:, k].copy()
         v[0] += np.copysign(np.sqrt(v @ v), v[0])

@@ -41,7 +41,8 @@ def test_either_preconditioner_in_any_library_leads_to_the_dense_fit(
     regression, monkeypatch, kernel, factor, library, weighted
 ):
     """Tiles, strips and panels of few rows; targets with ridges of their own, far and near."""
-    xp, (X, Y) = pytest.importorskip(library), regression
+    xp = pytest.importorskip(library)
+    X, Y = regression
     Y = np.column_stack([Y, Y[:, 0] ** 2])
     for name in ("cg._SIDE", "linalg.dense._PANEL", "linalg.dense._LARGE"):
         place = "onefold." + name.replace("cg.", "approximations.cg.")
@@ -93,7 +94,8 @@ def test_a_matrix_that_has_no_factor_at_all_has_landmarks(regression, monkeypatc
 
 def _true_residual(fitted, X, Y, gamma, alpha, weight=None):
     """‖y − (K + μV⁻¹)α − b‖ / ‖y‖ in float64, y about its mean with an intercept; the largest."""
-    coef, intercept = fitted.expansion_.coef, fitted.expansion_.intercept
+    coef = fitted.expansion_.coef
+    intercept = fitted.expansion_.intercept
     ridge = np.asarray(alpha) * coef / (1.0 if weight is None else weight[:, None])
     residual = Y - RBF(gamma)(X.astype(float), X.astype(float)) @ coef - ridge - intercept
     about = 0.0 if isinstance(fitted, KernelRidge) else np.average(Y, axis=0, weights=weight)
@@ -131,7 +133,8 @@ def test_float32_tiles_do_not_hide_the_true_residual(estimator, dtype, alpha, we
 
 
 RNG = np.random.default_rng(1)
-ROWS, TARGET = RNG.standard_normal((80, 2)), RNG.standard_normal(80)
+ROWS = RNG.standard_normal((80, 2))
+TARGET = RNG.standard_normal(80)
 BOTH = np.column_stack([np.zeros(80), TARGET])
 FEW = ConjugateGradients(n_components=2, max_iterations=1, tolerance=1e-10)
 
@@ -163,7 +166,8 @@ def test_what_is_not_reached_warns_and_is_not_followed(machine, X, Y, words):
 
 
 def test_rows_beyond_the_range_of_float32(regression):
-    X, Y = 1e60 * regression[0], regression[1]
+    X = 1e60 * regression[0]
+    Y = regression[1]
     settings = {"kernel": Laplacian(1e-60), "alpha": 0.1}
     fitted = LSSVR(**settings, approximation=SHARP).fit(X, Y)
     assert fitted.approximation_["solves"][0]["converged"]

@@ -37,10 +37,12 @@ def _model(X, Y, approximation, gamma, *, root=None, intercept=True):
 
 def _check(X, Y, approximation, gamma, alpha, parts, *, tolerance, root=None, intercept=True, rows=()):
     """Fit, folds, squared errors and leave-one-out of some rows: refits in extended precision."""
-    n, spread = len(X), np.abs(Y - Y.mean(axis=0)).max()
+    n = len(X)
+    spread = np.abs(Y - Y.mean(axis=0)).max()
     model = _model(X, Y, approximation, gamma, root=root, intercept=intercept)
     assert model.report["training"] == "factors"
-    literal, everything = LongDouble(X, model.design.landmarks, gamma), np.arange(n)
+    literal = LongDouble(X, model.design.landmarks, gamma)
+    everything = np.arange(n)
 
     def without(part):
         rest = np.setdiff1d(everything, part)
@@ -112,7 +114,8 @@ def test_any_small_problem(n, m, d, gamma, alpha, intercept, weighted, copies, s
     X = 5 * rng.random((n, d)) if not copies else Z[rng.integers(0, len(Z), n)]
     Y = rng.standard_normal((n, 2))
     root = rng.uniform(0.1, 1.0, n) if weighted else None
-    literal, everything = LongDouble(X, Z, gamma), np.arange(n)
+    literal = LongDouble(X, Z, gamma)
+    everything = np.arange(n)
     model = _model(X, Y, Nystroem(np.vstack([Z, Z[:3]])), gamma, root=root, intercept=intercept)
     fit = literal.predict(everything, literal.fit(everything, Y, alpha, intercept=intercept, root=root))
     # The landmark kernel is known to eps: so many digits its smallest pivot leaves.
@@ -133,7 +136,9 @@ def test_rank_is_kept_as_asked(force_training, rank, training):
     """ding2012's rank-k matrix, also where its directions are small; only rounding may take some."""
     force_training(training)
     X, Y = _data(150, 3, 7)
-    Z, gamma, alpha = X[:40], 0.02, 0.1
+    Z = X[:40]
+    gamma = 0.02
+    alpha = 0.1
     fitted = LSSVR(gamma=gamma, alpha=alpha, approximation=Nystroem(Z, rank=rank)).fit(X, Y)
     assert fitted.approximation_["rank"] == rank
     values, vectors = np.linalg.eigh(RBF(gamma)(Z, Z))
@@ -151,7 +156,8 @@ def test_plain_sums_only_where_they_lose_nothing(monkeypatch, gamma, training):
     monkeypatch.setattr(coordinates_module, "_SMALL_WORK", 0)
     model = _model(X, Y, Nystroem(X[:40]), gamma)
     assert model.report["training"] == training
-    literal, everything = LongDouble(X, X[:40], gamma), np.arange(600)
+    literal = LongDouble(X, X[:40], gamma)
+    everything = np.arange(600)
     for alpha in (2.0**-15, 1.0):
         expected = literal.predict(everything, literal.fit(everything, Y, alpha))
         np.testing.assert_allclose(model.expansion(alpha).predict(X), expected, atol=1e-6)
@@ -171,13 +177,15 @@ def _smooth_model(**settings):
 def test_a_smooth_kernel_keeps_few_landmarks(method, large_work):
     """Folds of the thinned model are literal refits with the landmarks that it kept."""
     model = _smooth_model(n_components=300, method=method)
-    Z, splits = model.design.landmarks, list(KFold(4).split(X))
+    Z = model.design.landmarks
+    splits = list(KFold(4).split(X))
     assert model.report["landmarks"] == len(Z) == model.design.size < 150
     assert model.report["thinned_from"] >= 2 * len(Z)
     if method == "uniform":
         assert all((row == X).all(axis=1).any() for row in Z)
     got = model.heldout([test for _, test in splits], [1.0])
-    Phi, W = rbf(X, Z, 1e-5), rbf(Z, Z, 1e-5)
+    Phi = rbf(X, Z, 1e-5)
+    W = rbf(Z, Z, 1e-5)
     for (train, test), values in zip(splits, got):
         beta, b = fit_literally(Phi[train], W, Y[train], 1.0, intercept=True)
         np.testing.assert_allclose(values[0], Phi[test] @ beta + b, atol=1e-4)

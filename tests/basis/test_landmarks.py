@@ -27,7 +27,8 @@ def choose(method, X, m=40, kernel=RBF(1.0), seed=1):  # noqa: B008
 
 
 def unexplained(kernel, X, rows):
-    C, W = kernel(X, rows), kernel(rows, rows)
+    C = kernel(X, rows)
+    W = kernel(rows, rows)
     return len(X) - np.trace(C @ np.linalg.pinv(W, rcond=1e-12, hermitian=True) @ C.T)
 
 
@@ -75,7 +76,8 @@ def test_blocked_pivots_follow_the_one_by_one_law():
 
         stationary = False
 
-    rows, kernel = np.arange(3.0)[:, None], Table(1.0)
+    rows = np.arange(3.0)[:, None]
+    kernel = Table(1.0)
     counts: dict = {}
     for seed in range(1000):
         basis = BASES["rpcholesky"](kernel, rows, 2, np.random.default_rng(seed))
@@ -113,7 +115,8 @@ def test_clusters_on_a_device_are_those_of_their_definition(X, monkeypatch, libr
 
     distances = nearest(centres)
     means = [X[distances.argmin(axis=1) == j].mean(axis=0) for j in range(len(centres))]
-    inertia, theirs = distances.min(axis=1).sum(), nearest(choose("kmeans", X).rows).min(axis=1).sum()
+    inertia = distances.min(axis=1).sum()
+    theirs = nearest(choose("kmeans", X).rows).min(axis=1).sum()
     moved = ((np.array(means) - centres) ** 2).sum()
     assert moved < 0.02 * inertia
     assert inertia < 1.1 * theirs
@@ -174,7 +177,8 @@ def test_clusters_of_any_rows_are_those_of_the_metric(X, monkeypatch, build, ker
     ],
 )
 def test_one_basis_serves_the_kernels_of_one_metric_alone(X, kernels, way, shared):
-    problem, load = Problem(X, X[:, :1], None, True), Workload(kernels=len(kernels))
+    problem = Problem(X, X[:, :1], None, True)
+    load = Workload(kernels=len(kernels))
     run = way.start(problem, kernels, load)
     assert (run.shared is not None) == shared
     for kernel in kernels:

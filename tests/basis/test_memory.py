@@ -37,7 +37,8 @@ def _peak(folder, n):
 
 
 def test_peak_memory_does_not_grow_with_the_features(tmp_path):
-    small, large = 20_000, 120_000
+    small = 20_000
+    large = 120_000
     growth = _peak(tmp_path, large) - _peak(tmp_path, small)
     # Rows, targets and their held-out predictions come to some 100 bytes a row; the features of the
     # model, n × m, would be 800 bytes a row in float32.

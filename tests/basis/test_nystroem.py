@@ -19,7 +19,8 @@ ALPHAS = [1e-4, 0.1, 30.0]
 
 
 def _heldout_literally(X, Y, Z, splits, alphas, *, intercept=True, weight=None, gamma=GAMMA):
-    Phi, W = rbf(X, Z, gamma), rbf(Z, Z, gamma)
+    Phi = rbf(X, Z, gamma)
+    W = rbf(Z, Z, gamma)
     found = []
     for train, test in splits:
         values = []
@@ -79,8 +80,10 @@ def test_heldout_is_the_literal_refit(
         monkeypatch.setattr(models_module.SummedModel, "_route", lambda self, parts: route)
     if least is not None:
         monkeypatch.setattr("onefold.basis.ridge._ROWS_PER_DIRECTION", least)
-    splits, intercept = list(SPLITTERS[name].split(X)), name != "random"
-    parts, tests = _parts(splits, len(X)), [test for _, test in splits]
+    splits = list(SPLITTERS[name].split(X))
+    intercept = name != "random"
+    parts = _parts(splits, len(X))
+    tests = [test for _, test in splits]
     model = _model(X, Y, X[:20], weight=weight, intercept=intercept)
     got = model.heldout(parts, ALPHAS)
     assert model.report["training"] == training
@@ -107,7 +110,8 @@ def test_heldout_is_the_literal_refit(
 @TRAININGS
 def test_leave_one_out_by_leverage(regression, force_training, training, intercept, weighted):
     force_training(training)
-    X, Y = regression[0][:60], regression[1][:60]
+    X = regression[0][:60]
+    Y = regression[1][:60]
     weight = np.random.default_rng(5).uniform(0.2, 4, 60) if weighted else None
     splits = [(np.delete(np.arange(60), i), np.array([i])) for i in range(60)]
     model = _model(X, Y, X[:12], weight=weight, intercept=intercept)
@@ -119,7 +123,8 @@ def test_squared_error_withdraws_when_it_would_cancel(regression, force_training
     X, _ = regression
     Y = rbf(X, X[:1], GAMMA)  # a function of the basis: next to no ridge, next to no error
     splits = list(KFold(3).split(X))
-    parts, tests = _parts(splits, len(X)), [test for _, test in splits]
+    parts = _parts(splits, len(X))
+    tests = [test for _, test in splits]
     factored = _model(X, Y, X[:20], intercept=False)
     exact = factored.heldout_squared_error(parts, tests, [1e-6])[0]
     for error, test, values in zip(exact, tests, factored.heldout(parts, [1e-6])):
@@ -181,7 +186,8 @@ def test_the_default_landmarks_and_as_many_as_rows(regression):
     ids=["repeated, as many as left out", "repeated", "unordered"],
 )
 def test_squared_error_counts_test_rows_as_often_as_the_splitter(regression, test):
-    (X, Y), train = regression, np.arange(107)
+    X, Y = regression
+    train = np.arange(107)
     cv = [(train, test)]
     found = LSSVRCV(gammas=[GAMMA], alphas=[0.1], cv=cv, approximation=Nystroem(X[:40])).fit(X, Y)
     [values] = _heldout_literally(X, Y, X[:40], cv, [0.1])
@@ -189,7 +195,8 @@ def test_squared_error_counts_test_rows_as_often_as_the_splitter(regression, tes
 
 
 # -- ding2012's Algorithm 1, in its n × n form, and the error bound ----------------------------------
-RANK, C = 12, 30
+RANK = 12
+C = 30
 
 
 def _low_rank(X, Z, rank=RANK):
@@ -204,7 +211,8 @@ def _algorithm_1(X, Z, Y, mu, train, *, intercept=True, weight=None):
     K = _low_rank(X, Z)[np.ix_(train, train)]
     ridge = mu * np.eye(len(train)) if weight is None else mu * np.diag(1 / weight[train])
     solved = np.linalg.solve(K + ridge, np.column_stack([np.ones(len(train)), Y[train]]))
-    rho, nu = solved[:, :1], solved[:, 1:]
+    rho = solved[:, :1]
+    nu = solved[:, 1:]
     b = nu.sum(axis=0) / rho.sum() if intercept else np.zeros(Y.shape[1])
     return nu - rho * b[None], b
 
@@ -247,11 +255,13 @@ def test_bound_holds_for_weights_of_different_size(regression, alpha):
     """Most of the weight on a row that no landmark is near; equal weights would give too low a bound."""
     X, Y = regression
     weight = 10.0 ** np.random.default_rng(0).uniform(-3, 0, len(X))
-    X, weight[-1] = np.vstack([X[:-1], np.full((1, X.shape[1]), 9.0)]), 300.0
+    X = np.vstack([X[:-1], np.full((1, X.shape[1]), 9.0)])
+    weight[-1] = 300.0
     weight /= weight.mean()
     exact = KernelRidge(gamma=GAMMA, alpha=alpha).fit(X, Y, weight)
     low = KernelRidge(gamma=GAMMA, alpha=alpha, approximation=_settings(X[:C])).fit(X, Y, weight)
-    found, change = low.approximation_, np.abs(exact.predict(X) - low.predict(X)).max()
+    found = low.approximation_
+    change = np.abs(exact.predict(X) - low.predict(X)).max()
     assert change <= found["decision_bound"]
     equal = np.sqrt(len(X)) * np.linalg.norm(Y, axis=0).max() * found["kernel_error"] / alpha**2
     assert (change > equal) == (alpha == 50.0)
@@ -260,9 +270,12 @@ def test_bound_holds_for_weights_of_different_size(regression, alpha):
 def test_bound_counts_the_intercept(regression):
     """κ √n (‖y‖ + |b| √n) ‖K − K̃‖₂ / μ² of targets about their mean; the largest of two targets."""
     X, Y = regression
-    mu, targets = np.array([0.5, 0.1]), Y - 20.0
+    mu = np.array([0.5, 0.1])
+    targets = Y - 20.0
     fitted = LSSVR(gamma=GAMMA, alpha=mu, approximation=_settings(X[:C])).fit(X, targets)
-    mean, found, root = targets.mean(axis=0), fitted.approximation_, np.sqrt(len(X))
+    mean = targets.mean(axis=0)
+    found = fitted.approximation_
+    root = np.sqrt(len(X))
     shift = np.abs(fitted.expansion_.intercept - mean)
     assert shift.max() > 0.01
     literal = (

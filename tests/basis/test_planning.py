@@ -88,7 +88,8 @@ def test_speed_is_measured_once_and_kept(monkeypatch, tmp_path):
     assert machine_speed().multiply_adds > 1e6
 
 
-FRAME, SPARSE = pd.DataFrame(np.zeros((50, 3))), csr_matrix((50, 3))
+FRAME = pd.DataFrame(np.zeros((50, 3)))
+SPARSE = csr_matrix((50, 3))
 NO_SHAPE = r"plan takes an array of rows, or a shape such as \(1000, 20\)"
 NO_ROWS = [5, None, "rows", (5,), [5, 3], (5, "x"), (10, 2, 3), (1 + 2j, 3), {}, np.zeros(5)]
 
@@ -117,7 +118,8 @@ def test_rows_or_their_shape_and_what_means_nothing(shape, settings, words):
 
 
 def test_command_describes_what_tune_runs(tmp_path, capsys, monkeypatch):
-    table, asked = tmp_path / "t.csv", []
+    table = tmp_path / "t.csv"
+    asked = []
     rows = (f"{i},{['red', 'green', 'blue'][i % 3]},1,{'abcde'[i % 5]}" for i in range(100))
     table.write_text("\n".join(["a,colour,constant,y", *rows]) + "\n")
     monkeypatch.setattr("onefold.cli.tune.plan", lambda *given: asked.append(given[2]) or plan(*given))
@@ -126,7 +128,8 @@ def test_command_describes_what_tune_runs(tmp_path, capsys, monkeypatch):
         assert main(["plan", str(table), "--json", "--target", target, *options]) == 0
         return json.loads(capsys.readouterr().out)
 
-    default, simple = facts("a"), facts("a", "--simple")
+    default = facts("a")
+    simple = facts("a", "--simple")
     assert default["search"] == {"kernels": ["auto"], "metric": "auto", "blend": True, "note": None}
     assert default["fits"] is True
     assert simple["search"]["kernels"] == ["rbf"]
@@ -168,7 +171,8 @@ def test_a_kernel_matrix_that_a_criterion_needs_is_counted() -> None:
 @pytest.mark.parametrize("approximation", ["state_space", Toeplitz(validate="matrix")])
 def test_leave_one_out_counts_a_score_for_every_row(approximation) -> None:
     """Of `LeaveOneOut`, for which `cv_results_` has a column for each row; "loo" has one score."""
-    shape, cells = (200_000, 1), 13 * 11
+    shape = (200_000, 1)
+    cells = 13 * 11
     each, pooled = (
         plan(LSSVRCV("matern32", approximation=approximation, cv=cv), shape).bytes
         for cv in (LeaveOneOut(), "loo")
@@ -183,7 +187,8 @@ def test_a_search_by_leave_one_out_asks_for_the_memory_that_its_plan_says() -> N
 
 
 def test_leave_one_out_with_all_rows_counts_its_columns() -> None:
-    shape, load = (50_000, 5, 1), Workload(alphas=3, folds=1, single=True)
+    shape = (50_000, 5, 1)
+    load = Workload(alphas=3, folds=1, single=True)
     landmarks, rows = (
         Nystroem(500, predict=p).peak_bytes(*shape, load, 1) for p in ("landmarks", "rows")
     )

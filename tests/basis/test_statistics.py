@@ -19,7 +19,8 @@ def _dense(Phi, Y, v):
 
 def _assert_close(left, right, rtol):
     for name in ("gram", "cross", "border", "weight", "target_sum", "target_square"):
-        a, b = np.asarray(getattr(left, name)), np.asarray(getattr(right, name))
+        a = np.asarray(getattr(left, name))
+        b = np.asarray(getattr(right, name))
         np.testing.assert_allclose(a, b, atol=rtol * max(1.0, np.abs(b).max()), err_msg=name)
     assert left.count == right.count
 
@@ -48,7 +49,8 @@ def test_one_pass_matches_dense_products_group_by_group(monkeypatch, dtype, weig
 
 def test_leading_directions_summed_apart_lose_nothing():
     rng = np.random.default_rng(0)
-    X, Y = rng.standard_normal((3000, 3)).astype(np.float32), rng.standard_normal((3000, 2))
+    X = rng.standard_normal((3000, 3)).astype(np.float32)
+    Y = rng.standard_normal((3000, 2))
     rows = rows_of(X, Y, np.sqrt(rng.uniform(0.2, 3, 3000)))
     exact = collect(Design(RBF(0.01), X[:60]), rows)[0]
     _, vectors = np.linalg.eigh(exact.gram)
@@ -65,7 +67,8 @@ def test_leading_directions_summed_apart_lose_nothing():
 
 def test_rank_update_without_the_blas_table(monkeypatch):
     monkeypatch.setattr(dense, "_routine", lambda *_: None)
-    tile, total = np.random.default_rng(0).standard_normal((9, 5)), np.zeros((5, 5))
+    tile = np.random.default_rng(0).standard_normal((9, 5))
+    total = np.zeros((5, 5))
     dense.add_gram(total, tile)
     np.testing.assert_allclose(dense.mirror(total), tile.T @ tile, atol=1e-13)
 
@@ -93,11 +96,14 @@ Y = np.column_stack([np.sin(X[:, 0]) + X[:, 1], X[:, 2] ** 2]) + 3.0
 
 @pytest.mark.parametrize("precision", ["single", "double"])
 def test_silent_rows_change_nothing(precision):
-    rows, m, root = X.astype(np.float32), 30, np.sqrt(RNG.uniform(0.2, 3, 600))
+    rows = X.astype(np.float32)
+    m = 30
+    root = np.sqrt(RNG.uniform(0.2, 3, 600))
     got = collect(Design(RBF(40.0), rows[:m], precision), rows_of(rows, Y, root))[0]
     Phi = rbf(rows.astype(float), rows[:m].astype(float), 40.0)
     assert np.mean(Phi.max(axis=1) < 2.0**-30) > 0.5  # most rows are silent
-    tolerance, Phi = 1e-6 if precision == "single" else 1e-14, root[:, None] * Phi
+    tolerance = 1e-6 if precision == "single" else 1e-14
+    Phi = root[:, None] * Phi
     np.testing.assert_allclose(got.gram, Phi.T @ Phi, atol=tolerance)
     np.testing.assert_allclose(got.cross, Phi.T @ (root[:, None] * Y), atol=10 * tolerance)
 

@@ -16,7 +16,9 @@ from onefold.criteria.closed import noise_variance
 from onefold.kernels import RBF
 from tests.smoothers.dense_twin import smallest_ball
 
-GAMMA, RANK, N = 0.3, 7, 45
+GAMMA = 0.3
+RANK = 7
+N = 45
 ALPHAS = [1e-4, 0.05, 1.0, 30.0]
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((N, 3))
@@ -62,7 +64,8 @@ class Dense:
         for row in range(len(targets)):
             others = np.delete(np.arange(len(targets)), row)
             m = len(others)
-            system, right = np.zeros((m + 1, m + 1)), np.zeros((m + 1, targets.shape[1]))
+            system = np.zeros((m + 1, m + 1))
+            right = np.zeros((m + 1, targets.shape[1]))
             system[:m, :m] = self.low[np.ix_(others, others)] + mu * np.diag(1 / self.v[others])
             system[:m, m] = system[m, :m] = float(intercept)
             system[m, m] = 1.0 - float(intercept)
@@ -87,8 +90,11 @@ def test_gcv_evidence_and_cost_by_dense_algebra(
     force_training, training, weights, kind, rank, predict
 ) -> None:
     force_training(training)
-    dense, intercept = Dense(weights, rank), kind is LSSVRCV
-    y, n, t = Y[dense.rows], len(dense.rows), Y.shape[1]
+    dense = Dense(weights, rank)
+    intercept = kind is LSSVRCV
+    y = Y[dense.rows]
+    n = len(dense.rows)
+    t = Y.shape[1]
     noise = noise_variance(Problem(X[dense.rows], y, None, intercept)).sum()
     expected: dict[str, list[float]] = {"gcv": [], "cost": [], "evidence": []}
     for mu, G, R, s in dense.systems(intercept):
@@ -111,7 +117,8 @@ def test_gcv_evidence_and_cost_by_dense_algebra(
 @INTERCEPT
 def test_radius_margin_by_dense_algebra(force_training, training, weights, kind) -> None:
     force_training(training)
-    dense, expected = Dense(weights, RANK), []
+    dense = Dense(weights, RANK)
+    expected = []
     y = Y[dense.rows]
     for mu, _, R, s in dense.systems(kind is LSSVRCV):
         norms = np.sum(s[:, None] * y * (R @ (s[:, None] * y))) / mu
@@ -128,9 +135,11 @@ def test_press_and_span_with_all_rows_are_those_of_refits(
     force_training, training, weights, kind, rank
 ) -> None:
     force_training(training)
-    dense, y = Dense(weights, rank), Y[Dense(weights, rank).rows]
+    dense = Dense(weights, rank)
+    y = Y[Dense(weights, rank).rows]
     share = dense.v[:, None] / (dense.v.sum() * Y.shape[1])
-    press, span = [], []
+    press = []
+    span = []
     for mu, *_ in dense.systems(True):
         error = y - dense.left_out(dense.true, y, mu, kind is LSSVRCV)
         press.append(-np.sum(share * error**2))
@@ -187,8 +196,10 @@ def test_decision_change_bounds_the_change_at_the_rows(
 ) -> None:
     """The root mean square of (K − K̃) α̃; neither form of the model is farther from the exact machine."""
     force_training(training)
-    dense, alpha = Dense(weights, rank), np.array([0.05, 1.0])
-    rows, v = X[dense.rows], dense.v
+    dense = Dense(weights, rank)
+    alpha = np.array([0.05, 1.0])
+    rows = X[dense.rows]
+    v = dense.v
     exact = fixed(gamma=GAMMA, alpha=alpha).fit(X, Y, weights).predict(rows)
     for predict in ("rows", "landmarks"):
         approximation = Nystroem(LANDMARKS, rank=rank, predict=predict)

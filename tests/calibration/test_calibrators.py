@@ -39,7 +39,8 @@ def by_hand(name, decision, index, weight, asked):
         if not hasattr(theirs, "_TemperatureScaling"):
             pytest.skip("scikit-learn has it from 1.8 on")
         return theirs._TemperatureScaling().fit(decision, index, weight).predict(asked)
-    columns, found = decision.shape[1], []
+    columns = decision.shape[1]
+    found = []
     for t in range(columns):
         truth = (index == (1 if columns == 1 else t)).astype(float)
         kind = (
@@ -90,7 +91,8 @@ def test_any_rows_give_probabilities(rows, classes, seed, name, spread, outlier,
         found = fit_calibrator(name, decision, index, weight)
         far = 1e300 * np.sign(decision) * rng.uniform(0, 1, decision.shape)
         asked = np.concatenate([decision, -3 * decision, 0 * decision, far])
-        values, logs = found.probabilities(asked), found.log_probabilities(asked)
+        values = found.probabilities(asked)
+        logs = found.log_probabilities(asked)
     assert values.shape == (4 * rows, classes)
     assert np.all((values >= 0) & (values <= 1))
     assert_allclose(values.sum(axis=1), 1.0, atol=1e-12)
@@ -128,7 +130,8 @@ def test_useless_decision_values():
     assert misled.slope > 0  # the order of the classes stays
     assert fit_calibrator("temperature", 0 * decision, index).slope < 1e-3
     # A temperature alone knows nothing of how frequent classes are; the others do.
-    index, constant = np.array([0] * 90 + [1] * 10), np.full((100, 1), 0.3)
+    index = np.array([0] * 90 + [1] * 10)
+    constant = np.full((100, 1), 0.3)
     for name, share, atol in (
         ("temperature", 0.5, 1e-3),
         ("sigmoid", 0.1, 0.02),
@@ -152,7 +155,8 @@ def test_a_row_has_no_say_in_its_own_probability(n, seed, count, name):
     rng = np.random.default_rng(seed)
     splits = splits_of(n, [rng.choice(n, rng.integers(2, n), replace=False) for _ in range(count)])
     rows = np.concatenate(splits.tests)
-    decision, index = rng.normal(size=(1, rows.size, 1)), rng.integers(0, 2, n)
+    decision = rng.normal(size=(1, rows.size, 1))
+    index = rng.integers(0, 2, n)
     plain = crossfitted(name, decision, index, None, splits)
     row = int(rows[0])
     other = index.copy()
@@ -186,7 +190,9 @@ def test_weights_are_repeated_rows_and_scales_do_not_matter(name, classes):
             assert_allclose(found.probabilities(scale * decision), plain, atol=1e-8)
 
 
-ONE, TWO, UP = np.ones(1), np.ones(2), np.array([0.0, 0.5])
+ONE = np.ones(1)
+TWO = np.ones(2)
+UP = np.array([0.0, 0.5])
 DECISION, INDEX = drawn(20, 3)
 REFUSED = [
     *(

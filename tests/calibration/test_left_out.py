@@ -32,7 +32,8 @@ def refitted(approximation, kernel, whole, row, mu):
 def test_the_exact_machine(weight, intercept, mu):
     """Also beside a row of such weight that nothing can be told of the rest."""
     whole = problem(RNG.normal(size=(N, 3)), weight=weight, intercept=intercept)
-    kernel, some = RBF(0.3), np.array([0, 7, 8, 30, 59])
+    kernel = RBF(0.3)
+    some = np.array([0, 7, 8, 30, 59])
     rows, values = Exact().start(whole, [kernel], Workload()).model(kernel).left_out(some, mu)
     assert rows.tolist() == some.tolist()
     expected = [refitted(Exact(), kernel, whole, row, mu) for row in some]
@@ -41,7 +42,8 @@ def test_the_exact_machine(weight, intercept, mu):
 
 def test_a_ridge_below_rounding_and_copies_of_rows():
     X = np.repeat(RNG.normal(size=(15, 2)), 4, axis=0)
-    whole, kernel = problem(X), RBF(0.01)
+    whole = problem(X)
+    kernel = RBF(0.01)
     for mu in (1e-18, 1e-9, 1e-2):
         model = Exact().start(whole, [kernel], Workload()).model(kernel)
         model.expansion(mu)
@@ -75,7 +77,9 @@ def test_a_circulant_matrix_that_one_row_less_makes_indefinite():
     ids=["nystroem", "given", "toeplitz", "circulant", "circulant by kernel", "grid", "rows"],
 )
 def test_other_machines_agree_with_their_own_held_out_rows(approximation, X):
-    whole, kernel, some = problem(X), RBF(1.0), np.array([3, 10, 33, 58])
+    whole = problem(X)
+    kernel = RBF(1.0)
+    some = np.array([3, 10, 33, 58])
     model = approximation.start(whole, [kernel], Workload()).model(kernel)
     rows, values = model.left_out(some, 0.1)
     assert set(some) <= set(rows.tolist())

@@ -57,7 +57,8 @@ def test_both_slopes_are_the_minimum_of_the_penalised_log_loss(classes, noise):
 def test_weights_of_classes_are_divided_out(classes):
     """The minimum of the penalised log loss of p ∝ exp(β f + δ z) / w."""
     decision, index = decisions(140, classes)
-    w, both = np.linspace(1.0, 9.0, classes), decision.shape[1] == 1
+    w = np.linspace(1.0, 9.0, classes)
+    both = decision.shape[1] == 1
     found = fit_calibrator("log_odds", decision, index, class_weight=w)
     log_odds = np.log(1 / (1 / np.clip((1 + decision) / 2, 0.01, 0.99) - 1))
     units = np.array([np.abs(one).mean() for one in (decision, log_odds)])

@@ -194,7 +194,8 @@ def test_criteria_without_splits_an_objective_and_a_class_that_a_fold_has_not():
     best = LSSVCCV().objective(X, y)
     best(gamma=0.05, alpha=0.1)
     assert best.fit().calibrator_.slope == pytest.approx(LSSVCCV(**GRID).fit(X, y).calibrator_.slope)
-    order, every = np.argsort(y, kind="stable"), np.arange(160)
+    order = np.argsort(y, kind="stable")
+    every = np.arange(160)
     cv = [(np.setdiff1d(every, part), part) for part in np.array_split(every, 5)]
     for name in NAMES:
         sorted_rows = LSSVCCV(**GRID, cv=cv, calibration=name).fit(X[order], y[order])
@@ -206,7 +207,10 @@ def test_criteria_without_splits_an_objective_and_a_class_that_a_fold_has_not():
 
 def literal_scores(X, y, cv, params, criterion, name, weight):
     """Refit without each split, calibrate it by the test rows of the others, ask the metric."""
-    splits, decisions, scores, scorer = list(cv.split(X, y)), [], [], get_scorer(criterion)
+    splits = list(cv.split(X, y))
+    decisions = []
+    scores = []
+    scorer = get_scorer(criterion)
     for train, test in splits:
         model = LSSVC(**params, calibration=None).fit(X[train], y[train], weight[train])
         decisions.append(model.decision_function(X[test]).reshape(len(test), -1))
@@ -308,7 +312,8 @@ def test_what_else_scores_may_come_from():
     def own(estimator, rows, truth):
         return -log_loss(truth, estimator.predict_proba(rows))
 
-    alone, key = scores("neg_log_loss")["mean_test_score"], "mean_test_score"
+    alone = scores("neg_log_loss")["mean_test_score"]
+    key = "mean_test_score"
     assert_allclose(scores(["error", "neg_log_loss", "roc_auc_ovr"])["mean_test_neg_log_loss"], alone)
     assert_allclose(scores(own)[key], alone)
     assert_allclose(scores("neg_log_loss", None)[key], alone, rtol=0)

@@ -67,7 +67,8 @@ def parts_of(cv):
 def test_coefficients_come_from_the_matrix_and_predictions_from_the_kernel(chosen, fixed, kernel, order):
     structure = Circulant(spacing=(1.0, 1.4), order=order)
     model = fixed(kernel, alpha=[0.2, 1.5], approximation=structure).fit(X, Y)
-    U, new = twin(structure, kernel), RNG.standard_normal((5, 2))
+    U = twin(structure, kernel)
+    new = RNG.standard_normal((5, 2))
     for t, alpha in enumerate((0.2, 1.5)):
         coef, b = solve(U, Y[:, [t]], border_of(fixed), alpha, ALL)
         assert_allclose(model.predict(new)[:, [t]], kernel(new, X) @ coef + b, atol=1e-9)
@@ -83,7 +84,8 @@ def test_validation_by_the_matrix_is_a_refit_of_the_matrix(chosen, fixed, order,
     found = chosen(gammas=[1.5], alphas=[0.3], approximation=structure, cv=cv).fit(X, NUMBERS)
     shape = tuple(found.approximation_["selected_with"]["shape"])
     U = twin(Circulant(shape=shape, spacing=(1.0, 1.4), order=order), RBF(1.5))
-    total, count = np.zeros(N), np.zeros(N)
+    total = np.zeros(N)
+    count = np.zeros(N)
     for rows in parts_of(cv):
         total[rows] += refit(U, NUMBERS[:, None], border_of(chosen), 0.3, rows)[:, 0]
         count[rows] += 1
@@ -151,7 +153,8 @@ def test_radius_margin_is_that_of_the_exact_machine_on_the_matrix(chosen, fixed,
 
 
 def test_the_radius_of_a_clipped_matrix_and_of_an_indefinite_one() -> None:
-    shape, spacing = (6, 6), (0.2, 0.2)
+    shape = (6, 6)
+    spacing = (0.2, 0.2)
     U = circulant_matrix(circulant_row(RBF(1.0), shape, spacing))
     values, vectors = np.linalg.eigh(U)
     assert values[0] < -0.1
@@ -181,7 +184,8 @@ def test_rows_of_other_kinds(library, validate) -> None:
     build = {"sparse": scipy.sparse.csr_matrix, "single": np.float32}.get(library)
     build = build or pytest.importorskip(library).asarray
     y = NUMBERS if library in ("sparse", "single") else build(NUMBERS)
-    wanted, found = LSSVRCV(**grid).fit(X, NUMBERS), LSSVRCV(**grid).fit(build(X), y)
+    wanted = LSSVRCV(**grid).fit(X, NUMBERS)
+    found = LSSVRCV(**grid).fit(build(X), y)
     tolerance = 1e-4 if library == "single" else 1e-8
     assert_allclose(found.heldout_prediction_, wanted.heldout_prediction_, atol=tolerance)
     assert_allclose(np.asarray(found.predict(build(X))), wanted.predict(X), atol=tolerance)
@@ -256,7 +260,8 @@ def test_the_papers_criteria_of_an_indefinite_system(chosen, fixed) -> None:
     names = ["press", "gcv", "evidence", "cost"]
     found = chosen(gammas=[1.5], alphas=[0.05, 50.0], approximation=structure, criterion=names)
     results = found.fit(X, NUMBERS).cv_results_
-    U, y = twin(Circulant(spacing=(0.3, 0.2), order="given"), RBF(1.5)), NUMBERS[:, None]
+    U = twin(Circulant(spacing=(0.3, 0.2), order="given"), RBF(1.5))
+    y = NUMBERS[:, None]
     R = residual_operator(U, border_of(chosen), 0.05)
     press = np.mean([(y[i] - refit(U, y, border_of(chosen), 0.05, [i])) ** 2 for i in range(N)])
     gcv = np.mean((R @ y) ** 2) / (np.trace(R) / N) ** 2
@@ -318,7 +323,8 @@ def test_several_spacings_and_several_kernels() -> None:
 
 
 def test_a_search_over_spacings_is_resumed_cloned_saved_checked_and_drawn(tmp_path) -> None:
-    journal, events = tmp_path / "journal", []
+    journal = tmp_path / "journal"
+    events = []
     estimator = separate(LSSVRCV, SPACINGS, validate="kernel", cv=3, checkpoint=journal)
     found = clone(estimator).fit(X, NUMBERS)
     again = clone(estimator).set_params(callback=events.append).fit(X, NUMBERS)
@@ -360,7 +366,8 @@ def test_a_report_names_the_spacing(tmp_path) -> None:
 
 @given(n=st.integers(1, 5000), levels=st.integers(1, 4))
 def test_a_shape_holds_every_row_and_is_balanced(n, levels) -> None:
-    shape, found = choose_shape(n, levels), factorise(n, levels)
+    shape = choose_shape(n, levels)
+    found = factorise(n, levels)
     assert len(shape) == levels
     assert math.prod(shape) >= n
     assert max(shape) <= 4 * min(shape)

@@ -124,7 +124,8 @@ def test_a_solve_that_stops_short_warns(monkeypatch) -> None:
     intercept=st.booleans(),
 )
 def test_any_shape_with_negative_eigenvalues_set_to_zero(shape, empty, log_alpha, gamma, intercept):
-    n, ones = math.prod(shape) - empty, (1.0,) * len(shape)
+    n = math.prod(shape) - empty
+    ones = (1.0,) * len(shape)
     if n < 3:
         return
     spectrum = CirculantSpectrum.of(first_row(RBF(gamma), shape, ones, NP), "clip")
@@ -175,7 +176,8 @@ def indefinite(shape, n=None, *, intercept=True, order=None, reference=NP):
 
 def check_indefinite(smoother, U, Y, border, alphas, parts, *, atol=1e-7, build=np.asarray):
     """Everything that a smoother answers, by dense solves; the determinant where there is one."""
-    n, there = len(U), build(Y)
+    n = len(U)
+    there = build(Y)
     residuals, loo = (to_numpy(of(there, alphas)) for of in (smoother.residuals, smoother.leave_one_out))
     trace, logdet, definite = (of(alphas) for of in (smoother.trace, smoother.logdet, smoother.definite))
     heldout = smoother.heldout(there, parts, alphas)
@@ -257,7 +259,8 @@ def test_a_system_that_is_singular_to_rounding_is_refused_at_any_scale(scale) ->
     values = np.sort(np.fft.fft(scale * first_row(SMOOTH, (24,), (0.2,), NP)).real)
     negative = values[values < 0]
     widest = int(np.argmax(np.diff(negative)))
-    low, high = -negative[widest + 1], -negative[widest]
+    low = -negative[widest + 1]
+    high = -negative[widest]
     margin = 1e-9 * (high - low)
     # Between two poles the mean of 1/(λ + μ) changes its sign.
     alpha = brentq(
@@ -281,12 +284,15 @@ def test_other_array_libraries_solve_indefinite_systems(library, dense_limit, mo
 
 def test_large_blocks_of_an_indefinite_matrix_converge() -> None:
     """Above the size of dense blocks: 1200 of 2400 cells, in long runs and scattered."""
-    shape, spacing, alpha = (40, 60), (0.1, 0.01), 1.0
+    shape = (40, 60)
+    spacing = (0.1, 0.01)
+    alpha = 1.0
     spectrum = CirculantSpectrum.of(first_row(RBF(1.0), shape, spacing, NP), "solve")
     assert spectrum.count_nonpositive(alpha) > 50
     smoother = CirculantSmoother(spectrum, 2400, fit_intercept=True)
     u = np.fft.irfftn(spectrum.eigenvalues, s=shape, axes=(0, 1))
-    U, Y = circulant_matrix(u), np.random.default_rng(0).standard_normal((2400, 1))
+    U = circulant_matrix(u)
+    Y = np.random.default_rng(0).standard_normal((2400, 1))
     parts = [np.arange(300, 1500), np.sort(np.random.default_rng(1).permutation(2400)[:1200])]
     for rows, predicted in zip(parts, smoother.heldout(Y, parts, [alpha])):
         literal = refit(U, Y, np.ones(2400), alpha, rows)

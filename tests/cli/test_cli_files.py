@@ -80,7 +80,8 @@ def test_what_a_command_reads_is_never_replaced(tuned, capsys, refused):
     os.symlink("t.csv", "soft.csv")
     os.link("t.csv", "hard.csv")
     shutil.copy(MODEL, "model.csv")
-    before, absolute = content(), str(Path("t.csv").resolve())
+    before = content()
+    absolute = str(Path("t.csv").resolve())
     pairs = [("t.csv", name) for name in ("t.csv", absolute, "soft.csv", "hard.csv", "model.csv")]
     for given, out in (*pairs, ("soft.csv", "t.csv"), ("hard.csv", "t.csv")):
         line = refused("predict", "model.csv", given, "--out", out, "--force")
@@ -145,7 +146,8 @@ def test_inspect_a_tuned_model(tuned, capsys):
 
 
 def test_inspect_estimators_made_in_python(table, capsys, refused):
-    X, kind = table[["length", "width"]].to_numpy(), table.kind.to_numpy(str)
+    X = table[["length", "width"]].to_numpy()
+    kind = table.kind.to_numpy(str)
     grid = {"gammas": [0.01], "alphas": [10.0]}
     for model, words in (
         (LSSVR(alpha=0.5).fit(X, table.amount), "alpha +2\\^-1 = 0.5 \\(given\\)"),

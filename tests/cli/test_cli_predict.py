@@ -46,7 +46,8 @@ def test_decision_values_and_probabilities(table, capsys, refused, classes):
     table.to_csv("t.csv", index=False)
     assert main([*TUNE, *SMALL, "--quiet"]) == 0
     assert main(["predict", MODEL, "t.csv", "--decision", "--proba", "--out", "p.parquet"]) == 0
-    frame, model = pd.read_parquet("p.parquet"), load_table_model(MODEL)
+    frame = pd.read_parquet("p.parquet")
+    model = load_table_model(MODEL)
     labels = model.classes_.tolist()
     names = ["decision"] if classes == 2 else [f"decision_{label}" for label in labels]
     values = model.decision_function(table).reshape(60, -1)
@@ -84,14 +85,16 @@ def test_scores_of_all_blocks(table, capsys, refused, command):
     """Of the rows that have a target; which of them equal a training row is known by hashes."""
     for more in ([], ["--approximation", "nystroem"]):  # whose centres are no rows
         assert main([*command, *SMALL, *more, "--quiet", "--force"]) == 0
-        model, target = load_table_model(MODEL), command[3]
+        model = load_table_model(MODEL)
+        target = command[3]
         table.assign(length=table.length + 0.01).to_csv("new.csv", index=False)
         table.assign(**{target: table[target].where(table.index % 5 > 0)}).to_csv(
             "some.csv", index=False
         )
         for path, known in {"t.csv": 60, "new.csv": 0, "some.csv": 48}.items():
             rows = pd.read_csv(path).dropna()
-            y, f = rows[target], model.predict(rows)
+            y = rows[target]
+            f = model.predict(rows)
             capsys.readouterr()
             assert main(["predict", MODEL, path, "--score", "--batch-rows", "7"]) == 0
             err = capsys.readouterr().err

@@ -64,8 +64,10 @@ def lines_of(text: str) -> dict[str, str]:
 )
 def test_one_number_for_one_thing(tmp_path, capsys, make, criterion):
     model, found, text = tune(table(y=make), criterion=criterion)
-    label, best = score_label(criterion), score_text(criterion, found["best_score"])
-    said, kept = lines_of(text), lines_of(inspected(model, capsys, tmp_path))
+    label = score_label(criterion)
+    best = score_text(criterion, found["best_score"])
+    said = lines_of(text)
+    kept = lines_of(inspected(model, capsys, tmp_path))
     if "criterion" in said:  # a mean over folds, which R² and RMSE of all rows are not
         assert said["criterion"] == f"{label} {best}, mean over the folds"
     else:
@@ -182,7 +184,8 @@ def frame() -> pd.DataFrame:
 
 def test_choice_blend_importances_and_rivals_are_said_and_kept(frame, tmp_path, capsys):
     model, found, text = tune(frame, "price", **FEW)
-    estimator, shares = model.estimator_, found["importances"]
+    estimator = model.estimator_
+    shares = found["importances"]
     asked = {"kernels": ["auto"], "metric": "auto", "blend": True, "note": None}
     ended = {"method": "grid", "stopped": None, "untried": [], "no_importances": None}
     assert found["search"] == asked | ended

@@ -58,7 +58,8 @@ def begun(folder: Path, *command: str) -> subprocess.Popen[str]:
 
 def tuning(folder: Path, lines: int, *argv: str) -> subprocess.Popen[str]:
     """``onefold tune --resume``, once its journal has so many lines, or when it has ended."""
-    process, journal = begun(folder, *ONEFOLD, "tune", *argv, "--resume"), folder / JOURNAL
+    process = begun(folder, *ONEFOLD, "tune", *argv, "--resume")
+    journal = folder / JOURNAL
     deadline = time.monotonic() + 120
     while process.poll() is None and time.monotonic() < deadline:
         if journal.exists() and journal.read_bytes().count(b"\n") >= lines:

@@ -77,14 +77,16 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, Any]]:
     rng = np.random.default_rng(0)
     lines = ["day,flag,kind,size,y"]
     for place in range(120):
-        kind, size = "ab"[place % 2], rng.standard_normal()
+        kind = "ab"[place % 2]
+        size = rng.standard_normal()
         y = size + (6 * rng.standard_normal() if kind == "a" else 0.0)
         gap = "" if place % 9 == 0 else f"{size:.6f}"
         lines.append(
             f"2024-{1 + place % 12:02}-{1 + place % 28:02},{place % 3 == 0},{kind},{gap},{y:.6f}"
         )
     (folder / "made.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    houses, made = "examples/houses.csv", "made.csv"
+    houses = "examples/houses.csv"
+    made = "made.csv"
     few = ["--gammas", "0.1,1", "--alphas", "0.01,1"]
     landmarks = ["--approximation", "nystroem", "--check", "--simple"]
     commands = [

@@ -27,7 +27,8 @@ def test_the_best_cell_is_that_of_scaled_and_shifted_scores(seed, decades, shift
     rng = np.random.default_rng(seed)
     scores = np.round(rng.normal(size=(6, 5)), 1)  # rounded: with ties
     scores.ravel()[rng.choice(30, hopeless, replace=False)] = -(10.0 ** rng.uniform(3, 12, hopeless))
-    widths, ridges = rng.permutation(6) + 1.0, rng.permutation(5) + 1.0
+    widths = rng.permutation(6) + 1.0
+    ridges = rng.permutation(5) + 1.0
     moved = (scores + shift) * 10.0**decades
     assert best_cell(moved, widths, ridges) == best_cell(scores, widths, ridges)
 
@@ -83,7 +84,8 @@ class TestRoundingIsNoIndefiniteness:
             assert np.isfinite(found.cv_results_["mean_test_score"]).all()
             assert found.best_score_ > -3600
         assert np.isfinite(LSSVRCV().fit(1e-3 * X, Y).cv_results_["mean_test_score"]).all()
-        near, far = LSSVRCV("linear").fit(X, Y), LSSVRCV("linear").fit(X + 1e5, Y)
+        near = LSSVRCV("linear").fit(X, Y)
+        far = LSSVRCV("linear").fit(X + 1e5, Y)
         assert far.best_score_ == pytest.approx(near.best_score_, rel=1e-3)
         assert np.isfinite(LSSVR("linear", alpha=2.0**-15).fit(X + 1e5, Y).predict(X + 1e5)).all()
 
@@ -135,7 +137,8 @@ class TestRidgesBelowTheRoundingOfK:
         assert found.best_score_ > -0.1
 
     def test_the_ridges_above_it_keep_their_scores(self) -> None:
-        below, above = [1e-8, 1e-6], list(10.0 ** np.arange(1, 10))
+        below = [1e-8, 1e-6]
+        above = list(10.0 ** np.arange(1, 10))
         settings = {"gammas": [0.01], "cv": KFold(4)}
         found = LSSVRCV("polynomial", alphas=[above[0], *below, *above[1:]], **settings).fit(1e2 * X, Y)
         assert found.approximation_["selected_with"]["below_rounding"] == "2 of 11 alphas"
@@ -187,7 +190,8 @@ def test_an_end_is_said_an_inner_choice_or_two_values_are_not() -> None:
             LSSVRCV(**grid).fit(X, noisy)
 
 
-ALPHAS, KERNELS = np.array([1.0, 2.0, 9.0, 2.0]), np.array(["rbf", "rbf", "rbf", "matern"])
+ALPHAS = np.array([1.0, 2.0, 9.0, 2.0])
+KERNELS = np.array(["rbf", "rbf", "rbf", "matern"])
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,9 @@ def fit_predict(X, y, weight, gamma, alpha, at, *, intercept):
     """f(at) of the rbf machine that minimises ½‖w‖² + (1/2α) Σ v (y − f)², rows of weight 0 apart."""
     with mp.workdps(200):
         kept = weight > 0
-        X, y, weight = X[kept], y[kept], weight[kept]
+        X = X[kept]
+        y = y[kept]
+        weight = weight[kept]
         n = len(y)
         G = mp.matrix(n + intercept)
         for i in range(n):
@@ -62,7 +64,9 @@ def uneven(decades, zeros=False):
 def test_fit_folds_and_leave_one_out_in_two_hundred_digits(
     decades, zeros, fixed, chosen, intercept
 ) -> None:
-    weight, gamma, alpha = uneven(decades, zeros), 0.5, 2.0**-13
+    weight = uneven(decades, zeros)
+    gamma = 0.5
+    alpha = 2.0**-13
     fitted = fixed(gamma=gamma, alpha=alpha).fit(X, Y, weight)
     wanted = fit_predict(X, Y, weight, gamma, alpha, X, intercept=intercept)
     assert_allclose(fitted.predict(X), wanted, atol=1e-9)
@@ -82,7 +86,8 @@ def test_fit_folds_and_leave_one_out_in_two_hundred_digits(
 @pytest.mark.parametrize("decades", [0, 8])
 def test_every_ridge_of_a_search(decades) -> None:
     """Many ridges take another path through the folds than one does."""
-    weight, alphas = uneven(decades), 2.0 ** np.arange(-15, 6, 2)
+    weight = uneven(decades)
+    alphas = 2.0 ** np.arange(-15, 6, 2)
     found = LSSVRCV(gammas=[0.5], alphas=alphas, cv=FOLDS).fit(X, Y, weight)
     for index in (0, 5):
         scores = []
@@ -129,7 +134,8 @@ def test_rows_of_weight_zero_have_no_held_out_probability(cv) -> None:
 # -- splitters: they see what the user gave, and serve once -----------------------------------------
 ROWS = RNG.normal(size=(60, 2))
 TARGET = np.sin(2 * ROWS[:, 0]) + 0.05 * RNG.normal(size=60)
-FRAME, SERIES = pd.DataFrame(ROWS, columns=["first", "second"]), pd.Series(TARGET)
+FRAME = pd.DataFrame(ROWS, columns=["first", "second"])
+SERIES = pd.Series(TARGET)
 GRID = {"gammas": [0.1, 0.5, 2.0], "alphas": [1e-3, 0.1]}
 
 
@@ -158,7 +164,8 @@ class NeedsFrame(ByFeature):
     [(FRAME, SERIES, ByFeature()), (FRAME, SERIES, NeedsFrame()), (ROWS, TARGET, ByFeature())],
 )
 def test_splitters_are_handed_the_users_table(rows, y, cv) -> None:
-    grid, scoring = {"gamma": GRID["gammas"], "alpha": GRID["alphas"]}, "neg_mean_squared_error"
+    grid = {"gamma": GRID["gammas"], "alpha": GRID["alphas"]}
+    scoring = "neg_mean_squared_error"
     wanted = GridSearchCV(SklearnRidge(kernel="rbf"), grid, cv=cv, scoring=scoring).fit(rows, y)
     found = KernelRidgeCV(**GRID, cv=cv).fit(rows, y)
     key = "mean_test_score"
@@ -177,7 +184,8 @@ def test_splitters_are_handed_the_users_table(rows, y, cv) -> None:
 def test_iterators_given_splits_and_masks_serve_the_trust_check_too() -> None:
     chooser = LSSVRCV(**GRID, approximation="nystroem")
     one = LSSVRCV(**GRID, approximation="nystroem", cv=KFold(3).split(ROWS), check=True)
-    one, two = one.fit(ROWS, TARGET), chooser.set_params(cv=KFold(3)).fit(ROWS, TARGET)
+    one = one.fit(ROWS, TARGET)
+    two = chooser.set_params(cv=KFold(3)).fit(ROWS, TARGET)
     assert_allclose(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
     assert one.approximation_["trust"]["verdict"] == "applies"
     mask = np.arange(60) % 3 == 0

@@ -22,7 +22,8 @@ def table() -> SimpleNamespace:
     X = rng.normal(size=(700, 3))
     y = np.sin(X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=700)
     labels = np.array(["low", "mid", "top"])[np.digitize(y, [0.3, 1.2])]
-    weight, groups = rng.integers(0, 3, 700).astype(float), rng.integers(0, 9, 700)
+    weight = rng.integers(0, 3, 700).astype(float)
+    groups = rng.integers(0, 9, 700)
     two = np.column_stack([y, X[:, 2] - y])
     return SimpleNamespace(X=X, y=y, Y=two, labels=labels, weight=weight, groups=groups)
 

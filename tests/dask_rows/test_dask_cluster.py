@@ -70,7 +70,8 @@ def test_a_worker_that_dies_inside_a_task_changes_nothing(table, client, summed,
         return block
 
     lazy = lazy_rows(table).map_blocks(dies_once, str(tmp_path), dtype=float, meta=np.empty((0, 3)))
-    here, there = model().fit(table.X, table.y), model(client=client).fit(lazy, table.y)
+    here = model().fit(table.X, table.y)
+    there = model(client=client).fit(lazy, table.y)
     assert len(list(tmp_path.iterdir())) > 10
     assert_same_search(here, there, table.X)
     calm = model(n_jobs=1).fit(lazy_rows(table), table.y)  # threads, nobody dies

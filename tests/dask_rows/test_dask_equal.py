@@ -15,7 +15,8 @@ from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Nystroem
 from onefold.heldout import GapKFold
 
-ONE_ROW, EMPTY_PARTS = (1, 699), (0, 300, 0, 0, 399, 1, 0)
+ONE_ROW = (1, 699)
+EMPTY_PARTS = (0, 300, 0, 0, 399, 1, 0)
 
 
 def lazy(X, chunks):
@@ -65,7 +66,8 @@ def test_criteria_of_the_sums(table, training, kind, criterion):
 
 
 def test_float32_stays_float32(table, training):
-    X, rtol = table.X.astype(np.float32), 1e-8 if training != "sums" else 1e-5
+    X = table.X.astype(np.float32)
+    rtol = 1e-8 if training != "sums" else 1e-5
     _, there = both(LSSVRCV, X, EMPTY_PARTS, table.y, rtol=rtol)
     assert there.expansion_.centres.dtype == np.float32
 
@@ -97,7 +99,8 @@ def test_any_splitter(table, summed, cv, criterion, monkeypatch):
 def test_groups_targets_and_weights_may_be_lazy(table):
     here = model(cv=GroupKFold(3)).fit(table.X, table.Y, table.weight, table.groups)
     groups = dd.from_pandas(pd.Series(table.groups), npartitions=4)
-    targets, weight = da.from_array(table.Y, chunks=(333, 1)), da.from_array(table.weight)
+    targets = da.from_array(table.Y, chunks=(333, 1))
+    weight = da.from_array(table.weight)
     there = model(cv=GroupKFold(3)).fit(lazy(table.X, (350, 350)), targets, weight, groups)
     assert_same_search(here, there, table.X)
 

@@ -55,7 +55,8 @@ ROWS = {
 @pytest.mark.parametrize("kind", ROWS)
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # they are compared as arrays
 def test_rows_of_any_kind_are_the_numbers_that_they_hold(table, kind):
-    lazy, gammas = ROWS[kind](table.X), [1e-32] if kind == "beyond float32" else [0.5, 3.0]
+    lazy = ROWS[kind](table.X)
+    gammas = [1e-32] if kind == "beyond float32" else [0.5, 3.0]
     rows = np.asarray(lazy.compute(), dtype=float)
     here, there = (model(gammas=gammas).fit(given, table.y[: len(rows)]) for given in (rows, lazy))
     assert_same_search(here, there, rows)
@@ -83,7 +84,8 @@ def test_dataframes_and_their_names(table, frame):
 def test_lazy_predictions_of_arrays(table):
     X = da.from_array(table.X, chunks=((0, 300, 400), 2))
     fitted = LSSVCCV(approximation=Nystroem(40), **GRID).fit(X, table.labels)
-    predicted, values = fitted.predict(X), fitted.decision_function(X)
+    predicted = fitted.predict(X)
+    values = fitted.decision_function(X)
     assert isinstance(predicted, da.Array)
     assert predicted.chunks == ((0, 300, 400),)
     assert predicted.compute().tolist() == fitted.predict(table.X).tolist()
@@ -113,7 +115,9 @@ def test_other_approximations_are_refused_before_any_work(table, approximation):
 
 @pytest.mark.filterwarnings("ignore:The groups parameter is ignored")  # by the folds of this model
 def test_partitioned_parquet(table, frame, tmp_path):
-    frame["y"], frame["w"], frame["g"] = table.y, table.weight, table.groups
+    frame["y"] = table.y
+    frame["w"] = table.weight
+    frame["g"] = table.groups
     dd.from_pandas(frame, npartitions=4).to_parquet(tmp_path / "rows")
     rows = open_parquet(tmp_path / "rows", "y", sample_weight="w", groups="g")
     assert list(rows.X.columns) == ["a", "b", "c"]
@@ -228,7 +232,8 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_rows_that_are_others_in_a_later_pass(table, summed, change):
-    passes, (changed, words) = [], CHANGES[change]
+    passes = []
+    changed, words = CHANGES[change]
 
     def other(block):
         passes.append(1)

@@ -79,7 +79,8 @@ def test_the_tag_is_true_where_every_library_is_taken() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_full_metric_in_any_library_and_precision(library, dtype):
     """Rows on the kinks of the kernel cost digits that scikit-learn's checks ask for."""
-    rows, settings = X.astype(dtype), {"kernel": "matern12", "metric": "full", "max_rounds": 1, **FEW}
+    rows = X.astype(dtype)
+    settings = {"kernel": "matern12", "metric": "full", "max_rounds": 1, **FEW}
     ours = LSSVRCV(**settings).fit(library(rows), library(NUMBERS))
     theirs = LSSVRCV(**settings).fit(rows, NUMBERS)
     assert ours.best_params_ == theirs.best_params_

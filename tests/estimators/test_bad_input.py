@@ -16,10 +16,13 @@ from onefold.machine import memory
 
 RNG = np.random.default_rng(17)
 X = RNG.standard_normal((20, 3))
-NUMBERS, LABELS = RNG.standard_normal(20), np.arange(20) % 2
-EVEN, ONE_NAN = np.arange(0, 20, 2), np.where(np.arange(20) == 4, np.nan, 1.0)
+NUMBERS = RNG.standard_normal(20)
+LABELS = np.arange(20) % 2
+EVEN = np.arange(0, 20, 2)
+ONE_NAN = np.where(np.arange(20) == 4, np.nan, 1.0)
 GRID = {"gammas": [0.1, 2.0], "alphas": [0.01, 1.0]}
-FIXED, REGRESSORS = [LSSVC, LSSVR, KernelRidge], [LSSVR, KernelRidge, LSSVRCV, KernelRidgeCV]
+FIXED = [LSSVC, LSSVR, KernelRidge]
+REGRESSORS = [LSSVR, KernelRidge, LSSVRCV, KernelRidgeCV]
 SEARCHES = [LSSVCCV, LSSVRCV, KernelRidgeCV, SparseLSSVC, SparseLSSVR]
 CLASSIFIERS = [LSSVC, LSSVCCV, SparseLSSVC]
 ALL = [*FIXED, *SEARCHES]
@@ -145,7 +148,8 @@ def test_what_only_a_matrix_or_a_prediction_shows() -> None:
 
 @pytest.mark.parametrize("criterion", ["mape", "cov", "mse"])
 def test_small_integers_as_rows_and_targets(criterion) -> None:
-    rows, y = np.arange(60).reshape(20, 3) ** 2 % 251, np.where(np.arange(20) % 3 == 0, -128, 100)
+    rows = np.arange(60).reshape(20, 3) ** 2 % 251
+    y = np.where(np.arange(20) % 3 == 0, -128, 100)
     small, large = (
         LSSVRCV(criterion=criterion).fit(rows.astype(kind), y.astype(target)).cv_results_
         for kind, target in ((np.uint8, np.int8), (np.int64, np.int64))
@@ -226,8 +230,10 @@ def test_rows_of_any_size(kind, exponent, kernel) -> None:
 def test_targets_of_any_size(kind, exponent) -> None:
     """Squared errors of targets near the ends of the range vanish or overflow: refused, or as ever."""
     rng = np.random.default_rng(5)
-    X, y = rng.normal(size=(18, 2)), rng.normal(size=18)
-    plain, grown = make(kind), make(kind)
+    X = rng.normal(size=(18, 2))
+    y = rng.normal(size=18)
+    plain = make(kind)
+    grown = make(kind)
     assert fit_or_refuse(plain, X, y)
     if fit_or_refuse(grown, X, 10.0**exponent * y):
         bound = 1e-8 * np.abs(y).max()

@@ -47,7 +47,8 @@ def systems(bordered, weights=None):
 
 @pytest.mark.parametrize(("chosen", "bordered"), [(LSSVRCV, True), (KernelRidgeCV, False)])
 def test_gcv_and_press(chosen, bordered) -> None:
-    gcv, press = [], []
+    gcv = []
+    press = []
     for _, _, R in systems(bordered):
         residuals = R @ Y
         gcv.append(-np.mean(residuals**2) / (np.trace(R) / N) ** 2)
@@ -62,7 +63,8 @@ def test_evidence_is_the_best_gaussian_likelihood(weights) -> None:
     y = Y[:, 0]
     contrasts = np.linalg.svd(np.ones((1, N)))[2][1:]
     for kind, map_ in ((KernelRidgeCV, np.eye(N)), (LSSVRCV, contrasts)):
-        z, expected = map_ @ y, []
+        z = map_ @ y
+        expected = []
         for _, G, _ in systems(False, weights):
             covariance = map_ @ G @ map_.T
             covariance *= z @ np.linalg.solve(covariance, z) / len(z)
@@ -158,7 +160,8 @@ def test_radius_margin_by_cholesky_and_by_eigenvalues() -> None:
 @pytest.mark.parametrize("criterion", ["span", "radius_margin"])
 def test_no_variation_and_repeated_rows(criterion) -> None:
     assert_allclose(scores(LSSVRCV, criterion, np.full(N, 7.0)), 0.0)
-    twice, y = np.repeat(X, 2, axis=0), np.repeat(Y, 2, axis=0)
+    twice = np.repeat(X, 2, axis=0)
+    y = np.repeat(Y, 2, axis=0)
     for rows in (twice, np.zeros_like(twice)):
         assert np.isfinite(scores(LSSVRCV, criterion, y, rows=rows)).all()
 
@@ -275,7 +278,8 @@ def test_a_scorer_that_raises_for_one_cell_does_not_end_the_search():
         error = float(np.mean((estimator.predict(rows) - y) ** 2))
         return -error if error > least else 1 / 0
 
-    y, least = Y[:, 0], 0.0
+    y = Y[:, 0]
+    least = 0.0
     grid = {"gammas": [0.7], "alphas": [1e-3, 100.0]}
     plain = LSSVRCV(criterion=divides, **grid).fit(X, y)
     assert plain.alpha_ == 1e-3

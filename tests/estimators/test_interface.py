@@ -107,7 +107,8 @@ def test_scikit_learn_check(estimator: Any, check: Any) -> None:
 @EVERY
 def test_names_are_kept_and_missed(estimator, y) -> None:
     """Of frames of polars, and by tensors, which scikit-learn's checks leave out."""
-    torch, polars = pytest.importorskip("torch"), pl.DataFrame(FRAME.to_dict("list"))
+    torch = pytest.importorskip("torch")
+    polars = pl.DataFrame(FRAME.to_dict("list"))
     model = clone(estimator).fit(polars, pl.Series(y))
     assert list(model.feature_names_in_) == NAMES
     with warnings.catch_warnings():

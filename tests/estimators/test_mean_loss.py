@@ -129,7 +129,8 @@ def test_duplicated_rows_change_nothing(data):
 def test_scores_are_those_of_refits(data, name, cv, weighted, monkeypatch):
     X, y, weights, groups = data
     Y = np.stack([y, np.cos(X[:, 0])], axis=1)
-    settings, approximation = GRID, "exact"
+    settings = GRID
+    approximation = "exact"
     if name == "cholesky":  # one ridge for each kernel: a factorisation for each size of training part
         settings = GRID | {"alphas": [1e-2]}
     elif name != "exact":
@@ -171,7 +172,8 @@ def test_leave_one_out_and_press_are_refits(data, approximation):
     weights = np.round(weights)  # a ridge for each of four weights
     approximation = Nystroem(X[:9]) if approximation == "landmarks" else "exact"
     common = {"loss": "mean", "approximation": approximation}
-    splits, grid = list(LeaveOneOut().split(X)), {"gammas": [0.3], "alphas": [1e-4, 1e-2]}
+    splits = list(LeaveOneOut().split(X))
+    grid = {"gammas": [0.3], "alphas": [1e-4, 1e-2]}
     settings = {"cv": "loo", "refit": "same", "criterion": ["mse", "press"], "intervals": None}
     model = LSSVRCV(**grid, **common, **settings).fit(X, y, weights)
     scores = []
@@ -206,10 +208,8 @@ def test_structured_matrices_take_the_ridge_of_each_part(approximation):
     for number, (train, test) in enumerate(splits):
         alphas = [1e-3 * train.size, 1e-2 * train.size]
         alone = LSSVRCV(**common, alphas=alphas, cv=[(train, test)]).fit(X, y)
-        ours, theirs = (
-            model.cv_results_[f"split{number}_test_score"],
-            alone.cv_results_["mean_test_score"],
-        )
+        ours = model.cv_results_[f"split{number}_test_score"]
+        theirs = alone.cv_results_["mean_test_score"]
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)
         if folds:
             alphas = [model.alpha_ * train.size]
@@ -291,7 +291,8 @@ def test_probabilities_of_folds_and_of_single_rows(data):
     labels = np.where(y > 0, "up", "down")
     model = LSSVCCV(gammas=[0.3], alphas=[1e-2], loss="mean", cv=4).fit(X, labels)
     for fold in range(4):
-        train, test = np.flatnonzero(model.splits_ != fold), np.flatnonzero(model.splits_ == fold)
+        train = np.flatnonzero(model.splits_ != fold)
+        test = np.flatnonzero(model.splits_ == fold)
         single = LSSVC(gamma=0.3, alpha=1e-2, loss="mean", calibration=None).fit(X[train], labels[train])
         values = single.decision_function(X[test])
         np.testing.assert_allclose(model.heldout_prediction_[test], values, atol=1e-9)
@@ -437,7 +438,8 @@ def test_all_rows_are_looked_at_with_their_own_ridge(
     """Their matrix would be indefinite with the ridge of a training part, which is smaller."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(10, 40))
-    X, y = rng.standard_normal((n, 2)), rng.standard_normal(n)
+    X = rng.standard_normal((n, 2))
+    y = rng.standard_normal(n)
     splits = list(KFold(4).split(X))
     given = {"loss": "mean", "approximation": approximation}
     model = search(gammas=[gamma], alphas=[alpha], cv=KFold(4), refit="same", **given).fit(X, y)
@@ -450,7 +452,8 @@ def test_rows_left_out_in_fifths_have_the_ridge_of_four_fifths(data):
     """What an LSSVC with a Toeplitz matrix is calibrated on: the models of a fit without each fifth."""
     X, y, _, _ = data
     n = len(y) - len(y) % 5
-    X, y = X[:n], y[:n]
+    X = X[:n]
+    y = y[:n]
     toeplitz = Toeplitz(validate="kernel", negative="solve")
     problem = Problem(X, y[:, None], None, True).of_mean()
     model = toeplitz.start(problem, [RBF(0.5)], Workload()).model(RBF(0.5))

@@ -61,11 +61,16 @@ def scaled(load):
     return StandardScaler().fit_transform(X[:150:2]), y[:150:2]
 
 
-GAMMAS, ALPHAS = [2.0**-15, 2.0**-5, 1.0], [2.0**-15, 2.0**-5, 32.0]
-CANCER, IRIS, DIABETES = scaled(load_breast_cancer), scaled(load_iris), scaled(load_diabetes)
-HIGH, NAMES = DIABETES[1] > 100, np.array(["setosa", "versicolor", "virginica"])[IRIS[1]]
+GAMMAS = [2.0**-15, 2.0**-5, 1.0]
+ALPHAS = [2.0**-15, 2.0**-5, 32.0]
+CANCER = scaled(load_breast_cancer)
+IRIS = scaled(load_iris)
+DIABETES = scaled(load_diabetes)
+HIGH = DIABETES[1] > 100
+NAMES = np.array(["setosa", "versicolor", "virginica"])[IRIS[1]]
 BOTH = {"sample_weight": RNG.uniform(0.1, 2.0, 75), "groups": np.arange(75) % 7}
-CLASSES, FOLDS = {0: 3.0, 1: 0.5}, KFold(4, shuffle=True, random_state=1)
+CLASSES = {0: 3.0, 1: 0.5}
+FOLDS = KFold(4, shuffle=True, random_state=1)
 
 
 def pessimistic(estimator, X, y) -> float:

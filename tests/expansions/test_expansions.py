@@ -15,7 +15,8 @@ from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial, Precompu
 from onefold.linalg import like, to_numpy
 
 RNG = np.random.default_rng(3)
-D, M = 3, 12
+D = 3
+M = 12
 ROWS = RNG.standard_normal((20, D))
 CENTRES = RNG.standard_normal((M, D))
 KERNELS = (RBF(0.4, metric=RNG.standard_normal((D, D))), Matern(0.3, nu=0.5), Laplacian(0.2))
@@ -45,7 +46,8 @@ def terms(expansion, X):
 
 
 def test_a_blend_is_the_weighted_sum_and_leaves_its_members_alone() -> None:
-    held, rows = blend(), ROWS.copy()
+    held = blend()
+    rows = ROWS.copy()
     before = [(part.coef.copy(), part.predict(ROWS)) for part in held.members]
     assert_allclose(held.predict(rows), terms(held, ROWS), rtol=1e-12, atol=1e-12)
     assert held.predict(rows, n_jobs=2).tolist() == held.predict(rows).tolist()
@@ -61,7 +63,8 @@ def test_a_blend_is_the_weighted_sum_and_leaves_its_members_alone() -> None:
 @pytest.mark.parametrize("library", ["strict", "torch"])
 def test_other_libraries(library) -> None:
     xp = array_api_strict if library == "strict" else pytest.importorskip("torch")
-    host, rows = blend(), xp.asarray(ROWS)
+    host = blend()
+    rows = xp.asarray(ROWS)
     there = Blend(tuple(moved(part, xp) for part in host.members), xp.asarray(WEIGHTS))
     for held in (host, there):
         for name in ("predict", "gradient"):
@@ -72,7 +75,8 @@ def test_other_libraries(library) -> None:
 
 
 def test_sparse_rows_and_a_grid_among_the_members() -> None:
-    X, far = ROWS[:, :2], np.vstack([ROWS[:5, :2], 9 + ROWS[:5, :2]])
+    X = ROWS[:, :2]
+    far = np.vstack([ROWS[:5, :2], 9 + ROWS[:5, :2]])
     grid, other = (
         KernelRidge(RBF(g), alpha=0.1, approximation="grid").fit(X, X[:, 0]).expansion_
         for g in (0.3, 1.0)
@@ -92,7 +96,8 @@ def test_sparse_rows_and_a_grid_among_the_members() -> None:
 def test_what_they_accept_and_whether_they_are_finite() -> None:
     assert blend((RBF(0.4), Linear()), WEIGHTS[:2]).accepts_sparse
     assert not blend((RBF(0.4), Laplacian(0.4)), WEIGHTS[:2]).accepts_sparse
-    held, broken = blend(), blend()
+    held = blend()
+    broken = blend()
     broken.members[0].coef[3, 1] = np.inf
     assert (held.finite, broken.finite) == (True, False)
     assert not FoldModels.each(broken.members).finite
@@ -107,7 +112,8 @@ def columns(kernel, folds, targets, rows=X):
     return Expansion(kernel, rows, coef, RNG.standard_normal(folds * targets))
 
 
-PAIR, ONE = member(RBF(1.0)), (columns(RBF(1.0), 2, 1),)
+PAIR = member(RBF(1.0))
+ONE = (columns(RBF(1.0), 2, 1),)
 GIVEN = Expansion(Precomputed(), None, np.ones((3, 2)), np.zeros(2))
 OTHER = (columns(RBF(1.0), 1, 1), columns(RBF(1.0), 1, 1, X[:, :2]))
 
@@ -165,7 +171,8 @@ def test_blocks_of_host_rows_go_to_the_expansion(monkeypatch, there, block, rows
     expected = HOST.predict(rows), HOST.gradient(rows)
     monkeypatch.setattr(kernel_room, "_BLOCK", block)
     monkeypatch.setattr(kernel_room, "on_accelerator", torch.is_tensor)
-    seen, inner = [], Expansion._values
+    seen = []
+    inner = Expansion._values
     monkeypatch.setattr(Expansion, "_values", lambda self, rows: seen.append(rows) or inner(self, rows))
     for got, values in zip((there.predict(rows), there.gradient(rows)), expected):
         assert type(got) is np.ndarray
@@ -186,7 +193,8 @@ def test_sparse_centres_go_to_the_rows(function) -> None:
 
 
 def test_arrays_that_must_not_be_written_to_go_without_a_warning() -> None:
-    torch, values = pytest.importorskip("torch"), np.ones(3)
+    torch = pytest.importorskip("torch")
+    values = np.ones(3)
     values.flags.writeable = False
     torch.set_warn_always(True)  # otherwise it warns once in a process
     try:
@@ -201,7 +209,8 @@ def test_arrays_that_must_not_be_written_to_go_without_a_warning() -> None:
 
 
 def test_kernel_values_go_too(monkeypatch, there) -> None:
-    torch, values = pytest.importorskip("torch"), RNG.standard_normal((6, 20))
+    torch = pytest.importorskip("torch")
+    values = RNG.standard_normal((6, 20))
     host, moved = (Expansion(Precomputed(), None, one.coef, one.intercept) for one in (HOST, there))
     expected = values @ HOST.coef + HOST.intercept
     assert_allclose(host.predict(torch.asarray(values)).numpy(), expected)

@@ -50,17 +50,20 @@ V = np.where(np.arange(40) % 5 == 0, 0.0, RNG.uniform(0.1, 3.0, 40))
 def pair_gradient(kernel, x, z):
     """∇ₓ k(x, z) from the formulas, in extended precision."""
     if hasattr(kernel, "left"):
-        left, right = pair_gradient(kernel.left, x, z), pair_gradient(kernel.right, x, z)
+        left = pair_gradient(kernel.left, x, z)
+        right = pair_gradient(kernel.right, x, z)
         if type(kernel).__name__ == "Sum":
             return left + right
         values = [float(part(x[None], z[None])[0, 0]) for part in (kernel.left, kernel.right)]
         return values[1] * left + values[0] * right
-    x, z = x.astype(np.longdouble), z.astype(np.longdouble)
+    x = x.astype(np.longdouble)
+    z = z.astype(np.longdouble)
     if isinstance(kernel, Linear):
         return z
     metric = np.ones(x.size) if kernel.metric is None else np.asarray(kernel.metric)
     T = metric if metric.ndim == 2 else np.diag(metric)
-    g, u = kernel.gamma, T @ (x - z)
+    g = kernel.gamma
+    u = T @ (x - z)
     r = np.sqrt(u @ u)
     if isinstance(kernel, Polynomial):
         base = g * (T @ x) @ (T @ z) + kernel.coef0
@@ -126,7 +129,8 @@ def test_many_tiles_and_threads_give_the_same_gradient(kernel) -> None:
         outer = [outer_gradients(expansion, X, V, diagonal=d) for d in (False, True)]
         return [expansion.gradient(X, n_jobs=jobs), *outer]
 
-    whole, tiled = found(1), []
+    whole = found(1)
+    tiled = []
     for jobs in (1, 2):
         with sklearn.config_context(working_memory=0.001), use_threads(jobs):
             tiled.append(found(jobs))
@@ -140,10 +144,12 @@ def test_many_tiles_and_threads_give_the_same_gradient(kernel) -> None:
 @pytest.mark.parametrize("library", ["strict", "torch"])
 def test_other_libraries(kernel, library) -> None:
     xp = array_api_strict if library == "strict" else pytest.importorskip("torch")
-    expansion, X = expansion_of(kernel), RNG.standard_normal((9, D))
+    expansion = expansion_of(kernel)
+    X = RNG.standard_normal((9, D))
     X[0] = expansion.centres[0]
     parts = (expansion.centres, expansion.coef, expansion.intercept)
-    there, rows = Expansion(kernel, *(xp.asarray(a) for a in parts)), xp.asarray(X)
+    there = Expansion(kernel, *(xp.asarray(a) for a in parts))
+    rows = xp.asarray(X)
     for moved in (expansion.gradient(rows), there.gradient(rows), there.gradient(X)):
         assert_allclose(to_numpy(moved), expansion.gradient(X), atol=1e-6)
     for diagonal in (False, True):
@@ -179,7 +185,8 @@ def test_scratch_memory_does_not_grow() -> None:
             tracemalloc.stop()
         return peak
 
-    rows, Z = RNG.standard_normal((4000, 50)), RNG.standard_normal((400, 50))
+    rows = RNG.standard_normal((4000, 50))
+    Z = RNG.standard_normal((400, 50))
     # All pairs at once would be 384 MB, and all gradients 32 MB.
     assert used(3000, 40, 400, 1, Expansion.gradient) < 8 * 3000 * 40 + 8 * 2**20
     assert used(4000, 50, 10, 20, lambda e, X: outer_gradients(e, X, diagonal=False)) < 8 * 2**20
@@ -232,7 +239,8 @@ def problem(d, dtype, offset=0.0, m=24, t=2):
 
 def both(kernel, X, Z, coef):
     """The gradient on the host, and beside tensors, which take a device's way."""
-    torch, host = pytest.importorskip("torch"), Expansion(kernel, Z, coef, np.zeros(coef.shape[1]))
+    torch = pytest.importorskip("torch")
+    host = Expansion(kernel, Z, coef, np.zeros(coef.shape[1]))
     there = Expansion(kernel, *(torch.asarray(a) for a in (Z, coef, host.intercept)))
     return host.gradient(X), to_numpy(there.gradient(torch.asarray(X)))
 

@@ -32,7 +32,9 @@ class Compiled:
     """The functions of a model, from the text of its file and a library that holds it."""
 
     def __init__(self, library, text, name):
-        self._library, self.text, self._name = library, text, name
+        self._library = library
+        self.text = text
+        self._name = name
 
     def size(self, what):
         """A macro for a size."""

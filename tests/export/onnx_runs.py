@@ -55,7 +55,8 @@ def run(model, X) -> dict:
 
 def wide_kernel(kernel, A, B):
     """K(A, B) literally, in extended precision."""
-    A, B = np.asarray(A, dtype=WIDE), np.asarray(B, dtype=WIDE)
+    A = np.asarray(A, dtype=WIDE)
+    B = np.asarray(B, dtype=WIDE)
     if isinstance(kernel, Sum):
         return wide_kernel(kernel.left, A, B) + wide_kernel(kernel.right, A, B)
     if isinstance(kernel, Product):

@@ -289,7 +289,8 @@ def test_corners(name, tmp_path):
     model, rows, y = CORNERS[name]
     weight = {"sample_weight": (np.arange(len(rows)) % 3 > 0) * 1.0} if "weights" in name else {}
     model.fit(np.float32(rows).astype(np.float64), y, **weight)
-    found, wanted = written(model, tmp_path).values(rows), expected(model, rows)
+    found = written(model, tmp_path).values(rows)
+    wanted = expected(model, rows)
     spread = np.maximum(np.ptp(wanted, axis=0), 0.1 * np.abs(wanted).max(axis=0))
     assert np.all(np.abs(found - wanted).max(axis=0) <= 1e-5 * spread)
 
@@ -340,7 +341,8 @@ def test_wide_kernels(tmp_path):
         rows = np.float32(X)
         K = kernel(rows.astype(np.float64), X)
         size = (abs(K - 1.0) @ abs(model.expansion_.coef)).max()
-        found, wanted = written(model, tmp_path).values(rows), expected(model, rows)
+        found = written(model, tmp_path).values(rows)
+        wanted = expected(model, rows)
         assert np.abs(found - wanted).max() <= 2.0**-22 * (size + np.abs(wanted).max())
         assert size < 0.05 * np.abs(model.expansion_.coef).sum()
 

@@ -87,7 +87,8 @@ def test_estimators(name, tmp_path):
     model.fit(X, y)
     for dtype, tolerance in (("float32", 3e-6), ("float64", 1e-9)):
         rows = ROWS.astype(dtype)
-        running, expected = session(model.to_onnx(dtype=dtype)), expected_of(model, rows)
+        running = session(model.to_onnx(dtype=dtype))
+        expected = expected_of(model, rows)
         assert [output.name for output in running.get_outputs()] == list(expected)
         for count in (len(rows), 1, 0):
             for found, wanted in zip(running.run(None, {"X": rows[:count]}), expected.values()):
@@ -103,7 +104,8 @@ def test_estimators(name, tmp_path):
     for opset in (13, 18):
         graph = model.to_onnx(target_opset=opset)
         assert all(one.version <= opset for one in graph.opset_import if one.domain == "")
-        older, again = run(graph, SINGLE), run(loaded.to_onnx(target_opset=opset), SINGLE)
+        older = run(graph, SINGLE)
+        again = run(loaded.to_onnx(target_opset=opset), SINGLE)
         for key, wanted in expected_of(model, SINGLE).items():
             assert np.array_equal(again[key], older[key])
             assert wanted.dtype.kind != "f" or np.allclose(older[key], wanted, rtol=1e-5, atol=1e-5)
@@ -187,7 +189,8 @@ def as_machine(calibrator, columns: int) -> LSSVC:
     """A classifier whose decision values are its rows."""
     model = LSSVC()
     model.expansion_ = Expansion(Linear(), np.eye(columns), np.eye(columns), np.zeros(columns))
-    model.n_features_in_, model.calibrator_ = columns, calibrator
+    model.n_features_in_ = columns
+    model.calibrator_ = calibrator
     model.classes_ = np.arange(2 if columns == 1 else columns)
     return model
 

@@ -20,7 +20,8 @@ ROWS = np.concatenate(
 def as_machine(function, n_features: int) -> LSSVR:
     """An estimator with an expansion of our making."""
     model = LSSVR()
-    model.expansion_, model.n_features_in_ = function, n_features
+    model.expansion_ = function
+    model.n_features_in_ = n_features
     model.single_target_ = False
     return model
 

@@ -16,7 +16,8 @@ from onefold.export import register_converters
 
 skl2onnx = pytest.importorskip("skl2onnx")
 types = pytest.importorskip("skl2onnx.common.data_types")
-FloatTensorType, Int64TensorType = types.FloatTensorType, types.Int64TensorType
+FloatTensorType = types.FloatTensorType
+Int64TensorType = types.Int64TensorType
 StringTensorType = types.StringTensorType
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -185,7 +186,8 @@ def test_gaps_that_predict_refuses_are_nan():
 def test_at_the_end_of_a_pipeline():
     frame = FRAME[["two words", "colour", "paid"]].rename(columns={"two words": "size"})
     model = make_pipeline(TableRegressor(simple=True)).fit(frame, NUMBERS)
-    text, number = types.StringTensorType([None, 1]), types.DoubleTensorType([None, 1])
+    text = types.StringTensorType([None, 1])
+    number = types.DoubleTensorType([None, 1])
     inputs = [("paid", text), ("other", number), ("colour", text), ("size", number)]
     running = session(skl2onnx.to_onnx(model, initial_types=inputs))
     feed = {name: frame[[name]].fillna("").to_numpy(object) for name in ("paid", "colour")}

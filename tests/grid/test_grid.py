@@ -72,7 +72,8 @@ class TestLattice:
         self,
     ) -> None:
         for scale in (1e-12, 1e-3, 1.0, 1e3, 1e12):
-            kernel, constant = RBF(0.5 / scale**2), 3.0 * scale
+            kernel = RBF(0.5 / scale**2)
+            constant = 3.0 * scale
             lattice = make_lattice(kernel, np.array([-scale, constant]), np.array([scale, constant]))
             assert lattice.counts[1] == 9
             rows = np.array([[0.3 * scale, constant]])
@@ -126,7 +127,8 @@ def test_heldout_predictions_are_literal_refits(estimator: Any, weighted: bool, 
     weight = np.random.default_rng(0).uniform(0.2, 3, 60) if weighted else None
     grid = {"gammas": [0.8], "alphas": [0.05, 2.0], "approximation": Grid(points=7, tolerance=1e-13)}
     found = estimator(**grid, cv=cv).fit(X, y, sample_weight=weight)
-    K, intercept = dense_twin(X, 0.8, 7), estimator is LSSVRCV
+    K = dense_twin(X, 0.8, 7)
+    intercept = estimator is LSSVRCV
     for train, test in cv.split(X):
         expected = literal(K, y, test, found.alpha_, weight, train, intercept)
         assert_allclose(found.heldout_prediction_[test], expected, atol=2e-5)
@@ -204,7 +206,8 @@ def test_a_factor_of_too_many_columns_is_not_looked_for() -> None:
 def test_a_factor_that_is_small_is_found() -> None:
     """The eigenvalues of some points decide whether to look for a factor; they must not refuse it."""
     lattice = make_lattice(Matern(0.01, 2.5), np.full(2, -1.0), np.full(2, 1.0), 24)
-    points, kernel = lattice.offsets(), Matern(0.01, 2.5)
+    points = lattice.offsets()
+    kernel = Matern(0.01, 2.5)
     factor = low_rank_factor(kernel, lattice, 1e-6)
     assert factor is not None
     assert_allclose(factor.T @ factor, kernel(points, points), atol=1e-6)
@@ -216,16 +219,19 @@ def test_few_rows_with_weights_are_not_left_to_iterations() -> None:
     Compared with the literal solution for the interpolated kernel, W K_g Wᵀ.
     """
     generator = np.random.default_rng(0)
-    X, new = np.tanh(generator.normal(size=(32, 2))), generator.uniform(-0.5, 0.5, (20, 2))
+    X = np.tanh(generator.normal(size=(32, 2)))
+    new = generator.uniform(-0.5, 0.5, (20, 2))
     y = np.sin(3 * X[:, 0]) + generator.normal(size=32)
     weight = 10.0 ** generator.uniform(-2.5, 2.0, 32)
-    kernel, alpha = Matern(0.5, 2.5), 1e-5
+    kernel = Matern(0.5, 2.5)
+    alpha = 1e-5
     model = KernelRidge(kernel, alpha=alpha, approximation=Grid(points=20))
     model.fit(X, y, sample_weight=weight)
     lattice = make_lattice(kernel, X.min(axis=0), X.max(axis=0), 20)
     points = lattice.offsets()
     K = kernel(points, points)
-    W, asked = lattice.weights(X).toarray(), lattice.weights(new).toarray()
+    W = lattice.weights(X).toarray()
+    asked = lattice.weights(new).toarray()
     expected = asked @ K @ W.T @ np.linalg.solve(W @ K @ W.T + alpha * np.diag(1 / weight), y)
     assert_allclose(model.predict(new), expected, atol=1e-7)
 

@@ -16,7 +16,8 @@ from onefold.approximations import Model, Problem
 from onefold.criteria import Task, resolve_criterion
 from onefold.heldout import make_splits
 
-N, RIDGES = 23, 3
+N = 23
+RIDGES = 3
 DRAWN_TWICE = [(np.arange(12), np.array([20, 14, 20, 13])), (np.arange(5, N), np.array([1, 0, 1]))]
 SPLITTERS = [KFold(4), TimeSeriesSplit(3), RepeatedKFold(n_splits=3, n_repeats=2), DRAWN_TWICE, "loo",
              LeaveOneOut()]  # fmt: skip
@@ -31,7 +32,10 @@ class GivenPredictions(Model):
     """A model whose held-out predictions are given, cut into blocks as told."""
 
     def __init__(self, values: list[Any], cuts: Any, library: Any) -> None:
-        self.values, self.cuts, self.library, self.report = values, cuts, library, {}
+        self.values = values
+        self.cuts = cuts
+        self.library = library
+        self.report = {}
 
     def leave_one_out(self, alphas: Any) -> Any:
         return self.library(self.values[0])
@@ -58,7 +62,8 @@ class GivenPredictions(Model):
 
 def literal(name: str, values: Any, rows: Any, y: Any, classes: Any, weight: Any) -> Any:
     """The criterion's definition on the whole array of one split."""
-    w, found = (None if weight is None else weight[rows]), []
+    w = None if weight is None else weight[rows]
+    found = []
     for f in values:
         if name in ("error", "accuracy"):
             label = (f[:, 0] > 0).astype(int) if f.shape[1] == 1 else f.argmax(axis=1)
@@ -78,15 +83,18 @@ def literal(name: str, values: Any, rows: Any, y: Any, classes: Any, weight: Any
 
 def case(name: str, targets: int, splitter: Any, weighted: bool, seed: int) -> Any:
     rng = np.random.default_rng(seed)
-    classes, weight = None, rng.uniform(0.1, 3.0, N) if weighted else None
+    classes = None
+    weight = rng.uniform(0.1, 3.0, N) if weighted else None
     if name in ("error", "accuracy"):
         classes = np.array(["a", "b", "c"][: 2 if targets == 1 else 3])
         index = np.arange(N) % classes.size
-        y, offset = classes[index], None
+        y = classes[index]
+        offset = None
         Y = 2.0 * index[:, None] - 1.0 if targets == 1 else np.where(np.eye(3)[index], 1.0, -1.0)
         targets = Y.shape[1]
     else:
-        y, offset = rng.uniform(1.0, 3.0, (N, targets)), np.full(targets, 2.0)
+        y = rng.uniform(1.0, 3.0, (N, targets))
+        offset = np.full(targets, 2.0)
         Y = y - offset
     task = Task(rng.standard_normal((N, 2)), y, classes, weight)
     splits = make_splits(splitter, task.X, None, n=N)
@@ -135,7 +143,8 @@ def test_any_cut_gives_the_score_of_all_rows(
     assert why is None
     assert scored.finite.all()
     assert_allclose(scores, np.array(expected).T, rtol=1e-12, atol=1e-13)
-    total, count = np.zeros_like(problem.Y), np.zeros(N)
+    total = np.zeros_like(problem.Y)
+    count = np.zeros(N)
     for part, rows in zip(shown, splits.tests):
         np.add.at(total, rows, part[1])
         np.add.at(count, rows, 1)

@@ -61,18 +61,22 @@ UNSEEDED = [KFold(4, shuffle=True), RepeatedKFold(n_splits=3, n_repeats=2), Shuf
 @pytest.mark.filterwarnings("ignore:The groups parameter is ignored")  # by splitters without groups
 def test_every_splitter_gives_what_refitting_gives(fixed, chosen, y, splitter, weights, tmp_path):
     """The splits are kept in a file as they were, without rows of weight 0."""
-    grouped, seeded = "Group" in type(splitter).__name__, splitter not in UNSEEDED
+    grouped = "Group" in type(splitter).__name__
+    seeded = splitter not in UNSEEDED
     if y is NUMBERS and "Stratified" in type(splitter).__name__:
         splitter = iter(list(splitter.split(X, LABELS, GROUPS)))  # of (train, test), which serves once
-    groups, here = GROUPS if grouped else None, np.ones(N) if weights is None else weights
+    groups = GROUPS if grouped else None
+    here = np.ones(N) if weights is None else weights
     found = chosen(gammas=[0.4], alphas=[0.02], cv=splitter).fit(X, y, weights, groups=groups)
     found.save(tmp_path / "model")
-    kept, given = load(tmp_path / "model").splits_, []
+    kept = load(tmp_path / "model").splits_
+    given = []
     if seeded and hasattr(splitter, "split"):
         for pair in splitter.split(X, y, groups):
             given.append([np.sort(part[here[part] > 0]) for part in pair])
     pairs = given if isinstance(splitter, LeaveOneOut) else unpacked(kept)
-    total, count = np.zeros(N), np.zeros(N)
+    total = np.zeros(N)
+    count = np.zeros(N)
     for number, (train, test) in enumerate(pairs):
         if given:
             assert_array_equal(np.sort(train), given[number][0])
@@ -170,7 +174,8 @@ def test_the_fingerprint_has_rows_and_targets_of_the_fit(kind, tmp_path):
 
 def test_no_fold_of_a_long_table_is_sorted(monkeypatch) -> None:
     """Rows are counted in a few passes: sorting their numbers took longer than the model on a device."""
-    n, rng = 20_000, np.random.default_rng(0)
+    n = 20_000
+    rng = np.random.default_rng(0)
     rows = rng.standard_normal((n, 2))
 
     def short(function, values, *args, **kwargs):

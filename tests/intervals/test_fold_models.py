@@ -49,7 +49,8 @@ def splits_of(splitter):
 def heldout_by_folds(model, splitter, rows=X):
     """Predictions of every row, the mean over the splits that test it, by the fold models."""
     every = model.fold_models_.predict(rows)
-    total, count = np.zeros((N, every.shape[2])), np.zeros((N, 1))
+    total = np.zeros((N, every.shape[2]))
+    count = np.zeros((N, 1))
     for number, (_, test) in enumerate(splits_of(splitter)):
         total[test] += every[test, number]
         count[test] += 1

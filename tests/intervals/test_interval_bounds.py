@@ -23,7 +23,9 @@ NEW = RNG.standard_normal((13, 2))
 
 def literal(splits, target, new, gamma, alpha, cls=LSSVR, weight=None):
     """CV+ as it is written, with every model refitted: bounds by coverage; also the signed elements."""
-    down, up, signed = [], [], []
+    down = []
+    up = []
+    signed = []
     for train, test in splits:
         w = None if weight is None else weight[train]
         model = cls(gamma=gamma, alpha=alpha).fit(X[train], target[train], w)
@@ -125,9 +127,11 @@ def test_two_rows_and_equal_targets(method):
 def test_normalised_bounds_are_the_scores_times_the_spread_at_the_row():
     model = LSSVR(gamma=0.5, alpha=0.1, intervals="normalised").fit(X, y)
     intervals = model.intervals_
-    f, log_spread = model.fold_models_.predict(NEW), model.spread_models_.predict(NEW)
+    f = model.fold_models_.predict(NEW)
+    log_spread = model.spread_models_.predict(NEW)
     sizes = np.abs(intervals.residuals)
-    low, high = np.log(1e-3 * sizes.mean()), np.log(sizes.max())
+    low = np.log(1e-3 * sizes.mean())
+    high = np.log(sizes.max())
     spread = np.exp(np.clip(log_spread, low, high))[:, :, 0]
     scores = (sizes / intervals.spread)[:, 0]
     up = np.sort(f[:, intervals.fold, 0] + spread[:, intervals.fold] * scores, axis=1)
@@ -181,7 +185,8 @@ def test_the_element_of_a_rank_itself(seed, count, size, ties, stretched, shift_
 def test_long_lists_many_rows_and_blocks_of_them(size, count, monkeypatch):
     monkeypatch.setattr("onefold.calibration.intervals._AT_ONCE", 8 * count)
     generator = np.random.default_rng(size)
-    values, list_of = np.round(generator.standard_normal(size), 2), np.arange(size) % count
+    values = np.round(generator.standard_normal(size), 2)
+    list_of = np.arange(size) % count
     shift = np.round(generator.standard_normal((100, count)), 1)
     for rank in (1, 17, size):
         expected = brute_force(values, list_of, shift, None, rank)
@@ -195,7 +200,8 @@ def _quiet():
         yield
 
 
-FIVE, SINGLE = list(KFold(5).split(X)), single_rows(N)
+FIVE = list(KFold(5).split(X))
+SINGLE = single_rows(N)
 SEARCHES = [  # settings, the splits that intervals rest on
     ({"cv": 5}, FIVE),
     *(

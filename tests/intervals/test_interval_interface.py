@@ -35,13 +35,15 @@ def test_defaults_and_who_has_them():
         assert hasattr(cls(), "predict_interval") is (default is not None)
     for cls in (LSSVC, LSSVCCV):
         assert not hasattr(cls(), "predict_interval")
-    plain, with_them = LSSVRCV(intervals=None, **GRID).fit(X, y), LSSVRCV(**GRID).fit(X, y)
+    plain = LSSVRCV(intervals=None, **GRID).fit(X, y)
+    with_them = LSSVRCV(**GRID).fit(X, y)
     assert plain.intervals_ is plain.fold_models_ is plain.conformity_scores_ is None
     np.testing.assert_array_equal(plain.predict(NEW), with_them.predict(NEW))
 
 
 def test_errors_name_the_remedy():
-    fitted, landmarks = LSSVRCV(**GRID).fit(X, y), {"approximation": Nystroem(9), "refit": "same"}
+    fitted = LSSVRCV(**GRID).fit(X, y)
+    landmarks = {"approximation": Nystroem(9), "refit": "same"}
     for coverage in (0, 1, 1.5, -0.1, "a", None, True, np.nan):
         with pytest.raises(ValueError, match=r"coverage must lie between 0 and 1"):
             fitted.predict_interval(NEW, coverage)
@@ -74,7 +76,8 @@ def test_jackknife_asks_for_memory_first(monkeypatch):
 
 
 def test_frames_give_frames():
-    polars, names = pytest.importorskip("polars"), ["a", "b", "c"]
+    polars = pytest.importorskip("polars")
+    names = ["a", "b", "c"]
     new = pd.DataFrame(NEW, columns=names, index=[f"row {i}" for i in range(7)])
     one, both = (LSSVRCV(**GRID).fit(pd.DataFrame(X, columns=names), targets) for targets in (y, Y))
     four = ["lower_0", "upper_0", "lower_1", "upper_1"]
@@ -109,8 +112,10 @@ def test_rows_of_dask():
     array = pytest.importorskip("dask.array")
     settings = {"approximation": Nystroem(15), "refit": "same", **GRID}
     here = LSSVRCV(**settings).fit(X, y)
-    rows, target = array.from_array(X, chunks=(17, 3)), array.from_array(y, chunks=17)
-    there, expected = LSSVRCV(**settings).fit(rows, target), here.predict_interval(NEW)
+    rows = array.from_array(X, chunks=(17, 3))
+    target = array.from_array(y, chunks=17)
+    there = LSSVRCV(**settings).fit(rows, target)
+    expected = here.predict_interval(NEW)
     np.testing.assert_allclose(there.predict_interval(NEW), expected, rtol=0, atol=1e-6)
     new = array.from_array(NEW, chunks=(4, 3))
     np.testing.assert_array_equal(here.predict_interval(new).compute(), expected)
@@ -129,12 +134,14 @@ def test_rows_of_dask():
 def test_a_given_kernel_matrix(method):
     model = KernelRidge("precomputed", alpha=0.1, intervals=method).fit(X @ X.T + 1.0, y)
     rows = KernelRidge("polynomial", degree=1, gamma=1.0, alpha=0.1, intervals=method).fit(X, y)
-    found, expected = model.predict_interval(NEW @ X.T + 1.0, 0.8), rows.predict_interval(NEW, 0.8)
+    found = model.predict_interval(NEW @ X.T + 1.0, 0.8)
+    expected = rows.predict_interval(NEW, 0.8)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
 
 
 def test_splits_that_cannot_teach_the_spread_say_so():
-    few, half = [(np.arange(8, N), np.arange(8))], [(np.arange(30), np.arange(30, N))]
+    few = [(np.arange(8, N), np.arange(8))]
+    half = [(np.arange(30), np.arange(30, N))]
     with pytest.warns(UserWarning, match=r"intervals are not normalised: too few residuals"):
         model = LSSVRCV(intervals="normalised", cv=few, **GRID).fit(X, y)
     assert model.approximation_["intervals"]["method"] == model.intervals_.method == "cv+"

@@ -36,8 +36,10 @@ from onefold.kernels.tiles import gram, kernel_product
 from onefold.linalg import to_numpy
 
 RNG = np.random.default_rng(5)
-A, B = RNG.standard_normal((23, 4)), RNG.standard_normal((9, 4))
-A[3], A[4] = B[0], A[5]
+A = RNG.standard_normal((23, 4))
+B = RNG.standard_normal((9, 4))
+A[3] = B[0]
+A[4] = A[5]
 S = RNG.standard_normal((4, 4))
 WEIGHTS = np.array([0.5, 0.0, 2.0, 1.0])
 PLAIN = [
@@ -84,9 +86,11 @@ def test_values_are_scikit_learns(kernel, reference) -> None:
 @METRICS
 @pytest.mark.parametrize("kernel", [*EVERY, *MADE], ids=repr)
 def test_every_product_is_that_of_the_tile_on_transformed_rows(kernel, metric) -> None:
-    measured, T = with_metric(kernel, metric), np.eye(4) if metric is None else metric
+    measured = with_metric(kernel, metric)
+    T = np.eye(4) if metric is None else metric
     left, right = (rows @ T.T if T.ndim == 2 else rows * T for rows in (A, B))
-    coef, tile = RNG.standard_normal((9, 2)), kernel(left, right)
+    coef = RNG.standard_normal((9, 2))
+    tile = kernel(left, right)
     assert kernel.stationary == (not any(word in repr(kernel) for word in ("Linear", "Poly")))
     with sklearn.config_context(working_memory=0.001):  # many tiles
         K = gram(measured, A)
@@ -139,8 +143,10 @@ def test_kernels_are_values(kernel, metric) -> None:
 def test_other_libraries(kernel, metric, dtype, library) -> None:
     kernel = with_metric(kernel, metric)
     xp = array_api_strict if library == "strict" else pytest.importorskip("torch")
-    left, right = A.astype(dtype), B.astype(dtype)
-    rows, landmarks = xp.asarray(left), xp.asarray(right)
+    left = A.astype(dtype)
+    right = B.astype(dtype)
+    rows = xp.asarray(left)
+    landmarks = xp.asarray(right)
     tile = kernel.bind(landmarks)
     tolerance = {"atol": 2e-3, "rtol": 1e-4} if dtype == "float32" else {"atol": 1e-7, "rtol": 1e-9}
     for part in (slice(0, 10), slice(10, 23)):
@@ -167,7 +173,8 @@ def test_bound_tiles_are_the_kernel(kernel, metric, dtype, seed, size) -> None:
     Z = (rng.standard_normal((7, 4)) * 10**size).astype(dtype)
     X = np.vstack([rng.standard_normal((5, 4)) * 10**size, Z[:3], Z[:2]]).astype(dtype)
     kernel = with_metric(kernel, metric)
-    bound, out = kernel.bind(Z), np.empty((10, 7), dtype=dtype)
+    bound = kernel.bind(Z)
+    out = np.empty((10, 7), dtype=dtype)
     whole = bound(X).copy()
     assert_array_equal(bound(X, out), whole)
     assert_array_equal(kernel.bind(Z)(X, out), whole)
@@ -186,7 +193,8 @@ def test_bound_tiles_are_the_kernel(kernel, metric, dtype, seed, size) -> None:
 def test_sparse_rows(kernel, metric) -> None:
     thin = np.where(RNG.random(A.shape) < 0.5, 0.0, A)
     kernel = with_metric(kernel, metric)
-    sparse, Z = sp.csr_array(thin), sp.csr_array(B)
+    sparse = sp.csr_array(thin)
+    Z = sp.csr_array(B)
     for left, right in [(sparse, Z), (sparse, B), (thin, Z)]:
         assert_allclose(kernel(left, right), kernel(thin, B), rtol=1e-9, atol=1e-12)
     assert_allclose(gram(kernel, sparse), gram(kernel, thin), rtol=1e-9, atol=1e-12)
@@ -211,7 +219,8 @@ def test_distances_far_from_the_origin(kernel) -> None:
     steps = 2.0**-7 * np.arange(40).reshape(20, 2)
     for dtype, offset in ((np.float64, 2.0**33), (np.float32, 2.0**15)):
         Z = np.vstack([steps, steps[::-1] + offset]).astype(dtype)
-        expected, rounding = exact_values(kernel, Z), 32 * offset * np.finfo(dtype).eps
+        expected = exact_values(kernel, Z)
+        rounding = 32 * offset * np.finfo(dtype).eps
         assert_allclose(kernel(Z, Z), expected, atol=rounding)
         assert_allclose(kernel.bind(Z)(Z[::-1]), expected[::-1], atol=rounding)
 
@@ -328,7 +337,8 @@ WHOLE = [
 def test_rows_of_whole_numbers_are_those_of_the_same_numbers(kernel, dtype):
     """Linear() + RBF() could not add to a tile of whole numbers, and small ones overflowed."""
     generator = np.random.default_rng(0)
-    left, right = generator.integers(0, 100, (6, 4)).astype(dtype), generator.integers(0, 100, (5, 4))
+    left = generator.integers(0, 100, (6, 4)).astype(dtype)
+    right = generator.integers(0, 100, (5, 4))
     right = right.astype(dtype)
     coef = np.ones((5, 2))
     asked = [

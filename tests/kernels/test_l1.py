@@ -32,8 +32,10 @@ def loops(request, monkeypatch):
 def points(n, m, d, dtype, seed=0):
     """Rows and landmarks, some of them equal, some with equal coordinates."""
     rng = np.random.default_rng(seed)
-    left, right = rng.standard_normal((n, d)), rng.standard_normal((m, d))
-    left, right = left.astype(dtype), right.astype(dtype)
+    left = rng.standard_normal((n, d))
+    right = rng.standard_normal((m, d))
+    left = left.astype(dtype)
+    right = right.astype(dtype)
     shared = min(n, m) // 2
     right[:shared] = left[:shared]
     right[-1, 0] = left[-1, 0]
@@ -47,7 +49,8 @@ def brute(left, right):
 
 def assert_tile(got, left, right):
     """Within the rounding of a sum of d terms and of the exponential of it."""
-    d, eps = left.shape[1], np.finfo(left.dtype).eps
+    d = left.shape[1]
+    eps = np.finfo(left.dtype).eps
     expected = brute(left, right)
     exponent = -np.log(expected)
     assert got.dtype == left.dtype
@@ -58,7 +61,8 @@ def assert_tile(got, left, right):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_tiles_of_numpy(loops, shape, dtype) -> None:
     left, right = points(*shape, dtype)
-    tile, out = l1_exponentials(right), np.empty((shape[0], shape[1] + 1), dtype)
+    tile = l1_exponentials(right)
+    out = np.empty((shape[0], shape[1] + 1), dtype)
     for rows, place in ((left, None), (np.asfortranarray(left), None), (left, out[:, :-1])):
         assert_tile(tile(rows, place), left, right)
     assert tile(left, place) is place
@@ -100,7 +104,8 @@ def test_compiled_distances_have_the_digits_of_scipys(monkeypatch) -> None:
 
 def test_any_number_of_threads_gives_the_same_digits(loops) -> None:
     X, _ = points(1100, 2, 3, np.float64)
-    kernel, coef = Laplacian((0.3, 0.0, 1.2)), np.random.default_rng(2).standard_normal((1100, 1))
+    kernel = Laplacian((0.3, 0.0, 1.2))
+    coef = np.random.default_rng(2).standard_normal((1100, 1))
     found = []
     for threads in (1, 3):
         with use_threads(threads):

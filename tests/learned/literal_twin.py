@@ -59,7 +59,8 @@ class Fit:
 
     def gradient(self, A: Any) -> Any:
         """(rows, features, targets), from the derivative of every term."""
-        s, rate = self.space, self.width / self.space.mean
+        s = self.space
+        rate = self.width / self.space.mean
         delta = A[:, None, :] - self.X[None, :, :]
         D = distance(s.family, s.M, A, self.X)
         if s.family == "laplacian":
@@ -89,7 +90,8 @@ def fit(space: Space, width: float, X: Any, Y: Any, v: Any, alpha: float, interc
 def learned(model: Fit, X: Any, v: Any, kind: str, rows: Any = None) -> Any:
     """The average outer product of gradients, divided by its largest diagonal entry, plus 10⁻⁶ I."""
     rows = np.arange(len(X)) if rows is None else rows
-    gradients, v = model.gradient(X[rows]), v[rows]
+    gradients = model.gradient(X[rows])
+    v = v[rows]
     M = sum(v_i * g @ g.T for v_i, g in zip(v, gradients)) / v.sum()
     M = M / np.diag(M).max() + FLOOR * np.eye(len(M))
     return np.diag(np.diag(M)) if kind == "diagonal" else M
@@ -127,7 +129,8 @@ class Data:
 
     def paired(self, d: Any) -> tuple[float, float]:
         """The mean of differences over the rows that have one, and its standard error."""
-        d, v = d[np.isfinite(d)], self.weights[np.isfinite(d)]
+        v = self.weights[np.isfinite(d)]
+        d = d[np.isfinite(d)]
         mean = np.average(d, weights=v)
         return mean, np.sqrt(np.sum((v * (d - mean)) ** 2)) / v.sum()
 
@@ -143,7 +146,8 @@ class Data:
 
     def mean_of(self, parts: Any, of_parts: Any) -> Any:
         """The mean prediction of every row; NaN where there is none."""
-        total, count = np.zeros(self.Y.shape), np.zeros((len(self.X), 1))
+        total = np.zeros(self.Y.shape)
+        count = np.zeros((len(self.X), 1))
         for rows, values in zip(parts, of_parts, strict=True):
             np.add.at(total, rows, values)
             np.add.at(count, rows, 1)
@@ -172,7 +176,8 @@ class Data:
 
 
 # -- the search --------------------------------------------------------------------------------------
-GAIN, ORDER = 0.005, ("none", "diagonal", "full")
+GAIN = 0.005
+ORDER = ("none", "diagonal", "full")
 
 
 @dataclass(frozen=True)
@@ -258,9 +263,11 @@ def cross(width: float, alpha: float, alphas: Any, factors: Any = CROSS) -> list
 
 def climbed(data: Data, family: str, kind: str, widths: Any, alphas: Any, start: Any) -> list[Cell]:
     """The cells of round 0 around a cell, and around the best one until that is a local optimum."""
-    spaces, tried = Spaces.first(data, family), dict[Any, Cell]()
+    spaces = Spaces.first(data, family)
+    tried = dict[Any, Cell]()
     while True:
-        w, a = (widths.index(start[0]), alphas.index(start[1]))
+        w = widths.index(start[0])
+        a = alphas.index(start[1])
         block = [(i, j) for i in (w - 1, w, w + 1) for j in (a - 1, a, a + 1)]
         wanted = [
             (widths[i], alphas[j])
@@ -319,9 +326,11 @@ def replay(
     All rounds are repeated; or the last alone, from the metric that the path had come to. A path with a
     metric goes on with rounds while they gain, up to `most`.
     """
-    spaces, steps = Spaces.first(data, went[0].family), went[:-1]
+    spaces = Spaces.first(data, went[0].family)
+    steps = went[:-1]
     if steps and not data.whole:
-        spaces, steps = Spaces(went[-2].whole, [went[-2].whole]), went[-2:-1]
+        spaces = Spaces(went[-2].whole, [went[-2].whole])
+        steps = went[-2:-1]
     for cell in steps:
         spaces = spaces.after(data, cell, kind)
     last = went[-1]
@@ -385,7 +394,8 @@ def blend_weights(H: Any, data: Data, rows: Any) -> Any:
     and loses digits, so the positive ones are computed again, the first from the others.
     """
     root = np.repeat(np.sqrt(data.weights[rows]), data.Y.shape[1])
-    columns, y = H[:, rows].reshape(len(H), -1).T * root[:, None], data.Y[rows].ravel() * root
+    columns = H[:, rows].reshape(len(H), -1).T * root[:, None]
+    y = data.Y[rows].ravel() * root
     most = 1e5 * max(np.abs(columns).max(), np.abs(y).max())
     heavy = np.vstack([columns, np.full(len(H), most)])
     found, _ = nnls(heavy, np.append(y, most), maxiter=10_000)
@@ -405,7 +415,8 @@ def blend(cells: list[Cell], chosen: Cell, data: Data) -> tuple[dict[Any, float]
     folds = data.tests if len(data.splits) > 1 else [np.sort(data.tests[0])[i::5] for i in range(5)]
     if any(np.isin(tested, fold).all() for fold in folds):
         return alone
-    made, of_splits = [], []
+    made = []
+    of_splits = []
     for number, fold in enumerate(folds):
         w = blend_weights(H, data, np.setdiff1d(tested, fold))
         made.append(np.einsum("g,git->it", w, H[:, np.unique(fold)]))
@@ -419,7 +430,8 @@ def blend(cells: list[Cell], chosen: Cell, data: Data) -> tuple[dict[Any, float]
         fall, noise = data.paired(data.errors(honest) - data.errors(chosen.heldout) + known)
     else:
         d = chosen.scores - scores
-        fall, noise = d.mean(), d.std(ddof=min(1, d.size - 1)) / np.sqrt(d.size)
+        fall = d.mean()
+        noise = d.std(ddof=min(1, d.size - 1)) / np.sqrt(d.size)
     losses = [np.nansum(data.weights * data.squares(one)) for one in (honest, chosen.heldout)]
     kept = np.flatnonzero(blend_weights(H, data, tested) > 0.01)
     if losses[0] >= losses[1] or fall > noise or not beats_constant(honest, data):
@@ -444,7 +456,8 @@ def same_search(
 
     `history` are the best cells of all groups where metrics were learned, and from how many rows.
     """
-    table, known = model.cv_results_, {cell.key: cell for cell in cells}
+    table = model.cv_results_
+    known = {cell.key: cell for cell in cells}
     found = [key_of(names) for names in table["params"]]
     assert sorted(found) == sorted(known)
     for place, key in enumerate(found):
@@ -458,7 +471,9 @@ def same_search(
     chosen = choice_of_all(cells, data)
     assert found[model.best_index_] == chosen.key
     assert_allclose(model.best_score_, chosen.score, rtol=1e-8, atol=1e-12)
-    weights, heldout, score = {chosen.key: 1.0}, chosen.heldout, chosen.score
+    weights = {chosen.key: 1.0}
+    heldout = chosen.heldout
+    score = chosen.score
     if model.blend:
         weights, heldout, score = blend(cells, chosen, data)
         members = {key_of(one): one["weight"] for one in model.blend_}
@@ -466,7 +481,8 @@ def same_search(
         assert list(members.values()) == sorted(members.values(), reverse=True)
         assert_allclose([members[key] for key in weights], list(weights.values()), rtol=1e-4, atol=1e-6)
         assert_allclose(model.blend_score_, score, rtol=1e-5, atol=1e-12)
-    rtol, every = 1e-5 if model.blend else 1e-8, np.arange(len(data.X))
+    rtol = 1e-5 if model.blend else 1e-8
+    every = np.arange(len(data.X))
     values = model.heldout_prediction_.reshape(len(data.X), -1)
     assert_allclose(values, heldout, rtol=rtol, atol=10 * rtol)
     members = [(w, known[key]) for key, w in weights.items()]

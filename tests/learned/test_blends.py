@@ -72,10 +72,15 @@ def test_the_chosen_one_alone(y, settings) -> None:
 
 # -- a lower loss is not enough where the criterion falls by more than noise -------------------------
 ROWS = np.arange(200)
-EVEN, RARE = ROWS % 2, (ROWS % 20 == 0).astype(int)
-FEW, OTHERS, MANY = ROWS[::25], ROWS[3::25], ROWS[1::9]
-COMMON, HALF = ROWS[1::20], ROWS[RARE == 1][::2]
-BALANCED, TENTH = {"class_weight": "balanced"}, {"sample_weight": np.where(ROWS % 10 == 0, 0.1, 1.0)}
+EVEN = ROWS % 2
+RARE = (ROWS % 20 == 0).astype(int)
+FEW = ROWS[::25]
+OTHERS = ROWS[3::25]
+MANY = ROWS[1::9]
+COMMON = ROWS[1::20]
+HALF = ROWS[RARE == 1][::2]
+BALANCED = {"class_weight": "balanced"}
+TENTH = {"sample_weight": np.where(ROWS % 10 == 0, 0.1, 1.0)}
 
 
 def scoring_of(y, criterion=None, class_weight=None, sample_weight=None):
@@ -115,7 +120,8 @@ def test_errors_beyond_the_noise_of_the_comparison(y, blended, single, options, 
 
 def test_a_lower_loss_with_more_errors_is_no_blend(monkeypatch) -> None:
     """Decision values near 0 on the right side against ones that are sure, and wrong in some rows."""
-    scoring, wrong = scoring_of(EVEN), ROWS[::5]
+    scoring = scoring_of(EVEN)
+    wrong = ROWS[::5]
     right = deciding(EVEN, [], np.where(ROWS % 3 == 0, 0.02, 1.8))
     sure = deciding(EVEN, wrong, np.where(ROWS % 5 == 0, 0.3, 1.0))
     leaders = [Leader(None, number, 0, 1.0, values) for number, values in enumerate([right, sure])]

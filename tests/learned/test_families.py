@@ -19,7 +19,8 @@ X = RNG.standard_normal((N, 3))
 Y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * RNG.standard_normal(N)
 LABELS = np.digitize(Y, [-0.7, 0.7])
 WEIGHTS = RNG.uniform(0.2, 3.0, N)
-WIDTHS, ALPHAS = [0.3, 1.0, 3.0], [0.01, 0.3]
+WIDTHS = [0.3, 1.0, 3.0]
+ALPHAS = [0.01, 0.3]
 
 
 def means(weights):
@@ -44,7 +45,8 @@ def absolute(name, width, weights=None):
     return Matern((width / lengths) ** 2 / (4 * nu), nu=nu)
 
 
-TWO, MSE = np.column_stack([Y, Y**2]), "neg_mean_squared_error"
+TWO = np.column_stack([Y, Y**2])
+MSE = "neg_mean_squared_error"
 CASES = [
     (LSSVRCV, LSSVR, Y, None, KFold(4), MSE),
     (KernelRidgeCV, KernelRidge, TWO, WEIGHTS, KFold(3), MSE),
@@ -90,13 +92,16 @@ def test_kernels_of_any_kind_side_by_side() -> None:
 
 
 # -- noise, and the end of a grid ----------------------------------------------------------------------
-BEST, NEAR, HARDLY = [1, 2, 1, 1], [5, 0, 2, 2], np.array([1.0, 1e-3, 3.0, 3.0])
+BEST = [1, 2, 1, 1]
+NEAR = [5, 0, 2, 2]
+HARDLY = np.array([1.0, 1e-3, 3.0, 3.0])
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-150, 1.0, 1e150, 1e300])
 def test_paired_differences(size) -> None:
     """Of rows that were tested in both."""
-    one, two = size * np.array([*NEAR, np.nan]), size * np.array([*BEST, 3.0])
+    one = size * np.array([*NEAR, np.nan])
+    two = size * np.array([*BEST, 3.0])
     d = np.array([4.0, -2.0, 1.0, 1.0])
     for v in (np.ones(4), HARDLY):
         mean, error = paired_difference(one, two, np.append(v, 7.0))

@@ -31,7 +31,8 @@ def fitted(X, y, kind=LSSVRCV, **options):
 def sound(model, X, y):
     """What every fit promises."""
     n, d = X.shape
-    table, few = model.cv_results_, model.metric_rows or n
+    table = model.cv_results_
+    few = model.metric_rows or n
     assert table["params"][model.best_index_] == model.best_params_
     assert np.isfinite(model.best_score_)
     if model.metric_ is not None:
@@ -50,7 +51,8 @@ def sound(model, X, y):
 @st.composite
 def awkward(draw):
     """Few rows of few features: some constant, some repeated, some zero; any number of targets."""
-    n, d = draw(st.integers(3, 24)), draw(st.integers(1, 4))
+    n = draw(st.integers(3, 24))
+    d = draw(st.integers(1, 4))
     rng = np.random.default_rng(draw(st.integers(0, 2**20)))
     X = rng.standard_normal((n, d))
     if draw(st.booleans()):
@@ -122,7 +124,8 @@ def plain(kind, rows):
 def test_units_and_offsets_change_nothing(size, shift, scale, offset, rows, kind) -> None:
     """Widths are relative to the mean distance, targets lie about their mean."""
     offset = offset if kind is LSSVRCV else 0.0
-    one, two = plain(kind, rows), fitted(size * X + shift, scale * Y + offset, kind, metric_rows=rows)
+    one = plain(kind, rows)
+    two = fitted(size * X + shift, scale * Y + offset, kind, metric_rows=rows)
     assert one.best_params_ == two.best_params_
     assert [m["round"] for m in one.blend_] == [m["round"] for m in two.blend_]
     found = (two.predict(size * NEW + shift) - offset) / scale
@@ -192,7 +195,8 @@ def gram(A, B):
     return A @ B.T
 
 
-NO_METRIC, NO_FOLDS = "no metric can be learned", "needs held-out predictions of whole folds"
+NO_METRIC = "no metric can be learned"
+NO_FOLDS = "needs held-out predictions of whole folds"
 REFUSED = [
     *(
         ({"approximation": name}, f'cannot be learned with approximation="{name}"')

@@ -38,13 +38,16 @@ from tests.learned.literal_twin import (
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose", "ignore:The groups parameter")
 
 RNG = np.random.default_rng(4)
-N, D, FEW = 80, 3, 24
+N = 80
+D = 3
+FEW = 24
 X = RNG.standard_normal((N, D)) + np.array([0.0, 2.0, 0.0])
 NEW = RNG.standard_normal((6, D)) + np.array([0.0, 2.0, 0.0])
 SIGNAL = np.sin(1.5 * X[:, 0]) + 0.5 * X[:, 0] * X[:, 2] + 0.3 * RNG.standard_normal(N)
 WEIGHTS = RNG.uniform(0.2, 3.0, N)
 GROUPS = np.repeat(np.arange(20), 4)
-WIDTHS, ALPHAS = [0.3, 1.0, 3.0], [0.01, 0.1, 1.0]
+WIDTHS = [0.3, 1.0, 3.0]
+ALPHAS = [0.01, 0.1, 1.0]
 GRID = {"gammas": WIDTHS, "alphas": ALPHAS}
 TRACKS = [("rbf", "full"), ("rbf", "diagonal"), ("powexp", "full"), ("laplacian", "diagonal")]
 AUTO = [TRACKS[0], ("powexp", "diagonal"), *TRACKS[2:]]
@@ -52,7 +55,8 @@ AUTO = [TRACKS[0], ("powexp", "diagonal"), *TRACKS[2:]]
 
 def targets(what, n=N):
     """The labels or numbers of a task, and its targets (n, t)."""
-    signal, second = SIGNAL[:n], X[:n, 1] ** 2
+    signal = SIGNAL[:n]
+    second = X[:n, 1] ** 2
     if what in ("number", "two"):
         Y = np.column_stack([signal, second][: 1 if what == "number" else 2])
         return (Y if what == "two" else signal), Y
@@ -63,8 +67,10 @@ def targets(what, n=N):
 
 
 # -- rounds on all rows ------------------------------------------------------------------------------
-M, ROUNDS = 48, 3
-ROWS, HEAVY = X[:M], WEIGHTS[:M]
+M = 48
+ROUNDS = 3
+ROWS = X[:M]
+HEAVY = WEIGHTS[:M]
 FOLDS = KFold(4, shuffle=True, random_state=1)
 OF_LABELS = StratifiedKFold(4, shuffle=True, random_state=2)
 LISTED = [(np.arange(16, M), np.arange(10)), (np.arange(30), np.r_[33:M, 40])]
@@ -76,7 +82,8 @@ KINDS = [
 
 def rounds_are_literal(model, what, weights, tracks, y=None, **options):
     """Every cell of the tracks, the choice, its held-out predictions and the final model."""
-    (labels, Y), cv = targets(what, M) if y is None else y, model.cv
+    labels, Y = targets(what, M) if y is None else y
+    cv = model.cv
     model.set_params(**GRID, max_rounds=ROUNDS).fit(ROWS, labels, weights, groups=GROUPS[:M])
     splits = cv if isinstance(cv, list) else list(cv.split(ROWS, labels, GROUPS[:M]))
     data = Data(ROWS, Y, splits, weights, labels=isinstance(model, LSSVCCV), **options)
@@ -181,13 +188,15 @@ def check_division(found, splits, few, reserved):
     """Reserved rows have no part, training and validation rows come from the last other split."""
     assert found.reserved == reserved
     hidden = {row for i in reserved for row in splits.left_out[i]}
-    training, validation = set(found.training), set(found.validation)
+    training = set(found.training)
+    validation = set(found.validation)
     assert not hidden & (training | validation)
     assert not validation & training
     assert set(few) <= training
     assert 0 < len(validation) <= 12 + 2  # the share of each class is rounded up
     for number in reversed([i for i in range(len(splits.tests)) if i not in reserved]):
-        tested, left = set(splits.tests[number]) - hidden, set(splits.left_out[number])
+        tested = set(splits.tests[number]) - hidden
+        left = set(splits.left_out[number])
         if tested and set(range(N)) - hidden - left:
             assert validation <= tested
             assert not training & left
@@ -203,20 +212,24 @@ class Twin:
     """The rows that the library draws; everything after that by itself."""
 
     def __init__(self, model, y, Y, weights, first=FEW, look=0, teachers=None):
-        labels, intercept = isinstance(model, LSSVCCV), not isinstance(model, KernelRidgeCV)
+        labels = isinstance(model, LSSVCCV)
+        intercept = not isinstance(model, KernelRidgeCV)
         setup = model.set_up(X, y, weights, GROUPS)
-        splits, seed = setup.scoring.splits, setup.seed or 0
+        splits = setup.scoring.splits
+        seed = setup.seed or 0
         pairs = [
             (np.setdiff1d(np.arange(N), left), test) for left, test in zip(splits.left_out, splits.tests)
         ]
         self.blend = model.blend
-        size, self.all = model.metric_rows or N, model.metric_rows is None
+        size = model.metric_rows or N
+        self.all = model.metric_rows is None
         labelled = setup.task.labels
         found = metric.divide(splits, setup.task, size, seed, reserve=not self.all)
         few = drawn(found.training, first, np.random.default_rng([seed, 1]), labelled)
         fewest = drawn(found.training, look, np.random.default_rng([seed, 5]), labelled)
         check_division(found, splits, few, [] if self.all else last_folds(splits))
-        self.few, self.trained = few.size, found.training.size
+        self.few = few.size
+        self.trained = found.training.size
         self.second_pass = self.trained > 1.3 * first
         options = {"intercept": intercept, "whole": False}
         self.look, self.first, self.again = (
@@ -235,7 +248,9 @@ class Twin:
 
     def search(self, tracks):
         """The cells that are compared, and what led each group on the way."""
-        paths, history, plain = {}, [], []
+        paths = {}
+        history = []
+        plain = []
         for family, kind in tracks:
             cells = rounds(self.first, family, kind, WIDTHS, ALPHAS, SHORT, self.look)
             history += [(one, self.few) for one in leaders(cells)]
@@ -248,7 +263,8 @@ class Twin:
         hopeful = list(({(top.family, "none"): (kind, [top])} | hopeful).values())
         if self.all and not self.second_pass:
             return self.on_all_rows(hopeful, history)
-        validated_on, members = self.first, [went[-1] for _, went in hopeful]
+        validated_on = self.first
+        members = [went[-1] for _, went in hopeful]
         if self.second_pass:
             kept = {one.key for one in self.worth_fitting(members, validated_on)}
             hopeful = [one for one in hopeful if one[1][-1].key in kept]
@@ -289,7 +305,8 @@ class Twin:
         wanted = [(top.width, top.alpha)]
         if metric._CHEAP_ROWS >= N:
             wanted = cross(top.width, top.alpha, ALPHAS, FINER)
-        names, spaces = (top.family, top.metric, top.round), [top.whole] * len(self.whole.splits)
+        names = (top.family, top.metric, top.round)
+        spaces = [top.whole] * len(self.whole.splits)
         return [Cell(*names, w, a, *self.whole.cell(spaces, w, a), top.whole) for w, a in wanted]
 
 

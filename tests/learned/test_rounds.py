@@ -13,7 +13,8 @@ from onefold.search import metric as search_metric
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 RNG = np.random.default_rng(2)
 X = RNG.standard_normal((60, 3))
-ONE, NEW = np.sin(2 * X[:, 0]) + 0.1 * RNG.standard_normal(60), RNG.standard_normal((8, 3))
+ONE = np.sin(2 * X[:, 0]) + 0.1 * RNG.standard_normal(60)
+NEW = RNG.standard_normal((8, 3))
 
 
 @pytest.mark.parametrize("criterion", ["r2", "mse", "explained_variance"])

@@ -34,7 +34,8 @@ def matrices(count: int = 3, n: int = 20) -> np.ndarray:
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_systems_alone_and_in_stacks_where_an_indefinite_one_gives_nan(library) -> None:
     xp = pytest.importorskip(library)
-    A, B = matrices(), np.random.default_rng(1).standard_normal((3, 20, 2))
+    A = matrices()
+    B = np.random.default_rng(1).standard_normal((3, 20, 2))
     expected = np.linalg.solve(A, B)
     A[1, 4, 4] = -1.0
     expected[1] = np.nan
@@ -47,7 +48,8 @@ def test_systems_alone_and_in_stacks_where_an_indefinite_one_gives_nan(library) 
 @pytest.mark.parametrize("fresh", [False, True])
 def test_a_gram_matrix_is_added_or_begun(library, fresh) -> None:
     xp = pytest.importorskip(library)
-    start, tile = matrices(1)[0], np.random.default_rng(2).standard_normal((9, 20))
+    start = matrices(1)[0]
+    tile = np.random.default_rng(2).standard_normal((9, 20))
     total = xp.asarray(start.copy())
     add_gram(total, xp.asarray(tile), fresh=fresh)
     assert_allclose(to_numpy(mirror(total)), tile.T @ tile + (0 if fresh else start), atol=1e-13)
@@ -71,8 +73,10 @@ def test_a_large_matrix_is_factorised_in_its_place_by_panels(monkeypatch, n) -> 
     torch = pytest.importorskip("torch")
     for name, value in {"_LARGE": 0, "_PANEL": 8, "STACK": 20, "_LEAF": 4}.items():
         monkeypatch.setattr(f"onefold.linalg.dense.{name}", value)
-    A, B = matrices(1, n)[0], np.random.default_rng(1).standard_normal((n, 2))
-    L, given = np.linalg.cholesky(A), torch.tensor(A)
+    A = matrices(1, n)[0]
+    B = np.random.default_rng(1).standard_normal((n, 2))
+    L = np.linalg.cholesky(A)
+    given = torch.tensor(A)
     factor = cholesky(given, overwrite=True)
     assert factor is given
     assert_allclose(factor.numpy(), L, atol=1e-13)
@@ -102,10 +106,14 @@ def test_rows_of_other_libraries_on_the_host_need_the_memory_of_the_host(library
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_columns_are_replaced_and_rows_scattered(library) -> None:
-    xp, columns, placed = pytest.importorskip(library), np.array([3, 1]), np.zeros((6, 2))
-    A, values = np.arange(12.0).reshape(3, 4), np.arange(20.0, 26.0).reshape(3, 2)
+    xp = pytest.importorskip(library)
+    columns = np.array([3, 1])
+    placed = np.zeros((6, 2))
+    A = np.arange(12.0).reshape(3, 4)
+    values = np.arange(20.0, 26.0).reshape(3, 2)
     for given in (None, values):
-        wanted, there = A.copy(), None if given is None else xp.asarray(given)
+        wanted = A.copy()
+        there = None if given is None else xp.asarray(given)
         wanted[:, columns] = 0.0 if given is None else given
         assert_allclose(to_numpy(linalg.with_columns(xp.asarray(A), columns, there)), wanted)
     placed[[4, 0, 3]] = values

@@ -42,7 +42,8 @@ def test_the_dense_solution_in_every_library_and_for_stacks(library, shape) -> N
 
 def test_a_start_goes_on_from_its_residual_and_who_misses_the_deadline_is_given_up() -> None:
     A, B = system()
-    first, goal = solve(A, B, limit=5), 1e-11 * lengths(B)
+    first = solve(A, B, limit=5)
+    goal = 1e-11 * lengths(B)
     assert (first.state, first.iterations) == ("slow", 5)
     settings = {"limit": 500, "start": first.X, "deadline": (10, lengths(B))}
     left = B - A @ first.X
@@ -75,7 +76,8 @@ def test_restarts_from_the_true_residual_take_the_next_rung_where_one_no_longer_
     xp = pytest.importorskip(library)
     A, B = (xp.asarray(a) for a in system())
     B[:, 1] = B[:, 1] * 0.0  # converged from the start, and left alone
-    scale, calls = to_numpy(lengths(B)) + (to_numpy(lengths(B)) == 0), []
+    scale = to_numpy(lengths(B)) + (to_numpy(lengths(B)) == 0)
+    calls = []
 
     def rung(matrix, name):
         def correct(left, some, relative, limit):

@@ -123,7 +123,8 @@ finally:
 
 
 def test_a_second_one_is_told_and_a_killed_one_holds_nothing(tmp_path: Path) -> None:
-    path, in_use = tmp_path / "journal", r"journal is in use by another search; wait"
+    path = tmp_path / "journal"
+    in_use = r"journal is in use by another search; wait"
     with Journal(path), pytest.raises(BlockingIOError, match=in_use):
         Journal(path)
     code = f"""
@@ -148,7 +149,8 @@ time.sleep(60)
 def test_full_disks_and_interruptions_leave_whole_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, put = tmp_path / "journal", os.pwrite
+    path = tmp_path / "journal"
+    put = os.pwrite
 
     def failing(error: BaseException) -> None:
         def half(file: int, line: bytes, place: int) -> int:

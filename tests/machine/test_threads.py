@@ -70,7 +70,8 @@ def test_a_worker_of_joblib_starts_no_more_threads_than_its_share(monkeypatch):
 @pytest.mark.usefixtures("four_blas_threads")
 @given(st.lists(st.sampled_from([1, 2, 3, 8, None]), min_size=1, max_size=6), st.randoms())
 def test_contexts_that_overlap_in_any_order_leave_blas_as_it_was(limits, random):
-    contexts, held = [limit_blas(limit) for limit in limits], {}
+    contexts = [limit_blas(limit) for limit in limits]
+    held = {}
     events = [*contexts, *contexts]
     random.shuffle(events)
     for context in events:  # the first time it comes it enters, the second time it leaves
@@ -98,7 +99,9 @@ def test_blas_is_as_before_when_something_raises_or_was_changed_inside():
 def test_concurrent_fits_share_blas_and_give_it_back():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 3))
-    y, seen, settings = X.sum(axis=1), [], {"gammas": [0.1, 1.0], "alphas": [0.1, 1.0]}
+    y = X.sum(axis=1)
+    seen = []
+    settings = {"gammas": [0.1, 1.0], "alphas": [0.1, 1.0]}
 
     def fit(number):
         approximation = Nystroem(20) if number % 2 else "exact"
@@ -310,7 +313,8 @@ def test_the_budget_is_one_inside_a_thread_and_whole_in_the_calling_one():
 def test_results_in_order_wait_for_the_first_in_bounded_number():
     for workers in (1, 2, 5):
         assert list(map_in_order(lambda i: i * i, range(20), workers)) == [i * i for i in range(20)]
-    first, handed = threading.Event(), []
+    first = threading.Event()
+    handed = []
 
     def items():
         for i in range(50):
@@ -351,7 +355,8 @@ class Steps:
 @pytest.fixture
 def interrupted(monkeypatch):
     """A function that has this thread's wait for results interrupted when `ready` returns."""
-    here, real = threading.current_thread(), threads.wait
+    here = threading.current_thread()
+    real = threads.wait
 
     def prepare(ready):
         def wait(*arguments, **settings):
@@ -430,7 +435,8 @@ def test_every_route_asks_whether_to_stop(approximation, gamma, n_alphas):
     X = np.random.default_rng(0).standard_normal((1200, 2))
     problem = Problem(X, X[:, :1] ** 2, None, True)
     parts = [np.arange(start, 1200, 5) for start in range(5)]
-    alphas, load = 2.0 ** np.arange(n_alphas), Workload(alphas=n_alphas, folds=5, parts=parts)
+    alphas = 2.0 ** np.arange(n_alphas)
+    load = Workload(alphas=n_alphas, folds=5, parts=parts)
     run = approximation.start(problem, [RBF(gamma)], load)
     over = threading.Event()
     earlier = threads._CALLS.set((over,))

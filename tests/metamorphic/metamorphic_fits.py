@@ -226,7 +226,8 @@ def relation(
     """
 
     def decorate(body: Any) -> Any:
-        turn, groups = zlib.crc32(body.__name__.encode()), {}
+        turn = zlib.crc32(body.__name__.encode())
+        groups = {}
         for case in filter(keep, CASES):
             groups.setdefault((case.machine.searches, case.way, case.kernel), []).append(case)
         chosen = []

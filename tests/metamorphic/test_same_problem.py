@@ -33,7 +33,8 @@ def test_rows_permuted(case: Case, data: Data, order: int) -> None:
 @relation(share=3)
 def test_predictions_row_by_row(case: Case, data: Data) -> None:
     """What else is asked for changes no answer."""
-    found, (_, Z) = fit(case, data), inputs(case, data)
+    found = fit(case, data)
+    _, Z = inputs(case, data)
     singly = np.concatenate([values_of(case, found.model, Z[i : i + 1]) for i in range(len(Z))])
     assert_allclose(singly, found.values, rtol=0, atol=found.slack * spread(case, data.y))
 
@@ -62,7 +63,8 @@ FRAMES = [
 
 @relation(container=FRAMES)
 def test_frames_and_orders(case: Case, data: Data, container: Any) -> None:
-    (rows, column), found = container, fit(case, data)
+    rows, column = container
+    found = fit(case, data)
     X, Z = inputs(case, data)
     same = refitted(case, data, found, rows(X), column(data.y), rows(Z))
     agree(found, same, size=spread(case, data.y))
@@ -95,7 +97,8 @@ def test_single_precision_rows(case: Case, data: Data) -> None:
 @relation()
 def test_again_and_on_two_threads(case: Case, data: Data) -> None:
     """Also with the same object, after a fit to something else: nothing is left over."""
-    one, two = fit(case, data), fit(case, data, n_jobs=2)
+    one = fit(case, data)
+    two = fit(case, data, n_jobs=2)
     assert one.choice == two.choice
     for name in ("values", "scores", "heldout"):
         if getattr(one, name) is not None:
@@ -109,7 +112,8 @@ def test_again_and_on_two_threads(case: Case, data: Data) -> None:
 
 @relation(lambda case: case.kernel.saved)
 def test_from_a_file(case: Case, data: Data) -> None:
-    found, (_, Z) = fit(case, data), inputs(case, data)
+    found = fit(case, data)
+    _, Z = inputs(case, data)
     with tempfile.TemporaryDirectory() as folder:
         found.model.save(Path(folder) / "model.onefold")
         loaded = onefold.load(Path(folder) / "model.onefold")

@@ -137,7 +137,8 @@ def judged(case: Case) -> bool:
 
 
 def same_choice(case: Case, one: Data, two: Data, criterion: Any, ridge: float = 1.0) -> None:
-    plain, other = fit(case, one, criterion=criterion), fit(case, two, criterion=criterion, ridge=ridge)
+    plain = fit(case, one, criterion=criterion)
+    other = fit(case, two, criterion=criterion, ridge=ridge)
     assert plain.choice == other.choice
 
 
@@ -152,7 +153,8 @@ def test_criteria_of_targets_scaled_and_of_weights_and_alpha_growing(
 ) -> None:
     if criterion not in ("mse", *SMOOTHER):
         return same_choice(case, data, replace(data, y=scale * data.y), criterion)
-    data, factor = data.weighted(5), 2.0**power
+    data = data.weighted(5)
+    factor = 2.0**power
     other = replace(data, y=scale * data.y, weight=factor * data.weight)
     return same_choice(case, data, other, criterion, ridge=factor)
 
@@ -168,10 +170,13 @@ def test_criteria_of_absent_rows_in_any_order(
     case: Case, data: Data, criterion: Any, extreme: float
 ) -> None:
     """Rows of weight 0 are absent, and the order of the others is of no consequence."""
-    gone, data = np.array([2, 11, 17]), data.weighted(4)
+    gone = np.array([2, 11, 17])
+    data = data.weighted(4)
     kept = np.random.default_rng(6).permutation(np.delete(np.arange(len(data.y)), gone))
-    y, weight = data.y.copy(), data.weight.copy()
-    y[gone], weight[gone] = extreme, 0.0
+    y = data.y.copy()
+    weight = data.weight.copy()
+    y[gone] = extreme
+    weight[gone] = 0.0
     present = fit(case, replace(data, y=y, weight=weight), criterion=criterion)
     absent = fit(case, data.rows(kept), criterion=criterion)
     agree(replace(present, heldout=None), absent, size=spread(case, data.y))
@@ -182,6 +187,7 @@ def test_criteria_of_absent_rows_in_any_order(
 def test_press_is_leave_one_out(case: Case, data: Data, weighted: bool) -> None:
     """The closed form of the smoother, and the held-out rows one by one."""
     data = data.weighted(7) if weighted else data
-    press, single = fit(case, data, criterion="press"), fit(case, replace(data, cv="loo"))
+    press = fit(case, data, criterion="press")
+    single = fit(case, replace(data, cv="loo"))
     assert_allclose(press.scores, single.scores, rtol=1e-7)
     assert press.choice == single.choice

@@ -78,7 +78,8 @@ def test_a_constant_column(case: Case, data: Data) -> None:
     angle=[0.1, 0.7, 1.9, 3.0],
 )
 def test_rows_turned(case: Case, data: Data, angle: float) -> None:
-    c, s = np.cos(angle), np.sin(angle)
+    c = np.cos(angle)
+    s = np.sin(angle)
     changed = data.features(lambda A: A @ np.array([[c, s], [-s, c]]))
     matches(case, data, changed, rounding=1e3 * EPS)
 
@@ -88,7 +89,8 @@ def test_rows_turned(case: Case, data: Data, angle: float) -> None:
 
 @relation(regresses, scale=[1e-12, 1e12, 1e-5, 1e-8, 1e-3, 3.0, 1e5, 1e9])
 def test_targets_scaled(case: Case, data: Data, scale: float) -> None:
-    plain, grown = fit(case, data), fit(case, replace(data, y=scale * data.y))
+    plain = fit(case, data)
+    grown = fit(case, replace(data, y=scale * data.y))
     agree(plain, grown.read(lambda values: values / scale), size=spread(case, data.y))
     if case.machine.searches:
         top = np.max(np.abs(plain.scores))
@@ -106,7 +108,8 @@ def test_targets_shifted(case: Case, data: Data, shift: float) -> None:
 @relation(regresses, share=3, size=[1e6, 1e-6, 1.0])
 def test_several_targets_are_each_on_their_own(case: Case, data: Data, size: float) -> None:
     """A column is a vector. With one alpha and gamma for all, other columns have no say in its fit."""
-    flat, column = fit(case, data), fit(case, replace(data, y=data.y[:, None]))
+    flat = fit(case, data)
+    column = fit(case, replace(data, y=data.y[:, None]))
     assert column.values.shape == (7, 1)
     assert_array_equal(column.values[:, 0], flat.values)
     assert column.choice == flat.choice
@@ -131,7 +134,8 @@ def test_a_constant_target_is_predicted(case: Case, data: Data, level: float) ->
 @relation(classifies, names=[["a", "b"], [-1, 1], [False, True], [3, 2**40]])
 def test_classes_renamed_and_exchanged(case: Case, data: Data, names: list[Any]) -> None:
     labels = np.array(names)
-    plain, named = fit(case, data), fit(case, replace(data, y=labels[data.y]))
+    plain = fit(case, data)
+    named = fit(case, replace(data, y=labels[data.y]))
     assert_array_equal(named.values, plain.values)
     assert named.choice == plain.choice
     assert_array_equal(named.model.classes_, labels)
@@ -159,7 +163,8 @@ def test_weight_zero_is_absence(case: Case, data: Data, extreme: float) -> None:
     if case.machine.classifies and any(np.unique(data.y[part]).size < 2 for part in parts):
         return
     full = data.weighted(1)
-    y, weight = data.y.copy(), full.weight.copy()
+    y = data.y.copy()
+    weight = full.weight.copy()
     if not case.machine.classifies:
         y[gone] = extreme
     weight[gone] = 0.0

@@ -73,8 +73,10 @@ def test_the_improved_machine_is_the_public_one_with_the_rule(rule: str) -> None
     centres = train
     for k, size in enumerate(sizes):
         while True:  # Ω of the paper without the intercept's border; ℓ/2γ = αℓ, and a tiny ridge
-            C, W = K(X[train], X[centres]), K(X[centres], X[centres])
-            border, mean = C.sum(axis=0), y[train].mean()
+            C = K(X[train], X[centres])
+            W = K(X[centres], X[centres])
+            border = C.sum(axis=0)
+            mean = y[train].mean()
             omega = chosen.alpha_ * len(train) * W + C.T @ C - np.outer(border, border) / len(train)
             inverse = np.linalg.inv(omega + 1e-11 * np.trace(omega) / len(omega) * np.eye(len(omega)))
             beta = inverse @ (C.T @ y[train] - border * mean)

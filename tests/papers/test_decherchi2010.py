@@ -20,7 +20,8 @@ from papers import decherchi2010_times as times
 from papers.decherchi2010 import PAPER
 
 RNG = np.random.default_rng(0)
-X, Y = RNG.uniform(-1, 1, (90, 3)), RNG.choice([-1.0, 1.0], 90)
+X = RNG.uniform(-1, 1, (90, 3))
+Y = RNG.choice([-1.0, 1.0], 90)
 
 
 @pytest.mark.skipif(
@@ -49,7 +50,8 @@ def test_the_machines_of_figure_2_against_dense_matrices(monkeypatch: pytest.Mon
     monkeypatch.setattr(jobs, "WIDTHS", jobs.WIDTHS[:5])  # narrower kernels are 0 between these rows
     found = jobs.toeplitz("", 60, "cpu")
     for i, gamma in enumerate(jobs.WIDTHS / 3):
-        T, across = averaged(X[:60], gamma), rbf_kernel(X[60:], X[:60], gamma=gamma)
+        T = averaged(X[:60], gamma)
+        across = rbf_kernel(X[60:], X[:60], gamma=gamma)
         least = np.linalg.eigvalsh(T)[0]
         dual = [np.linalg.solve(T + value * np.eye(60), Y[:60]) for value in jobs.LAMBDAS]
         assert found["toeplitz"][i] == jobs.errors(across @ np.stack(dual, axis=1), Y[60:])
@@ -68,9 +70,11 @@ def test_the_machines_of_figure_2_against_dense_matrices(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
 def test_equal_diagonals_are_solved_in_closed_form(scale: float, intercept: bool) -> None:
-    matrix, ones = np.full((90, 90), 0.3 * scale), np.ones((90, 1))
+    matrix = np.full((90, 90), 0.3 * scale)
+    ones = np.ones((90, 1))
     np.fill_diagonal(matrix, 1.1 * scale)
-    targets, lambdas = Y + 0.7, scale * jobs.LAMBDAS
+    targets = Y + 0.7
+    lambdas = scale * jobs.LAMBDAS
     dual, level = jobs.equal_diagonals(1.1 * scale, 0.3 * scale, targets, lambdas, intercept=intercept)
     for alpha, b, value in zip(dual.T, level, lambdas):
         system = matrix + value * np.eye(90)

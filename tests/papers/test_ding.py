@@ -135,8 +135,10 @@ def test_claims_that_hold_and_claims_that_do_not_have_a_verdict_each(tmp_path: P
 
 
 def test_z_is_the_difference_over_its_standard_error() -> None:
-    first, second = ida.Scores([10.0, 12.0, 14.0], [1.0] * 3), ida.Scores([9.0, 10.0], [3.0, 5.0])
-    a, b = first.summary(), second.summary()
+    first = ida.Scores([10.0, 12.0, 14.0], [1.0] * 3)
+    second = ida.Scores([9.0, 10.0], [3.0, 5.0])
+    a = first.summary()
+    b = second.summary()
     assert (a["mean"], a["std"], a["splits"], b["seconds"]) == (12.0, 2.0, 3, 4.0)
     by_hand = (12 - 9.5) / np.sqrt(4 / 3 + 0.5 / 2)
     assert ida.z_statistic(a, b) == pytest.approx(by_hand)
@@ -170,7 +172,8 @@ def test_every_inequality_of_theorem_3(mu: float, c: int, rank: int) -> None:
     columns = np.random.default_rng(c).choice(len(K), c, replace=False)
     low = ding2012.low_rank(K, columns, rank)
     assert np.linalg.matrix_rank(low, tol=1e-6) <= rank
-    norm, n = np.linalg.norm(K - low, 2), len(K)
+    norm = np.linalg.norm(K - low, 2)
+    n = len(K)
     assert np.linalg.eigvalsh(K - low)[0] > -1e-8  # hence ‖K − K̃‖₂ ≤ ‖K‖₂
 
     inverse, inverse_low = (np.linalg.inv(one + mu * np.eye(n)) for one in (K, low))
@@ -190,7 +193,8 @@ def test_every_inequality_of_theorem_3(mu: float, c: int, rank: int) -> None:
 
 def test_the_change_is_that_of_the_estimators() -> None:
     """Algorithm 1 with an own offset, and the exact machine, both by the library."""
-    columns, mu = np.arange(0, 80, 4), 0.5
+    columns = np.arange(0, 80, 4)
+    mu = 0.5
     low = ding2012.low_rank(K, columns, 10)
     structure = Nystroem(SPLIT.X[columns], rank=10, predict="rows")
     settings = {"gamma": GAMMA, "alpha": mu, "calibration": None}
@@ -217,7 +221,8 @@ def dense(size: int, levels: int) -> tuple[Any, Any]:
     line = np.exp(-consistency.GAMMA * row**2.0)
     folded = np.where((row > 0) & (2 * row != size), line + line[-row], line)
     distance = row[None, :] - row[:, None]
-    K, U = line[np.abs(distance)], folded[distance % size]
+    K = line[np.abs(distance)]
+    U = folded[distance % size]
     return (K, U) if levels == 1 else (np.kron(K, K), np.kron(U, U))
 
 
@@ -299,7 +304,8 @@ def test_rows_near_the_border_may_move() -> None:
 def test_the_exponent_of_equation_26_is_positive() -> None:
     """With Ω and the largest r′ from their definitions, for unequal levels too."""
     for shape in ((8,), (8, 8), (4, 64), (5, 6, 7)):
-        omega, least = np.sqrt(np.sum(np.square(shape))), min(shape)
+        omega = np.sqrt(np.sum(np.square(shape)))
+        least = min(shape)
         for rate in consistency.EXPONENTS:
             assert rate * omega - rate / 4 * least >= 0.75 * rate * least
     assert consistency.growth(0.1, 8, 2) == pytest.approx(np.exp(0.1 * (np.hypot(8, 8) - 2)))

@@ -75,7 +75,8 @@ def test_printed_figures_of_table_2_by_the_public_interface(
         gamma=np.exp(gamma), alpha=np.exp(alpha), approximation=structure, calibration=None, n_jobs=1
     )
     with np.load(DATA / f"ida_{name}.npz") as stored:
-        X, y = stored["X"].astype(float), stored["y"]
+        X = stored["X"].astype(float)
+        y = stored["y"]
         parts = list(zip(stored["train_idx"], stored["test_idx"]))[:5]
     wrong = [100 * (1 - model.fit(X[a], y[a]).score(X[b], y[b])) for a, b in parts]
     assert (round(np.mean(wrong), 2), round(np.std(wrong, ddof=1), 2)) == figure
@@ -250,7 +251,8 @@ def test_approximate_leave_one_out_is_a_refit_of_the_circulant_matrix(estimator,
 
     The second H_n makes the system indefinite, which the paper solves too.
     """
-    X, y = RNG.standard_normal((24, 3)), RNG.standard_normal(24)
+    X = RNG.standard_normal((24, 3))
+    y = RNG.standard_normal(24)
     structure = replace(times.CIRCULANT, negative="solve")
     settings = {"alphas": [times.ALPHA], "approximation": structure, "cv": "loo", "refit": "same"}
     model = estimator(times.CELLS, gammas=[1.0], **settings).fit(X, y)

@@ -30,7 +30,9 @@ def test_algorithm_2_of_edwards2013_needs_a_minus() -> None:
 def test_held_out_residuals_by_the_bordered_system() -> None:
     """One fold, without the block of the inverse."""
     B = RNG.standard_normal((12, 12))
-    K, y, rows = B @ B.T, RNG.standard_normal(12), np.arange(4)
+    K = B @ B.T
+    y = RNG.standard_normal(12)
+    rows = np.arange(4)
     train = np.arange(4, 12)
     system = np.ones((9, 9))
     system[:8, :8] = K[np.ix_(train, train)] + 0.3 * np.eye(8)

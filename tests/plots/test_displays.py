@@ -233,7 +233,8 @@ GRID = results([0.25, 1.0, 4.0], [0.5, 3.0], lambda g, a: -abs(np.log2(g)) + 0.1
 
 def test_every_candidate_shows_its_own_score_and_the_chosen_one_is_marked():
     axes = axes_of(GRID)
-    points, order = axes.collections[0], np.argsort(GRID["mean_test_score"], kind="stable")
+    points = axes.collections[0]
+    order = np.argsort(GRID["mean_test_score"], kind="stable")
     np.testing.assert_allclose(points.get_array(), GRID["mean_test_score"][order])  # the best on top
     places = np.array([[one["gamma"], one["alpha"]] for one in GRID["params"]])[order]
     np.testing.assert_allclose(points.get_offsets(), places)
@@ -354,9 +355,11 @@ def test_rows_that_are_few_many_or_not_tested():
 
 @pytest.mark.parametrize("kind", ["actual_vs_predicted", "residuals"])
 def test_points_are_held_out_rows(kind):
-    machine, y = fit("targets"), MACHINES["targets"][1]
+    machine = fit("targets")
+    y = MACHINES["targets"][1]
     display = PredictionDisplay.from_estimator(machine, y, target=1, kind=kind).plot()
-    points, held = display.ax_.collections[0].get_offsets(), machine.heldout_prediction_
+    points = display.ax_.collections[0].get_offsets()
+    held = machine.heldout_prediction_
     np.testing.assert_array_equal(points[:, 0], held[:, 1])
     np.testing.assert_array_equal(points[:, 1], y[:, 1] - (held[:, 1] if kind == "residuals" else 0.0))
     assert display.ax_.get_ylabel().startswith("target 1 of 3")
@@ -405,7 +408,8 @@ def test_classes_by_name_and_the_likeliest_of_many():
 @pytest.mark.parametrize("target", [3, 5, -4])
 def test_a_target_that_there_is_not_is_refused(target):
     """It was an IndexError of NumPy's."""
-    machine, y = fit("targets"), MACHINES["targets"][1]
+    machine = fit("targets")
+    y = MACHINES["targets"][1]
     words = f"target must be an index from 0 to 2, as the estimator predicts 3; got {target}"
     with pytest.raises(ValueError, match=words):
         PredictionDisplay.from_estimator(machine, y, target=target)

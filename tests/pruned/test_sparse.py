@@ -55,7 +55,8 @@ def test_every_size_is_a_refit_from_scratch(data):
     statistics = collect(design, rows_of(X, y[:, None], None))[0]
     path = prune(statistics, design.inner(), 0.3, prune_sizes(30, 3, 0.1), fit_intercept=True)
     assert prune_sizes(30, 3, 0.2) == [30, 24, 19, 15, 12, 10, 8, 6, 5, 4, 3]
-    previous, prices = np.arange(30), None
+    previous = np.arange(30)
+    prices = None
     for index, coef, intercept in zip(path.centres, path.coef, path.intercept):
         beta, b = _solve_cawley(kernel(X, X[index]), kernel(X[index], X[index]), y, 0.3)
         ours = kernel(X, X[index]) @ coef[:, 0] + intercept
@@ -63,15 +64,19 @@ def test_every_size_is_a_refit_from_scratch(data):
         if len(index) < len(previous):  # those went that the objective missed least
             kept = np.sort(np.argsort(prices)[len(previous) - len(index) :])
             np.testing.assert_array_equal(index, previous[kept])
-        previous, prices = index, _prices(X, index, y, 0.3, kernel)
+        previous = index
+        prices = _prices(X, index, y, 0.3, kernel)
 
 
 def test_centres_are_dropped_by_their_exact_price(data):
     """Summed over targets; the smallest coefficients would be other centres."""
     X, y = data
-    Y, kernel, centres = np.stack([y, np.cos(X[:, 0])], axis=1), RBF(0.5), np.arange(20)
+    Y = np.stack([y, np.cos(X[:, 0])], axis=1)
+    kernel = RBF(0.5)
+    centres = np.arange(20)
     design = Design(kernel, X[:20])
-    statistics, W = collect(design, rows_of(X, Y, None))[0], design.inner()
+    statistics = collect(design, rows_of(X, Y, None))[0]
+    W = design.inner()
     path = prune(statistics, W, 0.3, [20, 12], fit_intercept=True)
     prices = sum(_prices(X, centres, one, 0.3, kernel) for one in Y.T)
     assert set(path.centres[1]) == set(np.argsort(prices)[8:])
@@ -83,11 +88,13 @@ def test_centres_are_dropped_by_their_exact_price(data):
 
 def _cawley(X, Y, train, alpha, sizes, kernel):
     """The method of cawley2002, every size solved anew: the centres and the function of each."""
-    centres, found = np.array(train), []
+    centres = np.array(train)
+    found = []
     targets = np.reshape(Y[train], (len(train), -1))
     for size in sizes:
         while True:
-            C, W = kernel(X[train], X[centres]), kernel(X[centres], X[centres])
+            C = kernel(X[train], X[centres])
+            W = kernel(X[centres], X[centres])
             solutions = [_solve_cawley(C, W, y, alpha * len(train)) for y in targets.T]
             beta, b = (np.stack(values, axis=-1) for values in zip(*solutions))
             if len(centres) <= size:
@@ -102,7 +109,9 @@ def _cawley(X, Y, train, alpha, sizes, kernel):
 def test_pruning_by_coefficients_is_the_paper_with_a_refit_at_every_step(data, targets):
     X, y = data
     Y = y if targets == 1 else np.stack([y, np.cos(X[:, 0])], axis=1)
-    kernel, cv, alpha = RBF(2.0), KFold(4), 0.01
+    kernel = RBF(2.0)
+    cv = KFold(4)
+    alpha = 0.01
     model = SparseLSSVR(gammas=[2.0], alphas=[alpha], loss="mean", prune="coefficients", cv=cv)
     model.set_params(n_centres=10).fit(X, Y)
     centres, values = _cawley(X, Y, np.arange(120), alpha, [10], kernel)[0]
@@ -123,7 +132,8 @@ def test_the_ridge_of_the_mean_is_that_of_every_training_part(data):
     """One meaning for the search, the path of each fold and the model."""
     X, y = data
     weights = np.random.default_rng(1).uniform(0.2, 3.0, 120)
-    cells, cv = {"gammas": [0.5, 2.0], "alphas": [1e-3, 1e-1]}, KFold(4)
+    cells = {"gammas": [0.5, 2.0], "alphas": [1e-3, 1e-1]}
+    cv = KFold(4)
     model = SparseLSSVR(**cells, loss="mean", cv=cv, n_centres=120).fit(X, y, weights)
     search = LSSVRCV(**cells, loss="mean", cv=cv).fit(X, y, weights)
     assert (model.gamma_, model.alpha_) == (search.gamma_, search.alpha_)
@@ -152,7 +162,8 @@ def test_neighbours_that_cancel_do_not_stay():
 def test_a_system_that_cannot_be_solved_ends_with_a_remedy(data, spoiled):
     X, y = data
     design = Design(RBF(0.5), X[:6])
-    statistics, W = collect(design, rows_of(X, y[:, None], None))[0], design.inner()
+    statistics = collect(design, rows_of(X, y[:, None], None))[0]
+    W = design.inner()
     if spoiled == "indefinite":
         statistics = replace(statistics, gram=-statistics.gram)
     else:
@@ -169,7 +180,8 @@ def test_path_scores_prune_each_training_part_on_its_own(data):
     sizes = fitted.path_["n_centres"]
     assert sizes[-1] == 8
     for split, (train, test) in enumerate(cv.split(X)):
-        kernel, centres = RBF(0.5), np.array(train)
+        kernel = RBF(0.5)
+        centres = np.array(train)
         scores = []
         for size in np.minimum(sizes, len(train)):
             mu = 0.3 * len(train) / len(X)
@@ -212,7 +224,8 @@ def test_robust_weights_follow_their_formula_and_let_outliers_go(data):
 
 def test_sizes_that_a_training_part_cannot_prune_are_not_judged():
     """Of 40 rows one part trains on 36, the other on 20: 36 … 20 centres would be all that it has."""
-    rng, rows = np.random.default_rng(0), np.arange(40)
+    rng = np.random.default_rng(0)
+    rows = np.arange(40)
     X = rng.normal(size=(40, 2))
     y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=40)
     splits = [(rows[4:], rows[:4]), (rows[:20], rows[20:])]
@@ -225,7 +238,9 @@ def test_sizes_that_a_training_part_cannot_prune_are_not_judged():
 def test_splits_of_many_groups_are_pruned_one_by_one(monkeypatch):
     """Overlapping splits cut the rows into almost as many groups as there are rows."""
     rng = np.random.default_rng(0)
-    X, y, weight = rng.random((60, 2)), rng.random(60), rng.uniform(0.1, 2.0, 60)
+    X = rng.random((60, 2))
+    y = rng.random(60)
+    weight = rng.uniform(0.1, 2.0, 60)
     machine = SparseLSSVR(gammas=[3.0], alphas=[0.1], cv=ShuffleSplit(6, test_size=0.3, random_state=0))
     together = clone(machine).fit(X, y, sample_weight=weight)
     held = []

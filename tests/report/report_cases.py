@@ -47,7 +47,8 @@ def table():
     """A table with gaps, text, a constant, copies and names from everywhere, and a model of it."""
     rng = np.random.default_rng(2)
     frame = pd.DataFrame(rng.normal(size=(240, 2)), columns=NAMES[:2])
-    frame[NAMES[3]], frame["constant"] = rng.choice(["red", "blue", "<i>"], 240), 1.0
+    frame[NAMES[3]] = rng.choice(["red", "blue", "<i>"], 240)
+    frame["constant"] = 1.0
     level = frame[NAMES[0]] ** 2 + frame[NAMES[1]] + (frame[NAMES[3]] == "red")
     frame["kind"] = np.where(level < 0.5, "a & b", np.where(level < 1.8, "c", '"d"'))
     frame = pd.concat([frame, frame.iloc[:20]], ignore_index=True)

@@ -36,7 +36,8 @@ def facts(X, y, classes=None, explained=None, copies=NO_COPIES, fitted=None):
 
 def test_a_planted_slice_is_found_and_named():
     rng = np.random.default_rng(0)
-    X, loss = rng.normal(size=(1000, 5)), np.abs(rng.normal(size=1000))
+    X = rng.normal(size=(1000, 5))
+    loss = np.abs(rng.normal(size=1000))
     bad = X[:, 3] > np.quantile(X[:, 3], 0.8)
     loss[bad] *= 2
     found = weak_slices(columns_of(X), loss)
@@ -53,7 +54,8 @@ def test_a_planted_slice_is_found_and_named():
 
 def test_a_bad_category_and_missing_values_are_found():
     rng = np.random.default_rng(1)
-    colour, loss = rng.choice(["red", "blue", "green"], 600), (rng.random(600) < 0.1).astype(float)
+    colour = rng.choice(["red", "blue", "green"], 600)
+    loss = (rng.random(600) < 0.1).astype(float)
     number = np.where(np.arange(600) < 60, np.nan, rng.normal(size=600))
     loss[:60] = rng.random(60) < 0.6
     loss[colour == "green"] = rng.random((colour == "green").sum()) < 0.7
@@ -145,9 +147,11 @@ def test_equal_rows_of_few_values_are_no_copies():
 
 def test_copies_of_columns_are_named():
     rng = np.random.default_rng(9)
-    x, sex = rng.normal(size=100), rng.choice(["f", "m"], 100)
+    x = rng.normal(size=100)
+    sex = rng.choice(["f", "m"], 100)
     frame = pd.DataFrame({"carat": x, "grams": -0.2 * x, "x2": x**2, "sex": sex})
-    frame["code"], frame["other"] = np.where(sex == "f", 7, 9), rng.choice(["f", "m"], 100)
+    frame["code"] = np.where(sex == "f", 7, 9)
+    frame["other"] = rng.choice(["f", "m"], 100)
     assert equal_columns(columns_of(frame)) == [["carat", "grams"], ["sex", "code"]]
     words = facts(frame, rng.normal(size=100))["warnings"]
     assert "'carat' and 'grams' are duplicates of one another; keep one of them" in words
@@ -164,7 +168,8 @@ def test_a_date_is_no_identifier_and_its_slices_are_dates():
 
 
 def test_warnings_of_columns_and_targets():
-    rng, n = np.random.default_rng(7), 200
+    rng = np.random.default_rng(7)
+    n = 200
     frame = pd.DataFrame({"same": 1, "row": np.arange(n), "who": [f"p{i}" for i in range(n)]})
     frame["gaps"] = np.where(rng.random(n) < 0.2, np.nan, rng.normal(size=n))
     y = np.exp(rng.normal(size=n))
@@ -187,7 +192,8 @@ def test_warnings_of_columns_and_targets():
 def test_columns_of_anything():
     values = np.array([[1.0, 2.0], [np.nan, 4.0], [np.inf, 6.0]])
     frame = pd.DataFrame({"a": [1, 2, 3], "b": ["x", None, "y"], "c": pd.Categorical(["u", "v", "u"])})
-    frame["d"], frame["e"] = [True, False, True], pd.to_datetime(["2020", "2021", None])
+    frame["d"] = [True, False, True]
+    frame["e"] = pd.to_datetime(["2020", "2021", None])
     for X in (frame, pa.table(frame)):
         a, b, c, d, e = columns_of(X)
         assert a.categories is None
@@ -208,7 +214,8 @@ def test_columns_of_anything():
 def test_warnings_of_many_rows_come_before_those_of_few():
     """One held-out row of ten thousand with an equal row came before hundreds of targets far away."""
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(2000, 2)), rng.normal(size=2000)
+    X = rng.normal(size=(2000, 2))
+    y = rng.normal(size=2000)
     X[:, 1] = X[:, 0]
     y[:90] += 100.0
     y[90:93] = np.nan  # without a logarithm
@@ -258,7 +265,8 @@ def test_rows_that_equal_a_training_row_are_counted_or_estimated(make, rows, cla
     """Copies were counted again and again: every test row was said to be one of the fit."""
     X, y = make(0, rows)
     X_new, y_new = make(1, 2000)
-    X_new[:200], y_new[:200] = X[:200], y[:200]
+    X_new[:200] = X[:200]
+    y_new[:200] = y[:200]
     kind = LSSVC if classes else LSSVR
     y, y_new = (y > 0, y_new > 0) if classes else (y, y_new)
     model = kind(alpha=1.0, approximation="nystroem").fit(X, y)

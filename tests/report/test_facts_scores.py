@@ -55,11 +55,13 @@ LITERAL = {
 
 def measured(name, y, share, tests=None):
     """A measure of numbers, or of the probability of class 1."""
-    tests, values = tests or [np.arange(len(y))], share[:, None]
+    tests = tests or [np.arange(len(y))]
+    values = share[:, None]
     if name in ("r2", "rmse", "mae", "mape"):
         rows = ScoredRows(y, tests)
         if name == "mape":
-            rows, values = ScoredRows(y + 1, tests), values + 1
+            rows = ScoredRows(y + 1, tests)
+            values = values + 1
         return rows, rows.measure(values, None, name)[name]
     rows = ScoredRows(y, tests, np.array([0, 1]))
     return rows, rows.measure(values - 0.5, np.column_stack([1 - share, share]), name)[name]
@@ -98,7 +100,8 @@ def test_there_is_no_f1_where_no_class_is_the_positive_one():
 
 def test_several_targets_have_the_mean_of_their_r2():
     rng = np.random.default_rng(0)
-    y, predicted = rng.normal(size=(80, 2)), rng.normal(size=(80, 2))
+    y = rng.normal(size=(80, 2))
+    predicted = rng.normal(size=(80, 2))
     found = ScoredRows(y, [np.arange(80)]).measure(predicted)
     assert found["r2"].value == pytest.approx(r2_score(y, predicted))
     assert found["mae"].value == pytest.approx(mean_absolute_error(y, predicted))
@@ -118,7 +121,8 @@ def test_measures_of_tested_rows_are_means_over_their_folds():
 
 def test_the_area_is_the_mean_over_the_folds():
     rng = np.random.default_rng(5)
-    y, ranked = rng.integers(0, 2, 60), rng.normal(size=60)
+    y = rng.integers(0, 2, 60)
+    ranked = rng.normal(size=60)
     tests = [np.arange(0, 20), np.arange(20, 60)]
     _, found = measured("roc_auc", y, ranked, tests)
     assert found.value == pytest.approx(np.mean([roc_auc_score(y[i], ranked[i]) for i in tests]))
@@ -197,8 +201,11 @@ def test_rows_that_taught_the_metric_have_no_say():
 
 def test_weights_reach_simple_models():
     rng = np.random.default_rng(7)
-    X, y, weight = rng.normal(size=(60, 2)), rng.normal(size=60), rng.random(60)
-    weight[::5], X[::5] = 0.0, 1e6
+    X = rng.normal(size=(60, 2))
+    y = rng.normal(size=60)
+    weight = rng.random(60)
+    weight[::5] = 0.0
+    X[::5] = 1e6
     folds = own_folds(y, classifier=False)
     constant, linear, _ = simple_models(X, y, folds, classes=None, weight=weight)
     train, test = folds[0]
@@ -271,7 +278,8 @@ def test_scores_of_few_rows_are_called_uncertain(rows, told, new):
 
 def test_gains_are_paired_on_the_same_rows():
     y, noise = np.random.default_rng(4).normal(size=(2, 200))
-    mean, tree = np.full((200, 1), y.mean()), (y + 0.55 * noise)[:, None]
+    mean = np.full((200, 1), y.mean())
+    tree = (y + 0.55 * noise)[:, None]
     simple = [SimpleModel("mean", mean), SimpleModel("tree", tree)]
     scores = score_facts(y, (y + 0.5 * noise)[:, None], [np.arange(200)], simple)
     gain = scores["baselines"][1]["gain"]

@@ -20,7 +20,8 @@ def frame(tmp_path, monkeypatch) -> pd.DataFrame:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"who": [f"p{i}" for i in range(90)], "a": rng.normal(size=90)})
     frame["colour"] = rng.choice(["red", "<b>blue</b>"], 90)
-    frame["site"], frame["mass"] = np.arange(90) // 9, rng.random(90) + 0.5
+    frame["site"] = np.arange(90) // 9
+    frame["mass"] = rng.random(90) + 0.5
     frame["amount"] = np.sin(frame.a) + (frame.colour == "red") + 0.1 * rng.normal(size=90)
     frame.to_csv("t.csv", index=False)
     return frame

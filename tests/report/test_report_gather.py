@@ -192,7 +192,8 @@ def test_what_is_refused(make, given, words):
 @pytest.mark.parametrize("kind", [LSSVR, LSSVRCV])
 def test_a_kernel_matrix_with_rows_of_weight_0_is_known_again(kind):
     X, y, _ = numbers()
-    K, weight = X @ X.T, np.where(np.arange(150) % 7 > 0, 1.0, 0.0)
+    K = X @ X.T
+    weight = np.where(np.arange(150) % 7 > 0, 1.0, 0.0)
     model = kind("precomputed").fit(K, y, sample_weight=weight)
     found = checked(write_report(model, None, K, y, sample_weight=weight, new_rows=None))
     assert found["question"]["assumed"] == "the 150 rows that the model was fitted on"
@@ -234,17 +235,22 @@ def test_a_pipeline_with_its_names():
 def test_a_model_of_a_transformed_target_is_judged_and_drawn_in_units_of_the_target(kind, new):
     X, y, _ = numbers()
     frame = pd.DataFrame(X, columns=list("abcd")).assign(price=np.exp(5 + y + (X[:, 2] > 0.8) * X[:, 3]))
-    rows, words = frame[100:] if new else frame[:100], "a transform of price"
+    rows = frame[100:] if new else frame[:100]
+    words = "a transform of price"
     if kind == "table":
         model = TableRegressor(simple=True, target_transform="log", **FEW).fit(frame[:100], "price")
-        fitted, given, words = model.estimator_, (rows, "price"), "log(price)"
+        fitted = model.estimator_
+        given = (rows, "price")
+        words = "log(price)"
     else:
         logarithm = FunctionTransformer(np.log, np.exp)
         model = TransformedTargetRegressor(LSSVRCV(**FEW), transformer=logarithm)
         model.fit(frame[list("abcd")][:100], frame.price[:100])
-        fitted, given = model.regressor_, (rows[list("abcd")], rows.price)
+        fitted = model.regressor_
+        given = (rows[list("abcd")], rows.price)
     report = write_report(model, None, *given, new_rows=new)
-    found, truth = checked(report), rows.price
+    found = checked(report)
+    truth = rows.price
     predicted = model.predict(rows[list("abcd")]) if new else np.exp(fitted.heldout_prediction_)
     assert rmse_of(found) == pytest.approx(root_mean_squared_error(truth, predicted))
     assert found["slices"]["overall"] == pytest.approx(np.mean(np.abs(truth - predicted)))
@@ -271,7 +277,8 @@ def test_a_table_is_spoken_of_by_its_columns():
     assert found["data"]["constant"] == ["constant"]
     assert found["data"]["missing"]
     assert found["data"]["duplicates"]["across"] > 0
-    X, y = frame.drop(columns="kind"), frame["kind"]
+    X = frame.drop(columns="kind")
+    y = frame["kind"]
     model = onefold.TableClassifier(missing="impute", simple=True, **FEW).fit(X, y)
     for given in ({"X": X, "y": y}, {"X": frame, "y": "kind"}):
         found = checked(model.report(**given))
@@ -319,7 +326,8 @@ def test_rows_of_any_library(library):
 @pytest.mark.parametrize(("unit", "scale"), [(1.0, 1e-12), (1.0, 1e5), (1e100, 1.0)])
 def test_any_scale(unit, scale):
     X, y, _ = numbers(60)
-    X, y = np.float32(X) if unit == 1 else unit * X, y * scale
+    X = np.float32(X) if unit == 1 else unit * X
+    y = y * scale
     gammas = np.divide(FEW["gammas"], unit**2)
     report = LSSVRCV(gammas=gammas, alphas=FEW["alphas"]).fit(X, y).report(X=X, y=y)
     assert 0.3 < checked(report)["scores"]["model"]["measures"]["r2"]["value"] < 1

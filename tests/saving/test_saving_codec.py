@@ -33,10 +33,12 @@ def assert_same(found, value):
         assert (found.mask is np.ma.nomask) == (value.mask is np.ma.nomask)
         assert repr(found.fill_value) == repr(value.fill_value)
         assert_same(np.ma.getmaskarray(found), np.ma.getmaskarray(value))
-        found, value = found.filled(), value.filled()
+        found = found.filled()
+        value = value.filled()
     if isinstance(value, np.ndarray):
         assert (found.shape, found.dtype) == (value.shape, value.dtype.newbyteorder("="))
-        found, value = found.tolist(), value.tolist()
+        found = found.tolist()
+        value = value.tolist()
     assert repr(found) == repr(value)
 
 
@@ -160,7 +162,8 @@ def test_values_without_a_place_are_named(value, message):
 def test_equal_large_arrays_are_written_once_and_come_back_shared():
     """Memory order and the sign of zero tell arrays apart; small ones are not looked at."""
     rows = np.random.default_rng(0).normal(size=(40, 30))
-    turned, signed = np.asfortranarray(rows), np.where(rows > 2, -0.0, np.zeros((40, 30)))
+    turned = np.asfortranarray(rows)
+    signed = np.where(rows > 2, -0.0, np.zeros((40, 30)))
     values = [rows, rows.copy(), turned, rows.copy(), turned, signed, np.zeros((40, 30))]
     values += [np.ones(3), np.ones(3), np.ascontiguousarray(rows.T)]
     encoder = Encoder()
@@ -255,7 +258,8 @@ def test_nodes_that_make_no_sense_are_refused(node, arrays):
 
 
 def test_leftover_arrays_and_deep_nodes_are_refused():
-    decoder, deep = Decoder({"a0": CODES}), []
+    decoder = Decoder({"a0": CODES})
+    deep = []
     decoder.decode([])
     with pytest.raises(BadContent, match="is not used"):
         decoder.finish()

@@ -57,7 +57,8 @@ def assert_same_predictions(model, loaded, rows):
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_round_trip(name, tmp_path, capsys):
     """The same bits from every method, the same bytes when saved again, and good for every use."""
-    model, rows = case(name).model, case(name).rows[:17]
+    model = case(name).model
+    rows = case(name).rows[:17]
     loaded = through_file(model, tmp_path)
     assert type(loaded) is type(model)
     assert vars(loaded).keys() == vars(model).keys()
@@ -141,7 +142,8 @@ def test_the_trial_covers_probabilities_bounds_and_the_preparation(tmp_path, mon
 
 
 def test_rows_of_a_model_and_its_fold_models_lie_in_a_file_once(tmp_path):
-    rows, sizes = RNG.normal(size=(60, 40)), []
+    rows = RNG.normal(size=(60, 40))
+    sizes = []
     for intervals in (None, "cv+"):
         LSSVR(gamma=0.1, intervals=intervals).fit(rows, rows[:, 0]).save(tmp_path / "model")
         sizes.append((tmp_path / "model").stat().st_size)

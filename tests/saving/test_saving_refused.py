@@ -238,7 +238,8 @@ def test_sparse_centres_need_a_kernel_that_takes_them(tmp_path):
         """Dense centres become the same centres as a sparse matrix."""
         rows = arrays.pop(expansion(model)["centres"]["$array"])
         n, d = rows.shape
-        arrays["data"], arrays["indices"] = rows.ravel(), np.tile(np.arange(d, dtype=np.int32), n)
+        arrays["data"] = rows.ravel()
+        arrays["indices"] = np.tile(np.arange(d, dtype=np.int32), n)
         arrays["indptr"] = np.arange(0, n * d + 1, d, dtype=np.int32)
         parts = {key: {"$array": key} for key in ("data", "indices", "indptr")}
         expansion(model)["centres"] = {"$csr": "array", "shape": [n, d], **parts}
@@ -275,7 +276,9 @@ def test_models_that_do_not_hold_together_are_not_saved(tmp_path, attribute, val
 def test_columns_how_text_is_read_and_what_tuning_found_come_back(tmp_path):
     model = BUILDERS["table"]().set_params(cv=KFold(3))
     model.reading_ = Reading(decimal=",", na_values=("?",), points=("$x",), categories={"c": ("NA",)})
-    model.report_, model.notes_, model.id_column_ = {"test": None, "rows": 7}, ["a note"], "at"
+    model.report_ = {"test": None, "rows": 7}
+    model.notes_ = ["a note"]
+    model.id_column_ = "at"
     model.save(tmp_path / "m")
     again = onefold.load(tmp_path / "m")
     assert again.preparation_ == model.preparation_

@@ -123,7 +123,8 @@ def test_what_cannot_be_is_refused(settings, words) -> None:
 # -- one evaluation -----------------------------------------------------------------------------------
 
 
-SIX, FOLDS = np.arange(6.0)[:, None], [np.arange(3), np.arange(3, 6)]
+SIX = np.arange(6.0)[:, None]
+FOLDS = [np.arange(3), np.arange(3, 6)]
 
 
 class Fragile(Model):
@@ -132,7 +133,9 @@ class Fragile(Model):
     leave_one_out = expansion = None
 
     def __init__(self, bad):
-        self.bad, self.asked, self.report = bad, 0, {}
+        self.bad = bad
+        self.asked = 0
+        self.report = {}
 
     def heldout(self, parts, alphas):
         self.asked += 1
@@ -144,10 +147,12 @@ class Fragile(Model):
 @pytest.mark.parametrize("bad", [(), (2.0,), (1.0, 4.0), (1.0, 2.0, 3.0, 4.0)])
 @pytest.mark.parametrize("criterion", ["mse", "r2"])
 def test_only_unsolvable_ridges_have_no_score(criterion, bad):
-    problem, task = Problem(SIX, SIX, None, False), Task(SIX, SIX[:, 0], None)
+    problem = Problem(SIX, SIX, None, False)
+    task = Task(SIX, SIX[:, 0], None)
     chosen = resolve_criterion(criterion, classifier=False)
     scoring = chosen.start(problem, task, Splits(6, FOLDS, FOLDS))
-    mu, model = np.array([1.0, 2.0, 3.0, 4.0]), Fragile(bad)
+    mu = np.array([1.0, 2.0, 3.0, 4.0])
+    model = Fragile(bad)
     candidate = SimpleNamespace(model=lambda n_alphas: model, parts=None)
     found = solve([candidate], scoring, mu, False, (0, np.arange(4)))()
     assert_array_equal(np.isnan(found.means), np.isin(mu, bad))

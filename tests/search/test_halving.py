@@ -27,7 +27,8 @@ from onefold.search import Halving, SearchStoppedWarning
 from onefold.search.halving import nested_order, next_widths
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
-GAMMAS, ALPHAS = 4.0 ** np.arange(-6, 4), 4.0 ** np.arange(-6, 3)
+GAMMAS = 4.0 ** np.arange(-6, 4)
+ALPHAS = 4.0 ** np.arange(-6, 3)
 SMALL = Halving(factor=2, min_resources=40)
 
 
@@ -61,10 +62,12 @@ def check_against_grid(model: Any, X: Any, y: Any, rtol: float = 1e-8, **data: A
         return full
     means = {cell: scores.mean() for cell, scores in cells.items()}
     near = 1e-9 * max(map(abs, means.values()))
-    gammas, alphas = np.sort(model.gammas), np.sort(model.alphas)
+    gammas = np.sort(model.gammas)
+    alphas = np.sort(model.alphas)
     at = np.searchsorted(gammas, model.gamma_), np.searchsorted(alphas, model.alpha_)
     for step in ((0, -1), (0, 1), (-1, 0), (1, 0)):
-        i, j = at[0] + step[0], at[1] + step[1]
+        i = at[0] + step[0]
+        j = at[1] + step[1]
         if 0 <= i < gammas.size and 0 <= j < alphas.size:
             next_to_it = (("alpha", float(alphas[j])), ("gamma", float(gammas[i])))
             assert means[next_to_it] <= model.best_score_ + near
@@ -102,7 +105,8 @@ TWICE_OVER = RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_differences_are_those_of_literal_refits(cv, n, weighted) -> None:
     """On some rows, held out as all are, with ridges in proportion to the weight; row by row."""
-    X, y = ROWS[:n], TARGETS[:n]
+    X = ROWS[:n]
+    y = TARGETS[:n]
     v = np.random.default_rng(4).uniform(0.5, 2.0, n) if weighted else np.ones(n)
     model = search(Halving(2, n // 2), cv=cv, criterion="mse", random_state=3, alphas=ALPHAS[::4])
     setup = model.set_up(X, y, v)
@@ -114,7 +118,8 @@ def test_differences_are_those_of_literal_refits(cv, n, weighted) -> None:
 
     def losses(gamma: float, alpha: float) -> tuple[Any, float]:
         """The mean loss of each row, and that of the splits."""
-        total, means = np.zeros(n), []
+        total = np.zeros(n)
+        means = []
         for test in tests:
             train = np.setdiff1d(rows, test)
             fitted = LSSVR(gamma=gamma, alpha=alpha * v[rows].sum() / v.sum())
@@ -179,7 +184,8 @@ def test_the_rows_of_stages(classes, cv, sizes):
 @pytest.mark.parametrize("method", ["kmeans", "rpcholesky"])
 def test_landmarks_in_float32(method: str) -> None:
     X, y = table(1200)
-    chosen, X = Halving(factor=3, min_resources=130), X.astype(np.float32)
+    chosen = Halving(factor=3, min_resources=130)
+    X = X.astype(np.float32)
     model = search(chosen, approximation=Nystroem(60, method), refit="same").fit(X, y)
     full = check_against_grid(model, X, y)
     assert_array_equal(model.predict(X), full.predict(X))
@@ -195,7 +201,8 @@ TWICE = np.column_stack([np.vstack([ROWS[:150]] * 2), np.ones(300)])
 RARE = np.where(TARGETS > 2.9, "rare", "common")
 GROUPS = np.random.default_rng(1).integers(0, 25, 300)
 ONE_SPLIT = [(np.arange(100, 300), np.arange(100))]
-FAMILIES, KERNEL = ["rbf", "laplacian", "matern"], {"kernel": "precomputed", "gammas": None}
+FAMILIES = ["rbf", "laplacian", "matern"]
+KERNEL = {"kernel": "precomputed", "gammas": None}
 RANKED = {"kind": LSSVCCV, "criterion": "roc_auc", "gammas": GAMMAS[::2], "alphas": ALPHAS[::3]}
 EVEN = {"sample_weight": np.random.default_rng(1).uniform(0.2, 2.0, 300)}
 CASES = {  # settings, rows, targets, what else fit takes
@@ -258,7 +265,8 @@ def plain() -> Any:
 )
 def test_the_same_search(settings: Any, scale: float, mass: Any, torch: bool, plain: Any) -> None:
     """In other units of targets and weights, in another order, on two threads, of tensors."""
-    X, y = ROWS, scale * TARGETS
+    X = ROWS
+    y = scale * TARGETS
     if torch:
         X, y = (pytest.importorskip("torch").from_numpy(values) for values in (X, y))
     model = search(**settings).fit(X, y, sample_weight=None if mass is None else np.full(300, mass))
@@ -284,9 +292,12 @@ def test_the_same_search(settings: Any, scale: float, mass: Any, torch: bool, pl
 def test_tiny_tables(n, classes, folds, least, factor, seed):
     rng = np.random.default_rng(seed)
     X = rng.integers(-2, 3, size=(n, 2)).astype(float)
-    kind, y, weight = LSSVRCV, rng.integers(-2, 3, size=n).astype(float), None
+    kind = LSSVRCV
+    y = rng.integers(-2, 3, size=n).astype(float)
+    weight = None
     if classes >= 2 and n >= 2 * folds * classes:
-        kind, y = LSSVCCV, np.arange(n) % classes
+        kind = LSSVCCV
+        y = np.arange(n) % classes
     elif n > 4 * folds:
         weight = rng.choice([0.0, 1.0, 3.0], n, p=[0.1, 0.5, 0.4])
     grid = {"gammas": [0.01, 0.1, 1.0, 10.0], "alphas": [0.01, 0.1, 1.0, 10.0], "cv": folds}

@@ -78,7 +78,8 @@ def test_the_ledger_and_the_fitted_estimator(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:the search chose")
 def test_one_standard_error_is_that_of_a_grid():
-    noisy, kernels = y + 4 * np.random.default_rng(0).standard_normal(len(y)), ["rbf", "laplacian"]
+    noisy = y + 4 * np.random.default_rng(0).standard_normal(len(y))
+    kernels = ["rbf", "laplacian"]
     given = {"alphas": 4.0 ** np.arange(-6, 3), "gammas": [0.05, 0.2, 0.8]}
     grid = LSSVRCV(kernels, **given, select="1se").fit(X, noisy)
     assert grid.alpha_ > LSSVRCV(kernels, **given).fit(X, noisy).alpha_
@@ -90,7 +91,8 @@ def test_one_standard_error_is_that_of_a_grid():
 
 
 def test_a_checkpoint_is_shared_with_other_objectives_and_with_a_grid(tmp_path):
-    path, events = tmp_path / "journal", []
+    path = tmp_path / "journal"
+    events = []
     first = LSSVRCV(checkpoint=path).objective(X, y)
     expected = first.scores(gamma=0.3, alphas=[0.01, 0.1])
     second = LSSVRCV(checkpoint=path, callback=events.append).objective(X, y)
@@ -131,7 +133,8 @@ def test_kernels_without_a_width_weights_of_0_and_no_score() -> None:
         _ = objective.best_params_
 
 
-AUTO, ONE = LSSVRCV("auto"), {"alpha": 1.0, "gamma": 1.0}
+AUTO = LSSVRCV("auto")
+ONE = {"alpha": 1.0, "gamma": 1.0}
 REFUSED = [
     (lambda f: f.cv_results_, "has not been evaluated yet"),
     (lambda f: f.fit(), "has not been evaluated yet"),

@@ -57,11 +57,14 @@ def test_several_kernels_are_ranked_by_the_loss_of_training():
 @pytest.mark.parametrize("seed", range(5))
 def test_weights_of_a_blend_are_the_best_that_add_up_to_one(seed):
     rng = np.random.default_rng(seed)
-    H, Y, v = rng.normal(size=(4, 60, 2)), rng.normal(size=(60, 2)), rng.uniform(0.1, 3, 60)
+    H = rng.normal(size=(4, 60, 2))
+    Y = rng.normal(size=(60, 2))
+    v = rng.uniform(0.1, 3, 60)
     H += Y * rng.uniform(0, 1.5, size=(4, 1, 1))
 
     class Scoring:
-        targets, training_weights = Y, v
+        targets = Y
+        training_weights = v
 
     rows = rng.random(60) < 0.8
     found = choice._fit(H, rows, Scoring)
@@ -99,7 +102,8 @@ def test_importances_are_permutations_of_held_out_rows(monkeypatch):
     monkeypatch.setattr(final, "heldout_importances", watched)
     model = LSSVRCV("rbf", metric="diagonal", cv=KFold(5), random_state=0).fit(X, y)
     kept, seed, found, grouped = seen
-    rises, generator = np.zeros(7), np.random.default_rng([seed, 3])
+    rises = np.zeros(7)
+    generator = np.random.default_rng([seed, 3])
     for number, (train, test) in enumerate(KFold(5).split(X)):
         kernel = kept.leaders[0].candidate.part_kernels[number]
         one = LSSVR(kernel, alpha=model.alpha_, intervals=None).fit(X[train], y[train])

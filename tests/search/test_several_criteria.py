@@ -20,7 +20,8 @@ X = RNG.standard_normal((N, 2))
 Y = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + 0.2 * RNG.standard_normal(N) + 2.0
 LABELS = np.array(["low", "middle", "high"])[np.digitize(Y, [1.6, 2.4])]
 WEIGHTS = RNG.uniform(0.3, 2.0, N)
-FEW, MANY = [0.01, 0.3, 5.0], 2.0 ** np.arange(-9, 6)
+FEW = [0.01, 0.3, 5.0]
+MANY = 2.0 ** np.arange(-9, 6)
 NUMBERS = ["mse", "press", "span", "gcv", "evidence", "cost", "radius_margin", "r2", "mape", "cov"]
 
 
@@ -36,7 +37,8 @@ def score(estimator, rows, y):
 
 PAIRS = list(RepeatedKFold(n_splits=3, n_repeats=2, random_state=0).split(X))
 WRONG = ["error", "accuracy", "span", "radius_margin", "f1_macro"]
-LINE, GRID = np.linspace(0, 1, N)[:, None], {"gammas": [0.1, 1.0], "alphas": FEW}
+LINE = np.linspace(0, 1, N)[:, None]
+GRID = {"gammas": [0.1, 1.0], "alphas": FEW}
 CIRCLE = {"gammas": [0.5, 1.5], "alphas": [1e-3, 2.0, 9.0], "cv": 3}
 GIVEN = Circulant(spacing=1.0, order="given", validate="kernel")
 SMOOTH = ["mse", "press", "neg_mean_absolute_error", "mape", "gcv"]
@@ -75,7 +77,8 @@ def test_each_is_as_in_a_search_of_its_own(kind, criteria, y, rtol, settings):
         model = kind(criterion=criterion, **given)
         return model.fit(settings.get("rows", X), y, sample_weight=settings.get("weight"))
 
-    several, alone = fit(criteria), [fit(criterion) for criterion in criteria]
+    several = fit(criteria)
+    alone = [fit(criterion) for criterion in criteria]
     found = several.cv_results_
     for number, (criterion, one) in enumerate(zip(criteria, alone)):
         name = criterion if isinstance(criterion, str) else criterion.__name__
@@ -105,7 +108,8 @@ def test_nothing_is_factorised_or_predicted_for_the_others(alphas, monkeypatch):
         counted(monkeypatch, module, name, calls)
     settings = {"gammas": [0.1, 1.0], "alphas": alphas, "n_jobs": 1, "approximation": Exact()}
     LSSVRCV(**settings).fit(X, Y)
-    alone, calls[:] = list(calls), []
+    alone = list(calls)
+    calls[:] = []
     LSSVRCV(**settings, criterion=["mse", *NUMBERS[1:], largest]).fit(X, Y)
     assert calls == alone
     assert len(calls) == 2 * (1 + (len(FEW) if alphas is FEW else 1)) + 2  # and the final fit
@@ -118,7 +122,8 @@ def test_nothing_is_factorised_or_predicted_for_the_others(alphas, monkeypatch):
 
 
 def test_the_table_is_that_of_grid_search_cv():
-    grid, names = {"gamma": [0.1, 1.0], "alpha": FEW}, ["accuracy", "f1_macro"]
+    grid = {"gamma": [0.1, 1.0], "alpha": FEW}
+    names = ["accuracy", "f1_macro"]
     theirs = (
         GridSearchCV(LSSVC(), grid, scoring=names, refit="accuracy", cv=4).fit(X, LABELS).cv_results_
     )

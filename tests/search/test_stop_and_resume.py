@@ -36,7 +36,8 @@ SMALL = {"gammas": [0.1, 1.0, 4.0], "alphas": [1e-3, 0.1, 3.0]}
 METRIC = {"kernel": ["rbf", "laplacian"], "metric": "auto", "blend": True, "max_rounds": 2}
 METRIC |= {"gammas": [0.3, 1.0], "alphas": [1e-3, 0.1], "cv": 3}
 HALF = {"gammas": 4.0 ** np.arange(-4, 3), "alphas": 4.0 ** np.arange(-4, 3), "search": Halving(2, 40)}
-FLAT, NARROW = SMALL | {"alphas": [0.1, 1e4]}, {"gammas": [1e-3, 1.5], "alphas": [1e-4, 2.0], "cv": 3}
+FLAT = SMALL | {"alphas": [0.1, 1e4]}
+NARROW = {"gammas": [1e-3, 1.5], "alphas": [1e-4, 2.0], "cv": 3}
 
 
 def refuses_flat(estimator, rows, y):
@@ -102,10 +103,13 @@ class Crash(Exception):
 
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_search_that_crashed_goes_on_and_ends_the_same(name, tmp_path, monkeypatch):
-    (estimator, y), evaluations = SEARCHES[name], []
+    estimator, y = SEARCHES[name]
+    evaluations = []
     whole = fitted(estimator, y, callback=evaluations.append)
-    total, path = len(evaluations), str(tmp_path / "search")
-    each, crashes = max(1, total // 4), min(3, total - 1)
+    total = len(evaluations)
+    path = str(tmp_path / "search")
+    each = max(1, total // 4)
+    crashes = min(3, total - 1)
     for _ in range(crashes):
         with pytest.raises(Crash):
             fitted(estimator, y, callback=after(each, Crash), checkpoint=path, n_jobs=1)
@@ -122,7 +126,8 @@ def test_a_search_that_crashed_goes_on_and_ends_the_same(name, tmp_path, monkeyp
 
     # A search that is finished is replayed, reasons included. Only where a model or an expansion came
     # with the evaluation of what is chosen, something is solved again.
-    solves, solve = [], loop.solve
+    solves = []
+    solve = loop.solve
     monkeypatch.setattr(loop, "solve", lambda *a, **k: solves.append(1) or solve(*a, **k))
     once_more = fitted(estimator, y, callback=pytest.fail, checkpoint=path)
     same(again, once_more)
@@ -141,15 +146,18 @@ WIDER = METRIC | {"gammas": [0.05, 0.3, 1.0, 4.0]}
 @pytest.mark.parametrize("rows", [None, 50])
 @pytest.mark.parametrize("alphas", [[1e-5, 1e-3, 0.1, 1.0], [1e-3, 0.01, 0.1]])
 def test_a_larger_grid_takes_no_metric_of_another_path(rows, alphas, tmp_path):
-    path, larger = str(tmp_path / "search"), WIDER | {"metric_rows": rows, "alphas": alphas}
+    path = str(tmp_path / "search")
+    larger = WIDER | {"metric_rows": rows, "alphas": alphas}
     fitted(LSSVRCV(**METRIC, metric_rows=rows), checkpoint=path)
-    again, whole = fitted(LSSVRCV(**larger), checkpoint=path), fitted(LSSVRCV(**larger))
+    again = fitted(LSSVRCV(**larger), checkpoint=path)
+    whole = fitted(LSSVRCV(**larger))
     assert again.best_params_ == whole.best_params_
     assert_allclose(again.predict(X), whole.predict(X), rtol=1e-9, atol=1e-12)
 
 
 def test_a_larger_grid_does_only_what_is_new(tmp_path):
-    path, events = str(tmp_path / "search"), []
+    path = str(tmp_path / "search")
+    events = []
     fitted(LSSVRCV(**SMALL), checkpoint=path)
     again = fitted(LSSVRCV(**LARGER), checkpoint=path, callback=events.append)
     assert len(events) == 5
@@ -180,7 +188,8 @@ class Error:
         return with_factor(1.0, estimator, X, y)
 
 
-SCORE, LOSS = make_scorer(absolute), make_scorer(absolute, greater_is_better=False)
+SCORE = make_scorer(absolute)
+LOSS = make_scorer(absolute, greater_is_better=False)
 OTHERS = [
     ({}, {"kernel": RBF(2.0)}, "kernel"),
     ({"kernel": gaussian, "gammas": None}, {"kernel": wider, "gammas": None}, "kernel"),
@@ -209,7 +218,9 @@ def test_another_search_is_refused_before_any_work(first, second, difference, tm
     assert path.read_bytes() == before
 
 
-SWAPPED, ONE, GROUPS = X[[0, 1, 2, 4, 3, *range(5, 120)]], np.arange(120) == 5, np.arange(120) % 7
+SWAPPED = X[[0, 1, 2, 4, 3, *range(5, 120)]]
+ONE = np.arange(120) == 5
+GROUPS = np.arange(120) % 7
 DATA = {"X": X, "y": Y, "sample_weight": np.ones(120), "groups": GROUPS}
 CHANGES = [
     ("rows", {"X": SWAPPED}),
@@ -273,7 +284,8 @@ def describe():
 def test_a_description_is_the_same_in_another_process():
     script = "import tests.search.test_stop_and_resume as here; print(here.describe())"
     seed = "2" if [*{"b", "a"}] == ["a", "b"] else "1"  # that of the other order
-    call, env = [sys.executable, "-c", script], os.environ | {"PYTHONHASHSEED": seed}
+    call = [sys.executable, "-c", script]
+    env = os.environ | {"PYTHONHASHSEED": seed}
     assert subprocess.check_output(call, env=env, text=True, cwd=ROOT) == f"{describe()}\n"
 
 
@@ -287,7 +299,8 @@ def test_a_description_is_the_same_in_another_process():
 )
 def test_records_of_another_search_are_not_taken(y, lines, words, tmp_path):
     """Of the same grid, on other targets or again, whose evaluations have the same keys."""
-    path, other = tmp_path / "search", tmp_path / "other"
+    path = tmp_path / "search"
+    other = tmp_path / "other"
     fitted(LSSVRCV(**SMALL), checkpoint=path)
     fitted(LSSVRCV(**SMALL), y, checkpoint=other)
     count = len(path.read_bytes().splitlines())
@@ -299,7 +312,8 @@ def test_records_of_another_search_are_not_taken(y, lines, words, tmp_path):
 
 def test_the_checksum_tells_columns_of_zeros_and_ones_apart():
     """The bits of 1.0 are all at the upper end: of a factor, a product modulo 2⁶⁴ keeps twelve."""
-    d, columns = 10_000, [*range(100), 9477, 9986]  # two of whose factors end with twelve zeros
+    d = 10_000
+    columns = [*range(100), 9477, 9986]  # two of whose factors end with twelve zeros
 
     def checksum(rows):
         return rows_checksum(rows_of(rows, np.zeros((2, 1)), None, None), d)
@@ -317,7 +331,8 @@ def test_a_metric_of_more_rows_is_another_on_all_rows(tmp_path, monkeypatch):
     y = np.sin(2 * MORE[:, 0]) * MORE[:, 1] + np.random.default_rng(1).standard_normal(400)
     settings = {"metric": "diagonal", "max_rounds": 1, "gammas": [1.0], "alphas": [1.0]}
     settings |= {"metric_rows": 300, "random_state": 0}
-    parts, kept = [], settings | {"checkpoint": tmp_path / "search"}
+    parts = []
+    kept = settings | {"checkpoint": tmp_path / "search"}
     whole = LSSVRCV(**settings, callback=lambda event: parts.append(event["part"])).fit(MORE, y)
     assert "second pass on more rows" in parts
     stop = after(parts.count("learning the metric"))
@@ -342,7 +357,8 @@ ROUNDS = {"kernel": "auto", "metric": "auto", "blend": True, "cv": 3, "n_jobs": 
     ],
 )
 def test_the_best_of_what_was_tried_is_used(stop, tried, reason, words):
-    gammas, budget = [0.01, 0.1, 1.0, 4.0, 9.0], 1e-9 if stop is None else None
+    gammas = [0.01, 0.1, 1.0, 4.0, 9.0]
+    budget = 1e-9 if stop is None else None
     words = f"{words}; the best so far is used, and {5 - tried} candidates were not tried: gamma="
     with pytest.warns(SearchStoppedWarning, match=words):
         model = LSSVRCV(gammas=gammas, n_jobs=1, callback=stop, time_budget=budget).fit(X, Y)
@@ -367,7 +383,9 @@ def test_a_time_budget_that_is_enough_changes_nothing_and_what_is_none_is_refuse
 @pytest.mark.parametrize("rows", [None, 30])
 def test_rounds_of_a_metric_are_stopped_anywhere(rows):
     """In round 0, in later rounds, in the second pass and in the fits of all rows; or at once."""
-    X, y, events = MORE[:70], np.sin(2 * MORE[:70, 0]), []
+    X = MORE[:70]
+    y = np.sin(2 * MORE[:70, 0])
+    events = []
     settings = METRIC | {"metric_rows": rows, "n_jobs": 1}
     whole = LSSVRCV(**settings, callback=events.append).fit(X, y)
     places = [1, *(len(events) * k // 4 for k in (1, 2, 3)), len(events)]

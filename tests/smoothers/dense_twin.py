@@ -70,9 +70,12 @@ def check(
     rtol: float = 1e-7, atol: float = 1e-8, build: Any = np.asarray,
 ) -> None:  # fmt: skip
     """Residuals, trace, determinant, rows left out one by one and in the given sets."""
-    n, there = len(K), build(Y)
-    residuals, trace = to_numpy(smoother.residuals(there, alphas)), smoother.trace(alphas)
-    logdet, heldout = smoother.logdet(alphas), smoother.heldout(there, parts, alphas)
+    n = len(K)
+    there = build(Y)
+    residuals = to_numpy(smoother.residuals(there, alphas))
+    trace = smoother.trace(alphas)
+    logdet = smoother.logdet(alphas)
+    heldout = smoother.heldout(there, parts, alphas)
     loo = to_numpy(smoother.leave_one_out(there, alphas)) if n > 1 else None
     for i, alpha in enumerate(alphas):
         R = residual_operator(K, border, alpha)

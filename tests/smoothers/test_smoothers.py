@@ -64,7 +64,8 @@ def test_against_the_dense_twin_and_literal_refits(name, gamma, kind) -> None:
 @pytest.mark.parametrize("targets", [1, 3])
 @pytest.mark.parametrize("name", SMOOTHERS)
 def test_every_part_and_ridge_is_a_solve_without_the_part(name, targets, kind) -> None:
-    n, alphas = 30, [1e-2, 1.0, 20.0]
+    n = 30
+    alphas = [1e-2, 1.0, 20.0]
     K, Y, rng = example(n, 0.5, targets=targets)
     border = borders(n, rng)[kind]
     parts = [np.array([0, 4, 5]), np.array([29]), np.arange(10, 22)]  # of several sizes, some rows never
@@ -96,7 +97,8 @@ def test_any_set_of_rows_of_any_small_problem(n, gamma, kind, name, repeat, data
     X = rng.standard_normal((n, 2))
     if repeat:
         X[1] = X[0]
-    K, Y = gram(RBF(gamma), X), rng.standard_normal((n, 1))
+    K = gram(RBF(gamma), X)
+    Y = rng.standard_normal((n, 1))
     border = borders(n, rng)[kind]
     size = data.draw(st.integers(1, n - 1))
     rows = np.sort(data.draw(st.permutations(range(n)))[:size])
@@ -117,18 +119,24 @@ def test_an_indefinite_matrix_is_refused(name) -> None:
 @pytest.mark.parametrize("name", ["eigen", "cholesky", "low rank"])
 def test_directions_of_rounding_are_left_out_below_the_rounding_of_the_matrix(name, kind) -> None:
     """K of rank 5 and size 1e12: at the first μ least squares on its columns, at the second a ridge."""
-    n, alphas = 40, np.array([1e-6, 1e6])
+    n = 40
+    alphas = np.array([1e-6, 1e6])
     rng = np.random.default_rng(3)
-    B, Y = 1e5 * rng.standard_normal((n, 5)), rng.standard_normal((n, 2))
+    B = 1e5 * rng.standard_normal((n, 5))
+    Y = rng.standard_normal((n, 2))
     border = borders(n, rng)[kind]
-    K, H, columns = B @ B.T, np.eye(n), B
+    K = B @ B.T
+    H = np.eye(n)
+    columns = B
     if border is not None:  # folded in, as the exact machine does it
         along = np.outer(border, border) / (border @ border)
-        H, columns = np.eye(n) - along, np.column_stack([B, border])
+        H = np.eye(n) - along
+        columns = np.column_stack([B, border])
         K = H @ K @ H
         K = (K + K.T) / 2 + np.trace(K) / n * along
     smoother = SMOOTHERS[name](K, border)
-    residuals, duals = smoother.residuals(Y, alphas), smoother.duals(Y, alphas)
+    residuals = smoother.residuals(Y, alphas)
+    duals = smoother.duals(Y, alphas)
     assert smoother.below_rounding(alphas).tolist() == [True, False]
     wanted = Y - columns @ np.linalg.lstsq(columns, Y, rcond=None)[0]
     assert_allclose(residuals[0], wanted, atol=1e-9)
@@ -138,7 +146,8 @@ def test_directions_of_rounding_are_left_out_below_the_rounding_of_the_matrix(na
 
 
 def test_rows_that_decide_their_own_value_are_unknown_below_rounding_alone() -> None:
-    K, Y = np.diag([1e12, 1.0, 2.0]), np.arange(3.0)[:, None]
+    K = np.diag([1e12, 1.0, 2.0])
+    Y = np.arange(3.0)[:, None]
     for name in ("eigen", "cholesky"):
         found = SMOOTHERS[name](K, None).leave_one_out(Y, [1e-3, 1.0])[:, :, 0]
         assert_array_equal(np.isnan(found), [[True, False, False], [False, False, False]])
@@ -148,7 +157,9 @@ def test_a_failed_factorisation_in_place_gives_the_matrix_back() -> None:
     rng = np.random.default_rng(4)
     U = np.linalg.qr(rng.standard_normal((6, 6)))[0]
     values = np.array([3.0, 2.0, 1.0, 0.5, 0.1, -1e-9])  # the last is rounding: the kernel is known PSD
-    K, Y, alpha = (U * values) @ U.T, rng.standard_normal((6, 1)), 1e-10
+    K = (U * values) @ U.T
+    Y = rng.standard_normal((6, 1))
+    alpha = 1e-10
     wanted = U @ np.diag(alpha / (np.maximum(values, 0.0) + alpha)) @ U.T @ Y
     for overwrite in (False, True):
         smoother = CholeskySmoother(K.copy(), None, overwrite=overwrite, rounding=PSD)
@@ -158,13 +169,15 @@ def test_a_failed_factorisation_in_place_gives_the_matrix_back() -> None:
 @pytest.mark.parametrize("kind", ["none", "ones"])
 def test_a_smooth_kernel_on_two_features_has_a_thin_factor_of_full_digits(kind) -> None:
     X = np.random.default_rng(2).standard_normal((1100, 2))
-    K, Y = gram(RBF(0.2), X), np.sin(3 * X[:, :1]) + 2.0
+    K = gram(RBF(0.2), X)
+    Y = np.sin(3 * X[:, :1]) + 2.0
     L = low_rank_factor(K)
     assert L.shape[1] < 300
     assert_allclose(L @ L.T, K, atol=1e-13)
     for other in (K[:900, :900], gram(RBF(50.0), X), np.eye(1100)):  # too small to be worth it, rough
         assert low_rank_factor(other) is None
-    border, rows = None if kind == "none" else np.ones(1100), np.arange(0, 1100, 5)
+    border = None if kind == "none" else np.ones(1100)
+    rows = np.arange(0, 1100, 5)
     (values,) = LowRankSmoother(L, border).heldout(Y, [rows], [2.0**-15, 1.0])
     for alpha, value in zip([2.0**-15, 1.0], values):
         assert_allclose(value, refit(K, Y, border, alpha, rows), atol=1e-8)

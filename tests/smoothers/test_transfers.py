@@ -89,10 +89,12 @@ class Arrays(_python_dispatch.TorchDispatchMode):
 
     def __init__(self, numbers: int) -> None:
         super().__init__()
-        self.count, self._numbers = 0, numbers
+        self.count = 0
+        self._numbers = numbers
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found, given = function(*args, **(kwargs or {})), [*args, *(kwargs or {}).values()]
+        found = function(*args, **(kwargs or {}))
+        given = [*args, *(kwargs or {}).values()]
         known = {one.untyped_storage().data_ptr() for one in given if isinstance(one, torch.Tensor)}
         for one in found if isinstance(found, tuple) else (found,):
             large = isinstance(one, torch.Tensor) and one.numel() >= self._numbers
@@ -110,9 +112,11 @@ def test_one_array_of_the_matrix_serves_a_fit_and_rows_held_out_at_the_end(
         monkeypatch.setattr(f"onefold.linalg.dense.{name}", value)
     monkeypatch.setattr("onefold.kernels.tiles.device_rows", lambda m: 40)
     monkeypatch.setattr("onefold.approximations.exact._STRIP", 40)
-    X, Y = RNG.normal(size=(n, 3)), RNG.normal(size=(n, 2))
+    X = RNG.normal(size=(n, 3))
+    Y = RNG.normal(size=(n, 2))
     root = np.linspace(0.5, 2.0, n) if weighted else None
-    parts, found = [np.arange(270, n)], []
+    parts = [np.arange(270, n)]
+    found = []
     for place in (np.asarray, torch.asarray):
         problem = Problem(place(X), place(Y), None if root is None else place(root), True)
         with Arrays(n * n // 2) as seen:

@@ -222,7 +222,9 @@ def test_a_row_with_nearly_all_the_weight_is_left_out_literally(dimension, heavy
 @DIMENSIONS
 def test_one_row_and_two(dimension) -> None:
     for n in (1, 2):
-        steps, Y, _ = np.full(n - 1, 0.3), np.arange(1.0, n + 1)[:, None], None
+        steps = np.full(n - 1, 0.3)
+        Y = np.arange(1.0, n + 1)[:, None]
+        _ = None
         K = matrix(steps, dimension)
         check(StateSpaceSmoother(steps, dimension, root=None, intercept=False), K, Y, None, [0.1])
         with_intercept = StateSpaceSmoother(steps, dimension, root=None, intercept=True)

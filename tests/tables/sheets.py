@@ -63,9 +63,12 @@ def _cell(place: str, value: Any) -> str:
         return f'<c r="{place}" t="b"><v>{int(value)}</v></c>'
     style = 0
     if isinstance(value, datetime.datetime):
-        style, value = 1, (value.replace(tzinfo=None) - _EPOCH) / _DAY
+        style = 1
+        value = (value.replace(tzinfo=None) - _EPOCH) / _DAY
     elif isinstance(value, datetime.date):
-        style, value = 1, (value - _EPOCH.date()).days
+        style = 1
+        value = (value - _EPOCH.date()).days
     elif isinstance(value, datetime.time):
-        style, value = 2, (datetime.datetime.combine(_EPOCH, value) - _EPOCH) / _DAY
+        style = 2
+        value = (datetime.datetime.combine(_EPOCH, value) - _EPOCH) / _DAY
     return f'<c r="{place}" s="{style}"><v>{value}</v></c>'

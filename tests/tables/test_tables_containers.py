@@ -48,7 +48,8 @@ CONTAINERS = ("pandas", "polars", "arrow", "csv", "csv of polars", "csv of arrow
 
 
 def contained(table: pa.Table, container: str, folder: Path):
-    frame, path = table.to_pandas(), folder / f"t.{container[:3] if ' ' in container else container}"
+    frame = table.to_pandas()
+    path = folder / f"t.{container[:3] if ' ' in container else container}"
     if container == "pandas":
         return frame
     if container == "polars":
@@ -123,12 +124,15 @@ def with_x(values, kind=None, **others) -> pa.Table:
 def in_onnx(model: TableRegressor, table: pa.Table) -> np.ndarray:
     """Columns as the graph wants them: numbers, or text with "" where there is none."""
     running = onnxruntime.InferenceSession(model.to_onnx().SerializeToString())
-    names, feed = json.loads(running.get_modelmeta().custom_metadata_map["columns"]), {}
+    names = json.loads(running.get_modelmeta().custom_metadata_map["columns"])
+    feed = {}
     for name, one in zip(names, running.get_inputs(), strict=True):
-        kind, values = np.float64, table[name].to_pylist()
+        kind = np.float64
+        values = table[name].to_pylist()
         if one.type == "tensor(string)":
             texts = ["" if v is None else f"{v:g}" if type(v) is float else str(v) for v in values]
-            kind, values = object, [text if text.strip() else "" for text in texts]
+            kind = object
+            values = [text if text.strip() else "" for text in texts]
         feed[one.name] = np.array(values, dtype=kind)[:, None]
     return running.run(None, feed)[0][:, 0]
 
@@ -136,7 +140,8 @@ def in_onnx(model: TableRegressor, table: pa.Table) -> np.ndarray:
 @pytest.mark.parametrize("name", COLUMNS)
 def test_columns_in_every_container_in_blocks_saved_and_exported(name, tmp_path):
     kind, values, arrow = COLUMNS[name]
-    table, machine = with_x(values, arrow), TableRegressor(**QUICK)
+    table = with_x(values, arrow)
+    machine = TableRegressor(**QUICK)
     used = {container: contained(table, container, tmp_path) for container in CONTAINERS}
     for fit in CONTAINERS:
         model = machine.fit(used[fit], np.sin(np.arange(N)))
@@ -196,7 +201,8 @@ DECLARED = {
 @pytest.mark.parametrize("name", DECLARED)
 def test_what_is_declared_means_the_same_in_every_container(name, tmp_path):
     values, words, options = DECLARED[name]
-    table, reading = with_x(values, y=np.sin(np.arange(N))), Reading(na_values=words, decimal=",")
+    table = with_x(values, y=np.sin(np.arange(N)))
+    reading = Reading(na_values=words, decimal=",")
     kept = (*CONTAINERS[:3], "parquet", "excel")
     used = {container: contained(table, container, tmp_path) for container in kept}
     used["csv"] = tmp_path / "t.csv"

@@ -133,7 +133,8 @@ def test_one_value_settles_the_order_and_equal_ones_need_none():
 
 @pytest.mark.parametrize("dayfirst", [True, False])
 def test_the_order_can_be_declared(dayfirst):
-    reading, texts = Reading(dayfirst=dayfirst), ["3/4/2024", "5/6/2024", "7/8/2024", "2024-01-01"]
+    reading = Reading(dayfirst=dayfirst)
+    texts = ["3/4/2024", "5/6/2024", "7/8/2024", "2024-01-01"]
     with pytest.raises(TableError, match="cannot be parsed, such as"):
         learned([*texts, "1/31/2024" if dayfirst else "31/1/2024"], reading=reading)
     unsettled = learned(["2024-01-01", "2024-02-01"])

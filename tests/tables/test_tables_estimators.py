@@ -115,7 +115,8 @@ def test_the_target_may_be_a_column(regressor):
 
 
 def test_weights_and_groups(regressor):
-    weight, sites = np.linspace(0.5, 2, N), np.arange(N) % 5
+    weight = np.linspace(0.5, 2, N)
+    sites = np.arange(N) % 5
     model = TableRegressor(**SMALL).fit(FRAME, Y, sample_weight=weight, groups=sites)
     assert isinstance(model.estimator_.cv, GroupKFold)
     named = FRAME.assign(mass=weight, site=[f"s{i}" for i in sites])
@@ -347,7 +348,8 @@ def plain(tmp_path, monkeypatch):
 
 def test_late_blocks(plain):
     """Whole numbers first, fractions later; other categories; what is wrong names its row."""
-    model, path = TableRegressor(**TINY).fit(plain, "y"), Path("t.csv")
+    model = TableRegressor(**TINY).fit(plain, "y")
+    path = Path("t.csv")
     path.write_text("a,b,colour\n" + "1,2,red\n" * 50 + "0.25,-1.5,green\n")
     later = pd.DataFrame({"a": [1.0] * 50 + [0.25], "b": [2.0] * 50 + [-1.5]})
     later["colour"] = ["red"] * 50 + ["green"]

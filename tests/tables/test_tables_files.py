@@ -366,7 +366,8 @@ def test_csv_blocks_stay_small(tmp_path):
     line = ",".join(["0.123456789"] * 20) + "\n"
     header = ",".join(f"c{j}" for j in range(20)) + "\n"
     path = write(tmp_path, "big.csv", header + line * 500_000)  # 120 MB
-    before, most = pa.total_allocated_bytes(), 0
+    before = pa.total_allocated_bytes()
+    most = 0
     for block in open_table(path).batches(2_000):
         most = max(most, pa.total_allocated_bytes() - before)
         assert len(block) == 2_000

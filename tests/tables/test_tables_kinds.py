@@ -64,7 +64,8 @@ def assert_same(one: Preparation, other: Preparation) -> None:
 
 
 def test_numbers_are_standardised_and_text_becomes_indicators():
-    a, b = np.array([1.0, 2, 3, 6]), np.array([0.0, 10, 20, 30])
+    a = np.array([1.0, 2, 3, 6])
+    b = np.array([0.0, 10, 20, 30])
     data = rows(
         a=a, colour=["red", "blue", "red", "green"], b=b.astype(int), ok=[True, False, True, True]
     )
@@ -90,7 +91,8 @@ def test_rare_categories_are_those_of_scikit_learns_encoder(frequency):
     later = np.array([*texts, "never seen"])
     expected = encoder.fit(texts[:, None]).transform(later[:, None]).toarray()
     if "c is rare" not in found.feature_names:
-        later, expected = texts, expected[:-1]
+        later = texts
+        expected = expected[:-1]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         np.testing.assert_array_equal(found.transform(rows(c=later)), expected)
@@ -203,7 +205,8 @@ def test_columns_of_many_texts_take_little_memory():
     assert len(learner._learners["who"]._counts) == 2001
     assert learner.finish().identifiers == ("who",)
     shops = [f"shop {i}" for i in range(3000)]
-    few, together = Learner(), Learner(min_frequency=10)
+    few = Learner()
+    together = Learner(min_frequency=10)
     for _ in range(9):
         few.add(rows(who=shops, a=range(3000)))
         together.add(rows(who=[*shops[:2999], "shop 0"], a=range(3000)))
@@ -215,7 +218,8 @@ def test_columns_of_many_texts_take_little_memory():
 
 
 def test_copies_of_columns_are_named():
-    a, sex = RNG.normal(size=40), RNG.choice(["f", "m"], 40)
+    a = RNG.normal(size=40)
+    sex = RNG.choice(["f", "m"], 40)
     data = rows(a=a, inches=a / 2.54, other=RNG.normal(size=40), sex=sex, code=(sex == "m").astype(int))
     preparation = learn_preparation(data)
     note = copies_note(columns_of(preparation, preparation.transform(data)))
@@ -284,7 +288,8 @@ def test_any_columns(data, n, block):
     for name in data.draw(st.lists(st.sampled_from(list(DRAWN)), min_size=1, unique=True)):
         values = data.draw(st.lists(DRAWN[name], min_size=n, max_size=n))
         columns[name] = pa.array(values, kinds.get(name, pa.string()))
-    table, rare = rows(**columns), data.draw(st.sampled_from([None, 3, 0.2]))
+    table = rows(**columns)
+    rare = data.draw(st.sampled_from([None, 3, 0.2]))
     try:
         whole = learned(table, n, min_frequency=rare).finish()
     except TableError as error:

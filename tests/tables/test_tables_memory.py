@@ -202,7 +202,8 @@ def test_plan_and_trust_of_a_path_leave_its_rows_on_disk(wide, monkeypatch, tmp_
 
 def test_the_folder_for_encoded_rows_can_be_named(wide, tmp_path, monkeypatch):
     """It was the system's folder for temporary files, whatever that is."""
-    scratch, used = tmp_path / "scratch", []
+    scratch = tmp_path / "scratch"
+    used = []
     scratch.mkdir()
     written = training.written
 
@@ -299,7 +300,8 @@ def test_blocks_of_a_test_table_without_targets(tmp_path, as_path):
     rng = np.random.default_rng(0)
     x = rng.normal(size=70_000)
     table = pd.DataFrame({"x": x, "y": pd.array((x > 0).astype(int), dtype="Int64")})
-    train, new = table.head(100), table.copy()
+    train = table.head(100)
+    new = table.copy()
     new.loc[500:, "y"] = pd.NA
     table_to_test = new
     if as_path:

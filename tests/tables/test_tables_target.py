@@ -275,7 +275,8 @@ def test_a_logarithm_of_the_target(tmp_path):
         found, expected = (getattr(one, method)(frame, argument) for one in (model, plain))
         np.testing.assert_allclose(found, np.exp(expected), rtol=1e-12)
     assert model.best_score_ == pytest.approx(plain.best_score_)
-    held, predicted = model.report_["heldout"], np.exp(plain.estimator_.heldout_prediction_)
+    held = model.report_["heldout"]
+    predicted = np.exp(plain.estimator_.heldout_prediction_)
     assert held["rmse"] == pytest.approx(np.sqrt(np.mean((predicted - frame.price) ** 2)))
     assert held["standard_errors"]["rmse"] < held["rmse"] < held["baseline_rmse"]
     model.save(tmp_path / "m")

@@ -32,7 +32,8 @@ from onefold.tables.text import TextTypes
 from onefold.tables.training import written as write_matrix
 
 QUICK = {"simple": True, "gammas": [0.1], "alphas": [0.1], "cv": 3}
-POINT, COMMA = Reading(), Reading(decimal=",")
+POINT = Reading()
+COMMA = Reading(decimal=",")
 
 
 def table(folder, columns: dict[str, list], reading=None, delimiter=","):
@@ -196,7 +197,8 @@ def test_round_trip(names, rows, delimiter, decimal, encoding, quoting, newline,
         stated = {"encoding": "latin-1"} if encoding == "latin-1" else {}
         source = open_table(path, Reading(delimiter=delimiter, decimal=decimal, **stated))
         assert source.names == tuple(names)
-        whole, (block,) = source.read(), source.batches(100)
+        whole = source.read()
+        (block,) = source.batches(100)
         for read in (whole, block):
             np.testing.assert_array_equal(read.numbers(names[0]), [number for number, _ in rows])
             assert read.text(names[1]).to_pylist() == [f"x{text}" for _, text in rows]
@@ -207,7 +209,8 @@ def test_what_means_missing(tmp_path):
     path.write_text("a,b\n1,x\n-999,?\n3, - \n , NA\nnull,y\n")
     source = open_table(path, Reading(na_values=["-999", "?", "-"]))
     expected = {"a": [1, None, 3, None, None], "b": ["x", None, None, None, "y"]}
-    rows, (block,) = source.read(), source.batches(10)
+    rows = source.read()
+    (block,) = source.batches(10)
     assert {name: rows.column(name).to_pylist() for name in "ab"} == expected
     np.testing.assert_array_equal(block.numbers("a"), [1, np.nan, 3, np.nan, np.nan])
     assert block.column("b").to_pylist() == expected["b"]
@@ -328,7 +331,8 @@ def test_a_full_disk_is_said_in_one_sentence(tmp_path, monkeypatch):
 
 
 def test_remedies_are_spelled_for_python_and_by_whoever_shows_them():
-    missing, drop = Remedy("na_values", ["it's"], "if it is missing"), Remedy("drop", ["kg weight=5"])
+    missing = Remedy("na_values", ["it's"], "if it is missing")
+    drop = Remedy("drop", ["kg weight=5"])
     error = TableError("'kg weight=5' is odd", ["fix it", missing, drop])
     error = pickle.loads(pickle.dumps(error))
     assert str(error) == (

@@ -90,16 +90,19 @@ def test_weights_reach_the_fit(table):
 
 @pytest.mark.parametrize("weight", [None, "mass"])
 def test_scores_on_another_table(table, weight):
-    train, new = table.head(40), table.tail(20)
+    train = table.head(40)
+    new = table.tail(20)
     count = np.ones(20) if weight is None else new.mass.to_numpy()
     model = tune_table(train, **KIND, **SMALL, weight=weight, test=new)
-    test, right = model.report_["test"], model.predict(new) == new.kind
+    test = model.report_["test"]
+    right = model.predict(new) == new.kind
     assert (test["rows"], test["accuracy"]) == (20, pytest.approx(np.average(right, weights=count)))
     kinds = train.kind if weight is None else train.kind.repeat((1e6 * train.mass).astype(int))
     always = new.kind == kinds.mode()[0]
     assert test["baseline_accuracy"] == pytest.approx(np.average(always, weights=count))
     model = tune_table(train, **AMOUNT, **SMALL, weight=weight, test=new)
-    test, losses = model.report_["test"], (new.amount - model.predict(new)) ** 2
+    test = model.report_["test"]
+    losses = (new.amount - model.predict(new)) ** 2
     mean = np.average(train.amount, weights=None if weight is None else train.mass)
     assert test["rmse"] == pytest.approx(np.sqrt(np.average(losses, weights=count)))
     constant = np.average((new.amount - mean) ** 2, weights=count)
@@ -167,7 +170,8 @@ def test_rows_to_test_on_without_a_target_are_left_out(table):
     new.loc[3, "amount"] = np.inf
     with pytest.raises(TableError, match="infinite values in the target 'amount'"):
         model.score(new, "amount")
-    new["mass"], new["amount"] = 0.0, 1.0
+    new["mass"] = 0.0
+    new["amount"] = 1.0
     with pytest.raises(TableError, match="no test rows with a positive weight in 'mass'"):
         tune_table(table.head(40), **AMOUNT, **SMALL, test=new.dropna(), weight="mass")
 
@@ -233,7 +237,8 @@ def test_text_missing_values_weights_groups_and_dates_on_disk(table, monkeypatch
 )
 def test_test_rows_are_judged_by_the_criterion(table, criterion, target, main, measure, method):
     """They were compared with simple models by R² or accuracy, whatever was asked for."""
-    train, test = table[:40], table[40:]
+    train = table[:40]
+    test = table[40:]
     options = SMALL | {"criterion": criterion, "drop": ["site", "mass", "who"]}
     model = tune_table(train, target, test=test, **options)
     scores = model.report_["test"]["scores"]

@@ -52,7 +52,8 @@ SPLITTERS = {
 @pytest.mark.parametrize("estimator", [LSSVRCV, KernelRidgeCV])
 @pytest.mark.parametrize("validate", ["auto", "kernel", "matrix"])
 def test_held_out_rows_are_literal_refits(estimator: Any, splitter: str, validate: str) -> None:
-    cv, border = SPLITTERS[splitter], np.ones(N) if estimator is LSSVRCV else None
+    cv = SPLITTERS[splitter]
+    border = np.ones(N) if estimator is LSSVRCV else None
     approximation = Toeplitz(validate=validate, negative="solve")
     settings = {"gammas": [0.5], "alphas": [0.02, 0.9], "intervals": None}
     model = estimator(approximation=approximation, cv=cv, **settings).fit(X, Y)
@@ -60,7 +61,8 @@ def test_held_out_rows_are_literal_refits(estimator: Any, splitter: str, validat
     splits = [(np.delete(np.arange(N), i), np.array([i])) for i in range(N)]
     if splitter != "loo":
         splits = list((KFold(4) if cv == 4 else cv).split(X))
-    total, count = np.zeros_like(Y), np.zeros((N, 1))
+    total = np.zeros_like(Y)
+    count = np.zeros((N, 1))
     for train, test in splits:
         left_out = np.setdiff1d(np.arange(N), train)
         if validate == "matrix":
@@ -79,13 +81,20 @@ def test_held_out_rows_are_literal_refits(estimator: Any, splitter: str, validat
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
 @pytest.mark.parametrize("kind", ["sparse", "precomputed", "linear", "float32"])
 def test_kinds_of_rows_kernels_and_scales_of_targets(kind: str, scale: float) -> None:
-    rows, kernel, gamma, truth = X, "rbf", [0.5], K
+    rows = X
+    kernel = "rbf"
+    gamma = [0.5]
+    truth = K
     if kind == "sparse":
         rows = scipy.sparse.csr_matrix(X)
     elif kind == "precomputed":
-        rows, kernel, gamma = K, "precomputed", None
+        rows = K
+        kernel = "precomputed"
+        gamma = None
     elif kind == "linear":
-        kernel, gamma, truth = "linear", None, gram(Linear(), X)
+        kernel = "linear"
+        gamma = None
+        truth = gram(Linear(), X)
     else:
         rows = X.astype(np.float32)
     settings = {"gammas": gamma, "alphas": [3.0], "cv": 4, "refit": "same", "intervals": None}

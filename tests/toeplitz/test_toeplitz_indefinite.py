@@ -48,12 +48,14 @@ def solver(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_every_quantity_is_that_of_the_dense_matrix(solver: str, intercept: bool, scale: float) -> None:
-    border, T = np.ones(N) if intercept else None, scale * toeplitz(COLUMN)
+    border = np.ones(N) if intercept else None
+    T = scale * toeplitz(COLUMN)
     report: dict[str, Any] = {}
     smoother = ToeplitzSmoother(scale * COLUMN, intercept=intercept, negative="solve", report=report)
     alphas = scale * ALPHAS
     parts = [np.arange(8), np.arange(20, 50), np.array([3, 4, 20, 70]), np.arange(0, N, 2)]
-    residuals, alone = smoother.residuals(TARGETS, alphas), smoother.leave_one_out(TARGETS, alphas)
+    residuals = smoother.residuals(TARGETS, alphas)
+    alone = smoother.leave_one_out(TARGETS, alphas)
     heldout = smoother.heldout(TARGETS, parts, alphas)
     for i, alpha in enumerate(alphas):
         assert_allclose(residuals[i], residual_operator(T, border, alpha) @ TARGETS, atol=1e-6)

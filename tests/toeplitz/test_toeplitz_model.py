@@ -30,7 +30,8 @@ def series(n: int, *, shuffled: bool = False, dtype: Any = np.float64) -> tuple[
     y = np.sin(3 * x) + 0.5 * x + 0.1 * generator.normal(size=n)
     if shuffled:
         order = generator.permutation(n)
-        x, y = x[order], y[order]
+        x = x[order]
+        y = y[order]
     return x[:, None].astype(dtype), y
 
 
@@ -159,7 +160,8 @@ def test_means_and_distance(n: int, d: int, seed: int) -> None:
 )
 def test_every_kernel_and_every_layout(kernel: Any) -> None:
     X = np.random.default_rng(0).normal(size=(30, 2))
-    K, own = gram(kernel, X), CallableKernel(lambda A, B: kernel(A, B))
+    K = gram(kernel, X)
+    own = CallableKernel(lambda A, B: kernel(A, B))
     literal = [np.diagonal(K, j).mean() for j in range(30)]
     for one, rows in ((kernel, X), (Precomputed(), K), (own, X)):
         assert_allclose(diagonal_means(one, rows)[0], literal, atol=1e-12)
@@ -184,7 +186,8 @@ def test_fits_are_the_papers() -> None:
 def kinds_of_rows(n: int = 200) -> dict[str, tuple[np.ndarray, bool]]:
     """Rows, and whether they are a series."""
     rng = np.random.default_rng(1)
-    t, points = np.arange(float(n)), rng.normal(size=(n, 3))
+    t = np.arange(float(n))
+    points = rng.normal(size=(n, 3))
     return {
         "shuffled series": (rng.permutation(t)[:, None], True),
         "jittered": ((t + rng.uniform(-0.4, 0.4, n))[:, None], True),

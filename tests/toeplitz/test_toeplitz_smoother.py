@@ -27,10 +27,12 @@ def rbf_column(n: int, gamma: float) -> Any:
 
 def check_twin(column: Any, intercept: bool, alphas: Any = ALPHAS, **settings: Any) -> dict[str, Any]:
     """Contiguous rows at either end and scattered ones are left out too; the report comes back."""
-    n, report = column.size, {}
+    n = column.size
+    report = {}
     smoother = ToeplitzSmoother(column, intercept=intercept, report=report, **settings)
     generator = np.random.default_rng(n)
-    Y, cut = generator.normal(size=(n, 2)), max(1, n // 3)
+    Y = generator.normal(size=(n, 2))
+    cut = max(1, n // 3)
     parts = [np.arange(cut), np.arange(n - cut, n), np.sort(generator.permutation(n)[:cut])]
     border = np.ones(n) if intercept else None
     check(smoother, toeplitz(column), Y, border, alphas, parts if n > 2 else [], rtol=1e-5, atol=1e-7)
@@ -58,7 +60,8 @@ def test_blocks_that_are_not_formed(
     column = rbf_column(200, gamma)
     check_twin(column, intercept, semidefinite=True)
     smoother = ToeplitzSmoother(column, intercept=intercept, semidefinite=True)
-    narrow, Y = np.arange(50, 80), np.random.default_rng(0).normal(size=(200, 1))
+    narrow = np.arange(50, 80)
+    Y = np.random.default_rng(0).normal(size=(200, 1))
     literal = refit(toeplitz(column), Y, np.ones(200) if intercept else None, 0.1, narrow)
     # A contiguous block small enough to be formed.
     assert_allclose(smoother.heldout(Y, [narrow], [0.1])[0][0], literal, atol=1e-7)

@@ -55,8 +55,10 @@ def places(node: Any) -> Iterator[tuple[Any, Any]]:
 def mutate_metadata(metadata: dict[str, Any], rng: random.Random) -> str:
     """Change one node in place; says what was done."""
     found = list(places(metadata))
-    (holder, key), (other, name) = rng.choice(found), rng.choice(found)
-    old, action = holder[key], rng.random()
+    holder, key = rng.choice(found)
+    other, name = rng.choice(found)
+    old = holder[key]
+    action = rng.random()
     where = f"{key}={str(old)[:50]}"
     if action < 0.2:
         del holder[key]
@@ -78,10 +80,13 @@ def mutate_metadata(metadata: dict[str, Any], rng: random.Random) -> str:
 
 def mutate_array(arrays: dict[str, np.ndarray], rng: random.Random) -> str:
     """Change one array in place, or swap two; says what was done."""
-    name, other = rng.choice(sorted(arrays)), rng.choice(sorted(arrays))
-    array, action = arrays[name], rng.random()
+    name = rng.choice(sorted(arrays))
+    other = rng.choice(sorted(arrays))
+    array = arrays[name]
+    action = rng.random()
     if action < 0.15:
-        arrays[name], arrays[other] = arrays[other], array
+        arrays[name] = arrays[other]
+        arrays[other] = array
         return f"swap {name} and {other}"
     if action < 0.6 and array.size:
         array = arrays[name] = array.copy()
@@ -121,14 +126,16 @@ class Original:
         self.path = folder / "original"
         onefold.save(case.model, self.path)
         with container.opened(self.path) as opened:
-            self.text, self.arrays = opened.text, opened.arrays()
+            self.text = opened.text
+            self.arrays = opened.arrays()
 
     def mutant(self, path: Path, rng: random.Random) -> str:
         """Write a mutant; says what was done."""
         if rng.random() < 0.1:
             container.write(path, mutate_text(self.text, rng), self.arrays)
             return "letters changed"
-        metadata, arrays = json.loads(self.text), dict(self.arrays)
+        metadata = json.loads(self.text)
+        arrays = dict(self.arrays)
         steps = []
         for _ in range(rng.choice([1, 1, 1, 1, 2, 3])):
             if arrays and rng.random() < 0.4:

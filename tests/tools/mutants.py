@@ -110,7 +110,8 @@ class Sandbox:
     """A copy of the tree in which the tests run."""
 
     def __init__(self, folder: Path, limit: float) -> None:
-        self._folder, self._limit = folder, limit
+        self._folder = folder
+        self._limit = limit
         copy_tree(folder)
 
     def catches(self, mutant: Mutant) -> str | None:
@@ -153,7 +154,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    words, seen = config.getoption("--first"), Counter[str]()
+    words = config.getoption("--first")
+    seen = Counter[str]()
     order = {}
     for item in items:
         file = item.location[0]
@@ -188,7 +190,8 @@ def draw(names: list[str], count: int, generator: random.Random) -> list[Mutant]
     for name in names:
         where = ROOT / PACKAGE / name
         for file in sorted(where.rglob("*.py")) if where.is_dir() else [where.with_suffix(".py")]:
-            source, path = file.read_text("utf-8"), file.relative_to(ROOT)
+            source = file.read_text("utf-8")
+            path = file.relative_to(ROOT)
             lines = source.splitlines()
             for number, (kind, line, *_) in enumerate(changes(source)):
                 if not only_cost(path, lines[line - 1].strip()):
@@ -216,7 +219,8 @@ def main() -> None:
         for number, mutant in enumerate(drawn, 1):
             by = sandbox.catches(mutant)
             caught += by is not None
-            where, found = f"{mutant.path}:{mutant.line}", by or f"SURVIVED\n{mutant.diff()}"
+            where = f"{mutant.path}:{mutant.line}"
+            found = by or f"SURVIVED\n{mutant.diff()}"
             print(f"{number}/{len(drawn)} {where} {mutant.kind}: {found}", flush=True)
     print(f"caught {caught} of {len(drawn)}")
 

@@ -89,7 +89,8 @@ def _joins_text(node: ast.BinOp | ast.AugAssign) -> bool:
 
 
 def _call(node: ast.Call) -> Iterator[tuple[str, str, Any]]:
-    name, first = ast.unparse(node.func).split(".")[-1], node.args[:2]
+    name = ast.unparse(node.func).split(".")[-1]
+    first = node.args[:2]
     starred = any(isinstance(argument, ast.Starred) for argument in first)
     if len(set(map(ast.unparse, first))) == 2 and name not in _SYMMETRIC and not starred:
         yield "arguments", "args", [*first[::-1], *node.args[2:]]

@@ -38,7 +38,8 @@ import onefold
 ROOT = Path(__file__).parents[2]
 DIST = ROOT / "dist"
 NAME = f"onefold-{onefold.__version__}"
-WHEEL, SOURCE = DIST / f"{NAME}-py3-none-any.whl", DIST / f"{NAME}.tar.gz"
+WHEEL = DIST / f"{NAME}-py3-none-any.whl"
+SOURCE = DIST / f"{NAME}.tar.gz"
 LEFT_OUT = ("torch",)
 NOT_INHERITED = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_REQUIRE_VIRTUALENV", "ONEFOLD_DATA")
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -117,7 +118,8 @@ def combinations(project: dict[str, Any]) -> list[Combination]:
 
 def requirements(project: dict[str, Any], versions: str) -> tuple[list[str], list[str]]:
     """What the package itself needs, with pictures, and what its tests need beside that."""
-    table, extras = project["project"], project["project"]["optional-dependencies"]
+    table = project["project"]
+    extras = project["project"]["optional-dependencies"]
     core = [*table["dependencies"], *extras["plot"]]
     tests: list[str] = []
     for line in project["dependency-groups"]["dev"]:
@@ -190,7 +192,8 @@ class Environment:
 
     def __init__(self, folder: Path, python: str, log: Path) -> None:
         inherited = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
-        self.folder, self.log = folder / "environment", log
+        self.folder = folder / "environment"
+        self.log = log
         self.variables = {**inherited, **ONE_THREAD}
         self.work = folder
         self.run([python, "-m", "venv", str(self.folder)])
@@ -248,7 +251,9 @@ def try_out(
     combination: Combination, project: dict[str, Any], paths: list[str], workers: int
 ) -> tuple[list[Row], dict[str, str]]:
     """All steps with one combination, until one fails; the versions that were installed."""
-    python, rows, there = interpreter(combination.python), [], {}
+    python = interpreter(combination.python)
+    rows = []
+    there = {}
     if python is None:
         reason = f"no python{combination.python} on PATH or in pyenv"
         rows = [Row(str(combination), "all", "skipped", 0.0, reason)]
@@ -262,7 +267,8 @@ def try_out(
         folder = Path(name).resolve()
         with tarfile.open(SOURCE) as archive:
             archive.extractall(folder, filter="data")
-        source, environment = folder / NAME, Environment(folder, python, log)
+        source = folder / NAME
+        environment = Environment(folder, python, log)
         steps: dict[str, Callable[[], str]] = {
             "wheel": lambda: environment.install(str(WHEEL), *core),
             "smoke test": lambda: smoke(environment, source),
@@ -283,9 +289,11 @@ def timed(combination: str, step: str, act: Callable[[], str]) -> Row:
     """Run one step and print its line."""
     start = time.perf_counter()
     try:
-        outcome, detail = "passed", act()
+        outcome = "passed"
+        detail = act()
     except StepFailed as failure:
-        outcome, detail = "failed", str(failure)
+        outcome = "failed"
+        detail = str(failure)
     row = Row(combination, step, outcome, round(time.perf_counter() - start, 1), detail)
     print(row, flush=True)
     return row
@@ -304,7 +312,8 @@ def main() -> int:
     given = parser.parse_args()
     if not (WHEEL.exists() and SOURCE.exists()):
         parser.error(f"dist/ does not hold {NAME}: run `python -m build` first")
-    rows, installed = [], {}
+    rows = []
+    installed = {}
     for step, check in {"version": check_version, "contents": check_contents}.items():
         rows.append(timed("archives", step, check))
     for name in given.only:

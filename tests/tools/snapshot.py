@@ -128,7 +128,8 @@ def difference(old: Any, new: Any) -> float:
         return np.inf
     if old.tobytes() == new.tobytes() or not finite.any():
         return 0.0
-    a, b = old[finite], new[finite]
+    a = old[finite]
+    b = new[finite]
     low, middle, high = np.quantile(a, [0.1, 0.5, 0.9])
     scale = np.maximum(high - low, np.abs(a - middle))
     scale[scale == 0] = np.abs(a[scale == 0])
@@ -137,7 +138,8 @@ def difference(old: Any, new: Any) -> float:
 
 
 def compare(path: str, names: list[str], tolerance: float) -> int:
-    before, failed = joblib.load(path), 0
+    before = joblib.load(path)
+    failed = 0
     names = [name for name in names if name in before]
     for name, now, seconds in snapshot(names):
         old = before[name]

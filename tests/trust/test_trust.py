@@ -130,9 +130,11 @@ def test_the_upper_median_of_the_repeats_is_reported() -> None:
 
 def test_regret_is_the_exact_score_at_the_other_choice() -> None:
     X, y = wave(120)
-    gammas, alphas = [0.01, 0.1, 1.0, 10.0], [0.01, 0.1, 1.0]
+    gammas = [0.01, 0.1, 1.0, 10.0]
+    alphas = [0.01, 0.1, 1.0]
     estimator = LSSVRCV(gammas=gammas, alphas=alphas, approximation=Distorted(100.0), cv=4)
-    found, other = onefold.trust(estimator, X, y, size=500), estimator.fit(X, y)
+    found = onefold.trust(estimator, X, y, size=500)
+    other = estimator.fit(X, y)
     exact = LSSVRCV(gammas=gammas, alphas=alphas, cv=4).fit(X, y)
     scores = exact.cv_results_["mean_test_score"]
     assert found.exact == exact.best_params_
@@ -251,14 +253,18 @@ def test_the_verdict_is_printed_and_kept(tmp_path: Any, monkeypatch: Any, capsys
 def test_the_extra_loss_by_hand() -> None:
     """Mean squared errors, and errors, of two models and of a constant on fresh rows."""
     y = np.array([3.0, 5.0, 4.0, 1.0, 2.0, 6.0])
-    fresh, rows = np.array([3, 4, 5]), np.array([0, 1, 2])
-    exact, other = np.array([1.5, 2.0, 6.0]), np.array([0.0, 3.0, 5.0])
+    fresh = np.array([3, 4, 5])
+    rows = np.array([0, 1, 2])
+    exact = np.array([1.5, 2.0, 6.0])
+    other = np.array([0.0, 3.0, 5.0])
     extra = (other - y[fresh]) ** 2 - (exact - y[fresh]) ** 2
     gain = np.mean((4.0 - y[fresh]) ** 2 - (exact - y[fresh]) ** 2)
     loss, tolerance = _loss_on([exact, other], fresh, rows, Task(None, y, None, None))
     assert loss == pytest.approx(extra.mean())
     assert tolerance == pytest.approx(max(extra.std(ddof=1) / np.sqrt(3), 0.05 * gain))
-    labels, kinds = np.array(["a", "a", "b", "b", "a", "b"]), np.array(["a", "b"])
-    right, wrong = np.array(["b", "a", "b"]), np.array(["b", "b", "a"])
+    labels = np.array(["a", "a", "b", "b", "a", "b"])
+    kinds = np.array(["a", "b"])
+    right = np.array(["b", "a", "b"])
+    wrong = np.array(["b", "b", "a"])
     task = Task(None, labels, kinds, None)
     assert _loss_on([right, wrong], fresh, rows, task)[0] == pytest.approx(2 / 3)

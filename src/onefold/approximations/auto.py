@@ -132,7 +132,8 @@ def choose(
     (`timed`).
     """
     n, d, _ = shape
-    load, there = machine.load(load), " on the GPU" if machine.gpu else ""
+    load = machine.load(load)
+    there = " on the GPU" if machine.gpu else ""
 
     def priced(what: Approximation, reason: str, seconds: float | None = None) -> Plan:
         def duration(speed: Speed) -> float | None:
@@ -145,7 +146,8 @@ def choose(
     def objection(found: Plan, seconds: float) -> str | None:
         """Why it cannot run; None if it can."""
         if found.bytes is not None and machine.usable is not None and found.bytes > machine.usable:
-            needed, free = found.bytes / 2**30, (found.free_bytes or 0) / 2**30
+            needed = found.bytes / 2**30
+            free = (found.free_bytes or 0) / 2**30
             share = "9/10" if machine.gpu else "half"
             return f"would need {needed:.1f} GiB, more than {share} of the {free:.1f} GiB free{there}"
         if found.seconds is not None and found.seconds > seconds:

@@ -88,7 +88,8 @@ class Approximation(ABC):
             self.check(kernel, problem, load)
         load = problem.machine.load(load)
         self.require_memory(problem, with_ridges_of_parts(load, problem))
-        final, refit = None, None
+        final = None
+        refit = None
         if load.refit == "exact" and not self.exact:
             final = with_true_kernel(problem, kernels[0])
         elif load.refit == "auto" and not self.exact and self.prefers_exact_refit(problem):
@@ -214,7 +215,8 @@ def with_true_kernel(
     The dense matrix where memory holds it and it is quick, or at most twice as long at work as conjugate
     gradients, which have no closed form for folds.
     """
-    machine, load = problem.machine, problem.machine.load()
+    machine = problem.machine
+    load = problem.machine.load()
     dense, iterative = (registered()[name]() for name in ("exact", "cg"))
     if seconds is not None and (problem.remote or problem.streamed):
         return None
@@ -377,7 +379,8 @@ def register(cls: Class) -> Class:
     >>> "plain" in registered()
     True
     """
-    name, derived = getattr(cls, "name", None), isinstance(cls, type) and issubclass(cls, Approximation)
+    name = getattr(cls, "name", None)
+    derived = isinstance(cls, type) and issubclass(cls, Approximation)
     if not derived or not is_dataclass(cls) or not isinstance(name, str):
         raise TypeError(
             f"{cls!r} cannot be registered; make it a dataclass derived from Approximation, with a name."

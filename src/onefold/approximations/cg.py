@@ -86,7 +86,8 @@ _BLOCK = 256  # rows of Ψ that one thread takes at a time: they stay in cache
 _LARGE = 2**29  # bytes
 _SKINNY = 8  # columns that a product has time for while it reads its tile
 _REACH = 30.0  # a factor serves ridges up to so many times its own, or so small a part of it
-_JITTER, _LARGEST_JITTER = 1e-7, 1e-3  # of the largest eigenvalue, where rounding leaves no factor
+_JITTER = 1e-7
+_LARGEST_JITTER = 1e-3  # of the largest eigenvalue, where rounding leaves no factor
 _DIGITS = 1e-3  # by which the recurrence may lower the residual before it is computed anew
 
 
@@ -182,7 +183,9 @@ class ConjugateGradients(Approximation):
         30 of them with landmarks, few with a factor. A host makes half of the tiles and keeps one core
         busy with each; a GPU makes them all, in float32.
         """
-        gpu, pairs, iterations = load.gpu is not None, float(n) ** 2, 30
+        gpu = load.gpu is not None
+        pairs = float(n) ** 2
+        iterations = 30
         m = self._landmarks(n, gpu=gpu)
         if gpu:
             each = pairs * ((d + targets + _SKINNY) / speed.single + 1.5 / speed.exponentials)
@@ -192,7 +195,8 @@ class ConjugateGradients(Approximation):
             each += pairs * 1.5 / (workers * speed.exponentials)
         precondition = (n * m**2 + 40 * m**3) / speed.multiply_adds
         if holds_factor(n, load.gpu):
-            precondition, iterations = float(n) ** 3 / (6 * speed.single_cholesky), 10
+            precondition = float(n) ** 3 / (6 * speed.single_cholesky)
+            iterations = 10
         return load.kernels * load.alphas * (precondition + iterations * each)
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> IterativeModel:
@@ -201,7 +205,8 @@ class ConjugateGradients(Approximation):
     def low_rank(self, kernel: Kernel, problem: Problem, root: Array) -> LowRankPreconditioner:
         """The preconditioner of landmarks; a GPU has many of them, but none that a host would draw."""
         gpu = problem.machine.gpu
-        m, method = self._landmarks(problem.n, gpu=gpu), "uniform" if gpu else "rpcholesky"
+        m = self._landmarks(problem.n, gpu=gpu)
+        method = "uniform" if gpu else "rpcholesky"
         basis = BASES[method](kernel, problem.X, m, np.random.default_rng(self.random_state))
         return LowRankPreconditioner(Design(kernel, basis.rows), problem.X, root, basis.report)
 
@@ -233,7 +238,9 @@ class IterativeModel(Model):
     )
 
     def __init__(self, settings: ConjugateGradients, kernel: Kernel, problem: Problem) -> None:
-        self._settings, self._kernel, self.problem = settings, kernel, problem
+        self._settings = settings
+        self._kernel = kernel
+        self.problem = problem
         weighted = problem.root_weight is not None
         self._root = problem.root_weight if weighted else linalg.ones(problem.n, problem.Y)
         self._operators: dict[str, Operator] = {}  # by the dtype of their tiles
@@ -249,7 +256,8 @@ class IterativeModel(Model):
     @cached_property
     def _small(self) -> bool:
         """Whether rows and kernel values have a place in float32."""
-        X, xp = self.problem.X, namespace(self.problem.X)
+        X = self.problem.X
+        xp = namespace(self.problem.X)
         values = float(xp.max(self._kernel.diagonal(X)))
         return max(float(xp.max(X)), -float(xp.min(X)), values) < _SINGLE_LARGEST
 
@@ -261,8 +269,10 @@ class IterativeModel(Model):
         raise ValueError(self.no_leave_one_out)
 
     def expansion(self, alpha: ArrayLike) -> Expansion:
-        Y, solves = self.problem.Y, []
-        xp, ridges = namespace(Y), TargetRidges(alpha, Y.shape[1])
+        Y = self.problem.Y
+        solves = []
+        xp = namespace(Y)
+        ridges = TargetRidges(alpha, Y.shape[1])
         groups = [np.flatnonzero(ridges.which == i) for i in range(ridges.distinct.size)]
         with limit_blas(1):  # the same digits whatever the number of threads
             for value, own in zip(ridges.distinct, groups):
@@ -285,7 +295,8 @@ class IterativeModel(Model):
 
     def _operators_for(self, mu: float) -> list[Operator]:
         """What carries the iteration along, and last what the residual is computed with."""
-        X, noise = self.problem.X, float(np.finfo(np.float32).eps) / 2 * np.sqrt(self.problem.n)
+        X = self.problem.X
+        noise = float(np.finfo(np.float32).eps) / 2 * np.sqrt(self.problem.n)
         single = self._small and mu > _SINGLE_NOISE * noise
         names = ["float32", "float64"] if single else ["float64"]
         for name in names:
@@ -294,7 +305,8 @@ class IterativeModel(Model):
             if queued(X):
                 self._operators[name] = DeviceOperator(self._kernel, X, name)
             else:
-                size, free = self.problem.n**2 * np.dtype(name).itemsize // 2, available_memory()
+                size = self.problem.n**2 * np.dtype(name).itemsize // 2
+                free = available_memory()
                 keep = name == names[0] and free is not None and size < _KEEP_SHARE * free
                 self._operators[name] = HostOperator(self._kernel, X, dtype=np.dtype(name), keep=keep)
         kept = "kept" if self._operators[names[0]].keep else "computed at each product"
@@ -314,7 +326,9 @@ class IterativeModel(Model):
 
     def _solve(self, mu: float, targets: Index) -> tuple[Array, Array, dict[str, Any]]:
         """α, b and how it went, for the given target columns."""
-        problem, root, xp = self.problem, self._root, namespace(self.problem.Y)
+        problem = self.problem
+        root = self._root
+        xp = namespace(self.problem.Y)
         Y = take_rows(problem.Y.T, targets).T
         offset = zeros(len(targets), Y)
         if problem.fit_intercept:  # the intercept takes a shift of the targets, their digits stay
@@ -345,7 +359,8 @@ class HostOperator:
     """K from tiles of its lower triangle on threads, kept or made each time."""
 
     def __init__(self, kernel: Kernel, X: Any, *, dtype: Any, keep: bool) -> None:
-        self.dtype, self.keep = dtype, keep
+        self.dtype = dtype
+        self.keep = keep
         self._threads = None if kernel.thread_safe else 1
         origin = common_origin(kernel, X)
         self._rows = np.asarray(X if origin is None else X - origin[None, :], dtype=dtype)
@@ -366,7 +381,8 @@ class HostOperator:
         narrow = V.astype(dtype, copy=False)
 
         def work(i: int) -> HostArray:
-            start, out = self._parts[i].start, np.zeros_like(V)
+            start = self._parts[i].start
+            out = np.zeros_like(V)
             for j, tile in self._tiles(i):
                 check_stop()
                 part = self._parts[j]
@@ -401,16 +417,19 @@ class DeviceOperator:
     keep = False
 
     def __init__(self, kernel: Kernel, X: Array, dtype: str) -> None:
-        xp, origin = namespace(X), common_origin(kernel, X)
+        xp = namespace(X)
+        origin = common_origin(kernel, X)
         rows = double(X) if origin is None else double(X) - origin[None, :]
         rows = xp.astype(rows, getattr(xp, dtype))
         side = _GPU_SIDE if linalg.on_accelerator(X) else _SIDE
-        self._kernel, self._parts = kernel, list(spans(X.shape[0], side))
+        self._kernel = kernel
+        self._parts = list(spans(X.shape[0], side))
         self._rows = [rows[part, :] for part in self._parts]
         self._bound = [kernel.bind(some) for some in self._rows]
 
     def product(self, V: Array, *, rough: bool) -> Array:
-        xp, out = namespace(V), zeros(V.shape, V)
+        xp = namespace(V)
+        out = zeros(V.shape, V)
         narrow = xp.astype(V, self._rows[0].dtype, copy=False) if rough else V
         for i, (part, left) in enumerate(zip(self._parts, self._rows)):
             for j, (there, bound) in enumerate(zip(self._parts, self._bound)):
@@ -426,9 +445,12 @@ class FactorPreconditioner:
     """L Lᵀ = K + μI in float32 for one μ and its neighbours; 4 n² bytes, O(n³) time."""
 
     def __init__(self, kernel: Kernel, X: Array, root: Array) -> None:
-        xp, origin = namespace(X), common_origin(kernel, X)
+        xp = namespace(X)
+        origin = common_origin(kernel, X)
         rows = double(X) if origin is None else double(X) - origin[None, :]
-        self._kernel, self._rows, self._root = kernel, xp.astype(rows, xp.float32), root
+        self._kernel = kernel
+        self._rows = xp.astype(rows, xp.float32)
+        self._root = root
         self._matrix: Any = None
         self._factor: Any = None
         self._mu = 0.0
@@ -443,15 +465,20 @@ class FactorPreconditioner:
                 if jitter > _LARGEST_JITTER:
                     self._factor = self._matrix = None
                     raise np.linalg.LinAlgError("the kernel matrix is not positive semi-definite")
-            self._mu, self.report = mu, self.report | {"alpha": mu, "jitter": jitter}
+            self._mu = mu
+            self.report = self.report | {"alpha": mu, "jitter": jitter}
         return lambda Z: solve_by_blocks(self._factor, Z)
 
     def _factorised(self, mu: float, jitter: float) -> bool:
         """Whether there is a factor at μ with so much of the largest eigenvalue on the diagonal."""
-        rows, n, xp = self._rows, self._rows.shape[0], namespace(self._rows)
+        rows = self._rows
+        n = self._rows.shape[0]
+        xp = namespace(self._rows)
         if self._matrix is None:
             self._matrix = xp.empty((n, n), dtype=rows.dtype, device=device_of(rows))
-        K, bound, largest = self._matrix, self._kernel.bind(rows), 0.0
+        K = self._matrix
+        bound = self._kernel.bind(rows)
+        largest = 0.0
         root = xp.astype(self._root, rows.dtype)
         for part in spans(n, device_rows(n)):
             check_stop()
@@ -476,7 +503,9 @@ class LowRankPreconditioner:
     """(K̃ + μI)⁻¹ for any μ; O(n m²) to set up, O(n r) to apply."""
 
     def __init__(self, design: Design, X: Any, root: Any, report: dict[str, Any]) -> None:
-        T, n, xp = Whitening.of(design.inner(), rows=X.shape[0]).T, X.shape[0], namespace(root)
+        T = Whitening.of(design.inner(), rows=X.shape[0]).T
+        n = X.shape[0]
+        xp = namespace(root)
         rank = T.shape[1]
         self.report = {**report, "rank": rank}
         dtype = xp.float32 if 8 * n * rank > _LARGE else xp.float64
@@ -540,7 +569,8 @@ def solve_refined(
     def norm(R: Array) -> Array:
         return xp.linalg.vector_norm(R / root[:, None], axis=0)
 
-    scale, rho = linalg.clip_in_place(norm(Y), float(np.finfo(float).tiny), None), None
+    scale = linalg.clip_in_place(norm(Y), float(np.finfo(float).tiny), None)
+    rho = None
 
     def correction(product: Map) -> Correct:
         def correct(left: Array, some: Index, relative: HostArray, limit: int) -> Solution | None:
@@ -553,13 +583,15 @@ def solve_refined(
                 goal = xp.concat([_DIGITS * norm(root[:, None]), goal])
             left = xp.asarray(left, copy=True)
             found = conjugate_gradients(product, precondition, left, norm, goal, limit=limit)
-            step, shift = found.X, zeros(some.size, Y)
+            step = found.X
+            shift = zeros(some.size, Y)
             # Beyond the range of the rough product:
             if not (linalg.all_finite(step) and bool(xp.any(step != 0))):
                 return None
             if fit_intercept:
                 if rho is None:
-                    rho, step = step[:, :1], step[:, 1:]
+                    rho = step[:, :1]
+                    step = step[:, 1:]
                     if not float(root @ rho[:, 0]) > 0:  # as sᵀA⁻¹s is, but for rounding
                         rho = None
                         return None
@@ -581,6 +613,7 @@ def solve_refined(
         enough=tolerance,
         limit=max_iterations,
     )
-    residual, converged = float(found.residual.max(initial=0.0)), found.state == "converged"
+    residual = float(found.residual.max(initial=0.0))
+    converged = found.state == "converged"
     report = {"iterations": found.iterations, "residual": residual, "converged": converged}
     return found.X[:-1, :], found.X[-1, :], report

@@ -205,7 +205,9 @@ class Circulant(Approximation):
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
         """With the shape that suits the folds, and the spacings of the rows."""
         run = super().start(problem, kernels, load)
-        shape, parts, n = self.shape, load.parts, problem.n
+        shape = self.shape
+        parts = load.parts
+        n = problem.n
         if shape is None and self.validate == "matrix" and self.order == "given" and parts is not None:
             # The folds as leading level, where they are blocks of equal size.
             whole = len(parts) < n and sum(len(part) for part in parts) == n
@@ -291,7 +293,8 @@ class CirculantModel(StructuredModel):
 
     def _smoother(self, layout: Layout) -> CirculantSmoother:
         """The smoother of rows in the order of the layout's cells."""
-        spectrum, intercept = self._spectrum(layout.shape), self.problem.fit_intercept
+        spectrum = self._spectrum(layout.shape)
+        intercept = self.problem.fit_intercept
         return CirculantSmoother(spectrum, layout.rows, fit_intercept=intercept)
 
     def usable(self, parts: Parts | None, alphas: ArrayLike) -> Any:
@@ -328,7 +331,8 @@ class CirculantModel(StructuredModel):
 
     def expansion(self, alpha: ArrayLike) -> Expansion:
         """Coefficients trained with U, for the true kernel."""
-        Y, order = self.problem.Y, self._layout.order
+        Y = self.problem.Y
+        order = self._layout.order
         ridges = TargetRidges(alpha, Y.shape[1])
         dual, intercepts = self._cells.coefficients(take_rows(Y, order), ridges.distinct)
         coef = take_rows(ridges.own(dual), np.argsort(order))
@@ -357,7 +361,8 @@ def first_row(
         pass
     for axis, n in enumerate(shape):  # v_j + v_{n−j} in both places, for every pair of distinct j, n − j
         turned = np.moveaxis(values, axis, 0)
-        low, high = turned[1 : (n + 1) // 2], turned[: n // 2 : -1]
+        low = turned[1 : (n + 1) // 2]
+        high = turned[: n // 2 : -1]
         low += high
         high[...] = low
     return like(values, reference)
@@ -398,7 +403,8 @@ def row_order(order: Order, X: Array, shape: tuple[int, ...], seed: int) -> Inde
         return places
     if order == "random":
         return np.random.default_rng(seed).permutation(X.shape[0])
-    coordinates, group = principal_coordinates(X, len(shape)), np.zeros_like(places)
+    coordinates = principal_coordinates(X, len(shape))
+    group = np.zeros_like(places)
     for level in range(len(shape)):
         found = np.lexsort((coordinates[:, level], group))
         group[found] = places // int(np.prod(shape[level + 1 :]))  # rows in a group of this level
@@ -412,7 +418,8 @@ def principal_coordinates(X: Any, levels: int) -> HostArray:
     kept = min(levels, features)
     mean = np.asarray(X.mean(axis=0)).reshape(-1)
     if not is_sparse(X):  # rows far from the origin: their squares would take the digits
-        X, mean = X - mean, np.zeros(features)
+        X = X - mean
+        mean = np.zeros(features)
     if features <= _FEW_FEATURES:
         square = X.T @ X
         square = (square.toarray() if is_sparse(X) else square) - n * np.outer(mean, mean)

@@ -91,20 +91,25 @@ class ExactModel(SmoothingModel):
     smoother: dense.DenseSmoother
 
     def __init__(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
-        self.problem, self._kernel, need = problem, kernel, load.need
+        self.problem = problem
+        self._kernel = kernel
+        need = load.need
         K = self.kernel_matrix()
         rounding = PSD if kernel.always_psd else GIVEN
         if isinstance(kernel, Precomputed):
             own = float(np.sqrt(namespace(problem.X).finfo(problem.X.dtype).eps))
             rounding = Rounding(max(_SINGLE, own))
         _check_matrix(K, None if kernel.always_psd else rounding)
-        root, uneven = problem.root_weight, False
+        root = problem.root_weight
+        uneven = False
         if root is not None:
             K *= root[:, None]
             K *= root[None, :]
             xp = namespace(root)
             uneven = float(xp.max(root)) / float(xp.min(root)) > _UNEVEN
-        alone, border, thin = None, None, None
+        alone = None
+        border = None
+        thin = None
         if not uneven and linalg.uses_lapack(K):
             alone = dense.isolated_rows(K)
         if problem.fit_intercept:
@@ -119,7 +124,8 @@ class ExactModel(SmoothingModel):
                 K = _recentred(K, border, self._mean_row)
         if need == "heldout" and alone is None and not uneven and linalg.uses_lapack(K):
             thin = dense.low_rank_factor(K, psd=kernel.always_psd)
-        rank, gpu = None if thin is None else thin.shape[1], linalg.on_accelerator(K)
+        rank = None if thin is None else thin.shape[1]
+        gpu = linalg.on_accelerator(K)
         route = choose_route(problem.n, load.alphas, need, gpu=gpu, uneven=uneven, rank=rank)
         self.report = {"name": "exact", "route": route.name, "reason": route.reason}
         if thin is not None:
@@ -127,7 +133,8 @@ class ExactModel(SmoothingModel):
         elif route.name == "eigen":
             self.smoother = dense.SpectralSmoother(K, border, alone=alone, rounding=rounding)
         else:
-            self.one_by_one, once = True, load.alphas == 1  # its one factor then takes the place of K
+            self.one_by_one = True
+            once = load.alphas == 1  # its one factor then takes the place of K
             rough = load.rough and not uneven and linalg.uses_lapack(K)
             self.smoother = dense.CholeskySmoother(
                 K, border, overwrite=once, rounding=rounding, graded=uneven, rough=rough
@@ -142,7 +149,8 @@ class ExactModel(SmoothingModel):
     def leave_one_out(self, alphas: ArrayLike) -> Array:
         predictions = self.smoother.leave_one_out(self.problem.scaled_targets(), alphas)
         predictions = self.problem.unscale(predictions)
-        values, rows = vector(alphas), np.arange(self.problem.n)
+        values = vector(alphas)
+        rows = np.arange(self.problem.n)
         refitted = self._refits(values, rows.size) & ~self.smoother.below_rounding(values)
         places = np.flatnonzero(refitted).tolist()
         for row in rows.tolist() if places else []:
@@ -170,7 +178,8 @@ class ExactModel(SmoothingModel):
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         values = vector(alphas)
         below = self._refits(values, len(parts))
-        above, (n, targets) = values[~below], self.problem.Y.shape
+        above = values[~below]
+        n, targets = self.problem.Y.shape
         closed: list[Array] = []
         # Coefficients of the models without a part take 4 n² operations per μ, part and target: worth
         # it while that is less than the factorisation.
@@ -179,7 +188,8 @@ class ExactModel(SmoothingModel):
         elif above.size:
             predictions = self.smoother.heldout(self.problem.scaled_targets(), parts, above)
             closed = [self.problem.unscale(f, rows) for f, rows in zip(predictions, parts)]
-        xp, found = namespace(self.problem.Y), []
+        xp = namespace(self.problem.Y)
+        found = []
         for number, rows in enumerate(parts):
             literal = below | self._outweighs(rows)
             if not literal.any():
@@ -194,9 +204,11 @@ class ExactModel(SmoothingModel):
     def _heldout_by_duals(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         """f_J = K_JT α_T + b from the models without J: as good as refits, to the last digits."""
         coef, level = self._without(parts, alphas)
-        (a, k, n, t), xp = coef.shape, namespace(coef)
+        a, k, n, t = coef.shape
+        xp = namespace(coef)
         columns = xp.reshape(xp.permute_dims(coef, (2, 0, 1, 3)), (n, a * k * t))
-        X, given = self.problem.X, isinstance(self._kernel, Precomputed)
+        X = self.problem.X
+        given = isinstance(self._kernel, Precomputed)
         values = X @ columns if given else kernel_product(self._kernel, X, X, columns)
         values = values + xp.reshape(level, (-1,))[None, :]
         values = xp.permute_dims(xp.reshape(values, (n, a, k, t)), (2, 1, 0, 3))
@@ -218,7 +230,8 @@ class ExactModel(SmoothingModel):
         Below the rounding of K; and where R, which is wrong by eps · λ_max / μ, would cost more digits
         than a refit has, unless there are too many rows or parts for that.
         """
-        below, n = self.smoother.below_rounding(alphas), self.problem.n
+        below = self.smoother.below_rounding(alphas)
+        n = self.problem.n
         worth = n <= LARGE and (parts <= _FEW_PARTS or parts * float(n) ** 3 <= _REFIT_WORK)
         return below | (vector(alphas) < _TINY) if worth else below
 
@@ -229,7 +242,8 @@ class ExactModel(SmoothingModel):
 
     def _trained_without(self, rows: Index, alphas: ArrayLike) -> Array:
         """The rows predicted by models that are fitted without them."""
-        values, asked = vector(alphas), take_rows(self.problem.X, rows)
+        values = vector(alphas)
+        asked = take_rows(self.problem.X, rows)
         if isinstance(self._kernel, Precomputed):
             asked = take_rows(asked.T, np.delete(np.arange(self.problem.n), rows)).T
         models = self._refitted_without(rows, values, values.size)
@@ -243,12 +257,16 @@ class ExactModel(SmoothingModel):
 
     def fold_models(self, parts: Parts, alpha: ArrayLike) -> FoldModels:
         r"""Every part's model in closed form, or fitted again where rounding would decide."""
-        problem, count, t = self.problem, len(parts), int(self.problem.Y.shape[1])
-        ridges, width = TargetRidges(alpha, t), count * t
+        problem = self.problem
+        count = len(parts)
+        t = int(self.problem.Y.shape[1])
+        ridges = TargetRidges(alpha, t)
+        width = count * t
         coef, level = (zeros(shape, problem.Y) for shape in ((problem.n, width), width))
         literal = bool(self._refits(ridges.distinct, count).any())
         if not literal:
-            xp, (coef, level) = namespace(coef), map(ridges.own, self._without(parts, ridges.distinct))
+            xp = namespace(coef)
+            coef, level = map(ridges.own, self._without(parts, ridges.distinct))
             coef = xp.reshape(xp.permute_dims(coef, (1, 0, 2)), (problem.n, width))
             level = xp.reshape(level, (width,))
         for number, rows in enumerate(parts):
@@ -262,7 +280,8 @@ class ExactModel(SmoothingModel):
 
     def expansion(self, alpha: ArrayLike) -> Expansion:
         r"""α = R_b y / μ and b = (sᵀy − (Ks)ᵀα) / sᵀs, in the problem's own weights."""
-        problem, Y = self.problem, self.problem.scaled_targets()
+        problem = self.problem
+        Y = self.problem.scaled_targets()
         ridges = TargetRidges(alpha, Y.shape[1])
         values = ridges.distinct
         dual = ridges.own(self.smoother.duals(Y, values))
@@ -272,7 +291,8 @@ class ExactModel(SmoothingModel):
                 f"alpha {values[below].max() * problem.alpha_unit:.3g} is below the rounding errors of "
                 "the kernel matrix; directions that contain only rounding errors are left out"
             )
-        intercept, border = zeros(Y.shape[1], Y), self.smoother.border
+        intercept = zeros(Y.shape[1], Y)
+        border = self.smoother.border
         if border is not None:
             intercept = (border @ Y) / float(border @ border) - self._mean_row @ dual
         root = problem.root_weight
@@ -289,7 +309,9 @@ class ExactModel(SmoothingModel):
 
 def _recentred(K: Array, border: Array, mean_row: Array) -> Array:
     """HKH + c·ssᵀ/sᵀs with c the mean of HKH's eigenvalues, over K, in strips."""
-    n, length, middle = K.shape[0], float(border @ border), float(mean_row @ border)
+    n = K.shape[0]
+    length = float(border @ border)
+    middle = float(mean_row @ border)
     c = max(float(namespace(K).sum(namespace(K).linalg.diagonal(K))) - middle, 0.0) / n
     # s k̄ᵀ + k̄ sᵀ − (middle + c)/sᵀs · s sᵀ, written as s uᵀ + u sᵀ
     u = mean_row - border * ((middle + c) / (2 * length))
@@ -300,7 +322,8 @@ def _recentred(K: Array, border: Array, mean_row: Array) -> Array:
 
 def _check_matrix(K: Array, rounding: Rounding | None) -> None:
     """Raise unless a kernel matrix is finite and, where the user brought it, symmetric and PSD."""
-    xp, n = namespace(K), K.shape[0]
+    xp = namespace(K)
+    n = K.shape[0]
     with np.errstate(invalid="ignore", over="ignore"):
         sums = xp.sum(K, axis=0)  # passes on what is not finite, without a second array
     if not float(xp.max(xp.abs(sums))) <= _LARGEST:  # NaN is not either

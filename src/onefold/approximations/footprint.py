@@ -44,12 +44,14 @@ def exact_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
     """Of a fit or a search with the dense kernel matrix, `at_once` kernels side by side."""
     at_once = min(at_once, load.kernels)
     workers = thread_budget() if at_once == 1 else 1
-    square, tiles = 8.0 * n * n, (2 + workers) * 8.0 * min(n, 1024) ** 2
+    square = 8.0 * n * n
+    tiles = (2 + workers) * 8.0 * min(n, 1024) ** 2
     if load.gpu is not None:  # strips of K, or panels of its factor; of few rows a copy of it
         strips = _DEVICE_TILES * min(n, device_rows(n))
         tiles = 8.0 * n * max(strips, PANELS) + min(square, _COPIED)
     route = choose_route(n, load.alphas, load.need, gpu=load.gpu is not None)
-    making, stages = square + tiles, [route.matrices(load.folds) * square]
+    making = square + tiles
+    stages = [route.matrices(load.folds) * square]
     if load.folds:
         columns = 8.0 * load.alphas * load.folds * n * targets
         if load.alphas * load.folds * targets <= n and load.folds > 1:
@@ -73,7 +75,8 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     at_once = min(at_once, load.kernels)
     workers = thread_budget() if at_once == 1 else 1
     groups = max(load.groups, load.folds)
-    square, sample = 8.0 * m * m, min(n, SAMPLE)
+    square = 8.0 * m * m
+    sample = min(n, SAMPLE)
     beside = 8.0 * n * (5 * targets + 6 if load.folds else 2 * targets + 1)
     tiles = (
         workers * CACHE_TILE if load.gpu is None else 8.0 * _DEVICE_TILES * m * min(n, device_rows(m))
@@ -83,7 +86,8 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     if uses_factors(n, m):
         # The features of all rows, and those of a fold thrice over with its factorisation; leave-one-out
         # has orthonormal columns of all rows besides. No factor of a group is taller than its rows.
-        features, folds = 8.0 * n * m, load.folds if load.folds > 1 else 0
+        features = 8.0 * n * m
+        folds = load.folds if load.folds > 1 else 0
         model = features + 2 * square + min(max(load.groups, folds) * square, features)
         kept = model if load.kernels > 1 else 0.0
         pieces = 4.0 if load.folds == 1 or load.single else 4.0 * workers / (folds or 8)
@@ -137,9 +141,11 @@ def grid_bytes(
     columns, and its product with one of these; or, where there is no factor, all ridges and folds are
     iterated on, with transforms on twice the grid along each axis.
     """
-    at_once, folds = min(at_once, load.kernels), max(1, load.folds)
+    at_once = min(at_once, load.kernels)
+    folds = max(1, load.folds)
     most = (7 * points ** (1 / d) - 12) ** d
-    of_all, of_fold = min(most, 16.0**d * n), min(most, 16.0**d * n / folds)
+    of_all = min(most, 16.0**d * n)
+    of_fold = min(most, 16.0**d * n / folds)
     sums = 12.0 * ((1 + folds) * of_all + folds * of_fold)
     columns = folds * (targets + 1)
     vectors = 8.0 * points * columns * (_GRID_VECTORS * load.alphas + 4 * 2**d)

@@ -136,7 +136,8 @@ class Grid(Approximation):
         for kernel in kernels:
             self.check(kernel, problem, load)
         X = host_array(problem.X)
-        lowest, highest = X.min(axis=0), X.max(axis=0)
+        lowest = X.min(axis=0)
+        highest = X.max(axis=0)
         sizes = [make_lattice(kernel, lowest, highest, self.points).size for kernel in kernels]
         return super().start(problem, kernels, replace(load, points=max(sizes)))
 
@@ -176,8 +177,12 @@ class GridModel(Model):
     def __init__(
         self, kernel: Kernel, problem: Problem, X: HostArray, lattice: Lattice, tolerance: float
     ) -> None:
-        self._kernel, self.problem, self._lattice = kernel, problem, lattice
-        self._X, self._Y, self._tolerance = X, problem.targets, tolerance
+        self._kernel = kernel
+        self.problem = problem
+        self._lattice = lattice
+        self._X = X
+        self._Y = problem.targets
+        self._tolerance = tolerance
         self._without_factor = 0.0  # K_g has no small factor at this threshold, and so at none below
         self.report: dict[str, Any] = {
             "name": "grid",
@@ -204,10 +209,12 @@ class GridModel(Model):
         ridges = TargetRidges(alpha, t)
         rows = self._sums(slice(None))
         values, intercept = self._solve([rows], rows, ridges.distinct)[0]
-        values, intercept = values[ridges.which, np.arange(t)], ridges.own(intercept)
+        values = values[ridges.which, np.arange(t)]
+        intercept = ridges.own(intercept)
         misfit = rows.WY - intercept[:, None] * rows.W1 - (rows.A @ values.T).T
         grid = self._lattice.lower, self._lattice.step, self._lattice.counts
-        coef, values = (misfit / ridges.each[:, None]).T.copy(), values.T.copy()
+        coef = (misfit / ridges.each[:, None]).T.copy()
+        values = values.T.copy()
         return GridExpansion(self._kernel, *grid, coef, values, intercept)
 
     def _sums(self, rows: Any) -> GridSums:
@@ -216,7 +223,8 @@ class GridModel(Model):
 
     def _solve(self, sets: list[GridSums], whole: GridSums, alphas: ArrayLike) -> list[Fitted]:
         """f − b on the grid (μ, targets, points) and b (μ, targets) of several training sets."""
-        mu, bordered = vector(alphas), self.problem.fit_intercept
+        mu = vector(alphas)
+        bordered = self.problem.fit_intercept
         # Targets without their mean: what the border would remove anyway takes no digits.
         means = [s.Y1 / s.total if bordered else np.zeros_like(s.Y1) for s in sets]
         rhs = [s.WY - mean[:, None] * s.W1 for s, mean in zip(sets, means)]
@@ -246,7 +254,8 @@ class GridModel(Model):
 
     def _iterated(self, matrices: list[Any], rhs: list[HostArray], alphas: HostArray) -> list[HostArray]:
         """K_g c of every set and μ in one iteration, where K_g has no small factor."""
-        K, width = self._lattice.kernel_products(self._kernel), rhs[0].shape[0]
+        K = self._lattice.kernel_products(self._kernel)
+        width = rhs[0].shape[0]
         own = [slice(k * width, (k + 1) * width) for k in range(len(matrices))]
 
         def side_by_side(V: HostArray) -> HostArray:
@@ -286,11 +295,13 @@ def interpolation_error(kernel: Kernel, lattice: Lattice, X: HostArray) -> float
     others = np.concatenate([near, X[generator.integers(0, X.shape[0], rows.shape[0])]])
     rows = np.concatenate([rows, rows])
     exact = kernel.pairs(rows - lattice.lower, others - lattice.lower)
-    left, right = lattice.weights(rows), lattice.weights(others)
+    left = lattice.weights(rows)
+    right = lattice.weights(others)
     points = lattice.offsets()
     error = np.empty(len(rows))
     for i in range(len(rows)):
-        a, b = slice(*left.indptr[i : i + 2]), slice(*right.indptr[i : i + 2])
+        a = slice(*left.indptr[i : i + 2])
+        b = slice(*right.indptr[i : i + 2])
         tile = kernel(points[left.indices[a]], points[right.indices[b]])
         error[i] = left.data[a] @ tile @ right.data[b] - exact[i]
     return float(np.sqrt(np.mean(error**2)) / kernel.diagonal(rows[:1])[0])
@@ -318,10 +329,15 @@ class GridSums:
 
 def grid_sums(lattice: Lattice, X: HostArray, Y: HostArray, weight: HostArray | None) -> GridSums:
     """The sums of rows X (n, d) with targets Y (n, t): O(n·16^d), a block at a time."""
-    m, t = lattice.size, Y.shape[1]
-    few, A = X.shape[1] <= 2, scipy.sparse.csr_array((m, m))
+    m = lattice.size
+    t = Y.shape[1]
+    few = X.shape[1] <= 2
+    A = scipy.sparse.csr_array((m, m))
     diagonals: dict[int, Any] = {}
-    WY, W1, total, Y1 = np.zeros((t, m)), np.zeros(m), 0.0, np.zeros(t)
+    WY = np.zeros((t, m))
+    W1 = np.zeros(m)
+    total = 0.0
+    Y1 = np.zeros(t)
     for part in spans(X.shape[0], max(1, _SUMMED // 4 ** X.shape[1])):
         W = VW = lattice.weights(X[part])
         v = np.ones(W.shape[0]) if weight is None else weight[part]
@@ -346,7 +362,8 @@ def _add_products(diagonals: dict[int, Any], W: Any, VW: Any) -> None:
     """Add the upper diagonals of WᵀVW, whose rows have entries at the same relative places."""
     n, m = W.shape
     columns = W.indices.reshape(n, -1)
-    left, right = W.data.reshape(n, -1), VW.data.reshape(n, -1)
+    left = W.data.reshape(n, -1)
+    right = VW.data.reshape(n, -1)
     for i in range(columns.shape[1]):
         for j in range(i, columns.shape[1]):
             offset = int(columns[0, j] - columns[0, i])
@@ -393,7 +410,8 @@ def _tensor_factor(kernel: Kernel, lattice: Lattice, threshold: float, limit: in
     """The factor of a separable kernel, from the eigenvectors of each axis."""
     d = len(lattice.counts)
     top = float(kernel.diagonal(np.zeros((1, d)))[0])
-    values, vectors = [], []
+    values = []
+    vectors = []
     for axis, count in enumerate(lattice.counts):
         rows = np.zeros((count, d))
         rows[:, axis] = lattice.step[axis] * np.arange(count)
@@ -461,14 +479,16 @@ def solve_shifted(
     base = float(mu.min())
     shift = (mu - base)[:, None]
     X = np.zeros((mu.size, *B.shape))
-    R, P = B.copy(), B.copy()
+    R = B.copy()
+    P = B.copy()
     KP = K(P)
     rho = np.einsum("ij,ij->i", P, KP)
     start = np.where(rho > 0, rho, 1.0)
     P_shifted = np.broadcast_to(B, X.shape).copy()
     zeta = np.ones((mu.size, B.shape[0]))
     zeta_before = zeta.copy()
-    step_before, ratio_before = np.ones(B.shape[0]), np.zeros(B.shape[0])
+    step_before = np.ones(B.shape[0])
+    ratio_before = np.zeros(B.shape[0])
     residual = np.ones_like(zeta)
     live = np.arange(mu.size)
     count = 0
@@ -494,8 +514,10 @@ def solve_shifted(
             P_shifted[i] += zeta_next[i][:, None] * R
         residual[live] = zeta_next[live] * np.sqrt(rho_next / start)
         live = live[residual[live].max(axis=1, initial=0.0) > tolerance]
-        zeta_before, zeta = zeta, zeta_next
-        step_before, ratio_before = np.where(moving, step, 1.0), ratio
+        zeta_before = zeta
+        zeta = zeta_next
+        step_before = np.where(moving, step, 1.0)
+        ratio_before = ratio
         P = R + ratio[:, None] * P
         KP = KR + ratio[:, None] * KP
         rho = rho_next

@@ -144,7 +144,8 @@ class Nystroem(Approximation):
     def _basis(self, kernel: Kernel, problem: Problem) -> Basis:
         if not self._counts:
             return given_rows(self.n_components, problem.X)
-        m, rng = min(int(self.n_components), problem.n), np.random.default_rng(self.random_state)
+        m = min(int(self.n_components), problem.n)
+        rng = np.random.default_rng(self.random_state)
         with limit_blas(1):  # the same landmarks whatever the number of threads
             return BASES[self._method(problem)](kernel, problem.X, m, rng)
 
@@ -155,14 +156,17 @@ class Nystroem(Approximation):
             precision: Precision
             report = {"name": "nystroem", **basis.report, **whitening.report, "training": training}
             if training == "sums":
-                precision, leading = "double", None
+                precision = "double"
+                leading = None
                 if str(problem.X.dtype).endswith("float32") and not is_sparse(problem.X):
                     precision, leading = whitening.precision_for(problem.n, on_device=problem.on_device)
-                design, T = Design(kernel, basis.rows, precision, leading), whitening.T
+                design = Design(kernel, basis.rows, precision, leading)
+                T = whitening.T
                 report["rounding_ridge"] = whitening.rounding_ridge(problem.n, precision)
             else:
                 precision = "double"
-                design, T = Design(kernel, basis.rows, mix=whitening.T), None
+                design = Design(kernel, basis.rows, mix=whitening.T)
+                T = None
             kind = FactoredModel if training == "factors" else SummedModel
             model = kind(problem, design, T, report | {"precision": precision})
         return model if self.predict == "landmarks" else RowsModel(model)
@@ -171,7 +175,8 @@ class Nystroem(Approximation):
         self, kernel: Kernel, problem: Problem, basis: Basis
     ) -> tuple[Basis, Whitening, str]:
         """Cut what rounding would spoil, as little as the work allows: directions or landmarks."""
-        n, rank = problem.n, self.rank
+        n = problem.n
+        rank = self.rank
         basis = replace(basis, rows=problem.source.placed(basis.rows))
         W = Design(kernel, basis.rows).inner()
         work = n * basis.size**2
@@ -226,7 +231,8 @@ class Nystroem(Approximation):
         rows instead of a Gram matrix take more of either. On a GPU, which is one core, a Cholesky
         factorisation per fold and ridge.
         """
-        m, gpu = self._size(n), load.gpu is not None
+        m = self._size(n)
+        gpu = load.gpu is not None
         workers = 1 if gpu else min(thread_budget(), count_workers(None))
         one_core = speed.multiply_adds / workers
         passes = 2 if load.folds else 1

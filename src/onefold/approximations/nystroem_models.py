@@ -91,8 +91,11 @@ class BasisModel(WholeModel):
     one_pass = True
 
     def __init__(self, problem: Problem, design: Design, T: Any, report: dict[str, Any]) -> None:
-        self.problem, self.source, self.report = problem, problem.source, report
-        self.design, self.T = design, T  # (m, r), from features to whitened coordinates; None: they are
+        self.problem = problem
+        self.source = problem.source
+        self.report = report
+        self.design = design
+        self.T = T  # (m, r), from features to whitened coordinates; None: they are
         self._known: Any = None  # groups of rows, and what a pass over them left
 
     @property
@@ -183,7 +186,8 @@ class BasisModel(WholeModel):
         self.report["decision_bound"] = bound
         if not (self.problem.remote or self.problem.streamed):
             self.report["decision_change"] = self._decision_change(alpha)
-        smallest, rounding = float(np.min(alpha)), self.report.get("rounding_ridge", 0.0)
+        smallest = float(np.min(alpha))
+        rounding = self.report.get("rounding_ridge", 0.0)
         unit = self.problem.alpha_unit
         if smallest < rounding:
             warn_user(
@@ -226,7 +230,8 @@ class FactoredModel(BasisModel):
         super().__init__(problem, design, T, report)
         root = problem.root_weight
         self._root = np.ones(problem.n) if root is None else vector(root)
-        self._V, self._Y = finite_kernel(features_of(design, self.source)), problem.targets
+        self._V = finite_kernel(features_of(design, self.source))
+        self._Y = problem.targets
 
     def _factor(self, rows: Any) -> Factor:
         intercept = self.problem.fit_intercept
@@ -301,7 +306,8 @@ class FactoredModel(BasisModel):
         return predictions_of(self._V[rows] @ flat(theta), intercept)
 
     def _squared_error(self, groups: Groups, splits: int, alphas: ArrayLike) -> Any:
-        factors, scores = self._factors(groups), np.empty((np.size(alphas), splits))
+        factors = self._factors(groups)
+        scores = np.empty((np.size(alphas), splits))
         for split, path in enumerate(self._paths(groups, splits)):
             here = [factors[group] for group in groups.members[splits + split]]
             theta, intercept = path.coefficients(alphas)
@@ -351,7 +357,8 @@ class SummedModel(BasisModel):
             statistics = collect(self.design, self.source, groups)
             if "total" not in vars(self):
                 self.total = Statistics.total(statistics)
-            left_out, intercept = groups.members[:parts], self.problem.fit_intercept
+            left_out = groups.members[:parts]
+            intercept = self.problem.fit_intercept
             paths = FoldPaths(statistics, left_out, self.T, lambda: self._path, fit_intercept=intercept)
             self._known = groups.label, parts, paths
         return self._known[2]
@@ -374,7 +381,8 @@ class SummedModel(BasisModel):
             found: Any = [self._path.coefficients(alphas)]
         elif self._route(parts) == "subtraction":
             paths = self._paths(self.source.grouped_by(parts), len(parts))
-            T, found = paths.T, paths.coefficients(alphas)
+            T = paths.T
+            found = paths.coefficients(alphas)
         else:  # their own statistics, subtracted from the total, O(|J| m²) for each
             rest = (self.total.less(collect(self.design, self.source.part(rows))) for rows in parts)
             found = (self._ridge_path(statistics).coefficients(alphas) for statistics in rest)
@@ -383,10 +391,14 @@ class SummedModel(BasisModel):
     @limit_blas(1)
     def leave_one_out(self, alphas: ArrayLike) -> Array:
         """Y_i − r_i / (1 − h_i), block by block. O(n m r) time beyond the statistics."""
-        path, T, shrinkage = self._path, self.T, self._path.shrinkage(alphas)
+        path = self._path
+        T = self.T
+        shrinkage = self._path.shrinkage(alphas)
         matrix = path.vectors if T is None else T @ path.vectors
-        inner, intercept = path.in_vectors(alphas), path.coefficients(alphas)[1]
-        ridges, xp = like(np.reshape(alphas, -1), inner), namespace(inner)
+        inner = path.in_vectors(alphas)
+        intercept = path.coefficients(alphas)[1]
+        ridges = like(np.reshape(alphas, -1), inner)
+        xp = namespace(inner)
 
         def left_out_alone(block: Block) -> tuple[Array, Array]:
             features = self.design.times(block.X, matrix)
@@ -401,7 +413,8 @@ class SummedModel(BasisModel):
             found = (block.Y[None, ...] - fitted) / (1.0 - leverage.T)[:, :, None]
             return block.Y[None, ...] - found, xp.sum(xp.astype(lost, xp.float64))
 
-        out, lost = zeros((np.size(alphas), *self.problem.Y.shape), self.problem.Y), []
+        out = zeros((np.size(alphas), *self.problem.Y.shape), self.problem.Y)
+        lost = []
         for _, rows, (found, few) in self.source.map(left_out_alone, at_most=self.design.threads):
             out[:, rows, :] = like(found, out)
             lost.append(few)
@@ -431,9 +444,11 @@ class SummedModel(BasisModel):
                     for _, places, values in predict_groups(self.design, self.source.part(rows), [coef]):
                         yield number, places, predictions_of(values, intercept)
                 return
-            models, groups = list(found), self.source.grouped_by(parts)
+            models = list(found)
+            groups = self.source.grouped_by(parts)
             owners = _owners(groups, groups.members)
-            xp, width = namespace(models[0][0]), models[0][0].shape[1]
+            xp = namespace(models[0][0])
+            width = models[0][0].shape[1]
             together = [xp.concat([models[p][0] for p in o], axis=1) if o else None for o in owners]
             for group, rows, values in predict_groups(self.design, self.source, together, groups):
                 numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
@@ -466,13 +481,16 @@ class SummedModel(BasisModel):
         path = self._path
         features = self.design.times(self.source.sample(rows))
         features = features if self.T is None else features @ self.T
-        xp, root = namespace(features), self.problem.root_weight
+        xp = namespace(features)
+        root = self.problem.root_weight
         root = like(np.ones(len(rows)) if root is None else take_rows(root, rows), features)
         y = like(take_rows(self.problem.Y, rows), features)
         theta, intercept = path.coefficients(alphas)
         residual = y[None, ...] - predictions_of(features @ flat(theta), intercept)
         centred = root[:, None] * (features @ path.vectors - path.mean[None, :])
-        identity, shrinkage, found = like(np.eye(len(rows)), features), path.shrinkage(alphas), []
+        identity = like(np.eye(len(rows)), features)
+        shrinkage = path.shrinkage(alphas)
+        found = []
         for i in range(np.size(alphas)):
             hat = (centred * shrinkage[i, :][None, :]) @ centred.T
             if path.fit_intercept:
@@ -519,7 +537,8 @@ class HeldoutSums:
         models = self.models[block.group]
         if not models:
             return 0.0
-        xp, found = namespace(models[0][0]), []
+        xp = namespace(models[0][0])
+        found = []
         width = models[0][0].shape[1]
         together = xp.concat([coefficients for coefficients, _ in models], axis=1)
         values = self.design.times(block.X, together)
@@ -615,7 +634,8 @@ class RowsModel(InnerWholeModel):
     @limit_blas(1)
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         """Train without J, then K[J, rest] α. O(n²) kernel values for a partition."""
-        X, solutions = self.problem.X, self._inner.of_landmarks(alphas, parts)
+        X = self.problem.X
+        solutions = self._inner.of_landmarks(alphas, parts)
         trained = self._duals(solutions, np.reshape(alphas, (-1, 1)), parts)
         predictions = []
         for (rest, dual, intercept), rows in zip(trained, parts):
@@ -633,9 +653,11 @@ class RowsModel(InnerWholeModel):
         self, solutions: Sequence[Solution], mu: Any, parts: Parts
     ) -> Iterator[tuple[Index, Any, Any]]:
         """The rows outside each part, their α (rows, μ, t), `mu` being (μ, 1) or (1, t), and b."""
-        problem, landmarks = self.problem, self._inner.design.landmarks
+        problem = self.problem
+        landmarks = self._inner.design.landmarks
         for solution, rows in zip(solutions, parts):
-            rest, (beta, intercept) = np.delete(np.arange(problem.n), rows), map(host_array, solution)
+            rest = np.delete(np.arange(problem.n), rows)
+            beta, intercept = map(host_array, solution)
             fitted = self._product(take_rows(problem.X, rest), landmarks, beta)
             residual = problem.targets[rest][:, None, :] - fitted - intercept[None]
             weight = 1.0 if problem.weight is None else problem.weight[rest, None, None]
@@ -644,12 +666,16 @@ class RowsModel(InnerWholeModel):
     @limit_blas(1)
     def expansion(self, alpha: ArrayLike, parts: Parts | None = None) -> Expansion:
         """Coefficients of all rows without each part, 0 for its own, from those of the landmarks."""
-        (n, t), X, landmarks = self.problem.Y.shape, self.problem.X, self._inner
+        n, t = self.problem.Y.shape
+        X = self.problem.X
+        landmarks = self._inner
         solutions = [(beta[:, None, :], b[None, :]) for beta, b in landmarks.solved(alpha, parts)]
-        coef, level = np.zeros((n, len(solutions), t)), np.zeros((len(solutions), t))
+        coef = np.zeros((n, len(solutions), t))
+        level = np.zeros((len(solutions), t))
         trained = self._duals(solutions, np.broadcast_to(alpha, (1, t)), parts or [np.arange(0)])
         for number, (rest, dual, intercept) in enumerate(trained):
-            coef[rest, number], level[number] = dual[:, 0], intercept[0]
+            coef[rest, number] = dual[:, 0]
+            level[number] = intercept[0]
         arrays = (like(values, X) for values in (coef.reshape(n, -1), level.reshape(-1)))
         return Expansion(landmarks.design.kernel, X, *arrays)
 

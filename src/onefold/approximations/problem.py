@@ -105,7 +105,8 @@ class Workload:
 
 def host_speed() -> Speed:
     """As far as the thread budget goes; it takes half a second if never measured."""
-    speed, cores = machine_speed(), count_workers(None)
+    speed = machine_speed()
+    cores = count_workers(None)
     return replace(speed, multiply_adds=speed.multiply_adds * min(1.0, thread_budget() / cores))
 
 
@@ -249,12 +250,14 @@ class Problem:
         root = None if self.root_weight is None else take_rows(self.root_weight, rows)
         kept = np.asarray(rows) if self.kept is None else self.kept[rows]
         stay = self.remote and not fetch
-        X, Y = self.X.only(rows) if stay else take_rows(self.X, rows), take_rows(self.Y, rows)
+        X = self.X.only(rows) if stay else take_rows(self.X, rows)
+        Y = take_rows(self.Y, rows)
         if precomputed:
             X = take_rows(X.T, rows).T
         if self.remote and fetch:
             X = to_device(X, self.device)
-            Y, root = like(Y, X), None if root is None else like(root, X)
+            Y = like(Y, X)
+            root = None if root is None else like(root, X)
         part = replace(self, X=X, Y=Y, root_weight=root, kept=kept)
         return part.of_mean() if self.loss == "mean" else part
 
@@ -271,7 +274,8 @@ class Problem:
         """The same problem with targets about their weighted mean, where the intercept allows it."""
         if not self.fit_intercept:
             return self
-        Y, weight = self.targets, self.weight
+        Y = self.targets
+        weight = self.weight
         weight = np.ones(self.n) if weight is None else weight
         mean = (weight / weight.sum()) @ Y
         mean = np.where(np.all(Y[:1] == Y, axis=0), Y[0], mean)  # of equal numbers: exactly

@@ -44,7 +44,8 @@ from onefold.smoothers.toeplitz import Negative, ToeplitzSmoother, may_be_solved
 _NO_SERIES = 0.7
 _STEP_TOLERANCE = 1e-6  # of the step: how far a point may lie from its place, beyond its rounding
 _VECTORS = 30  # of n numbers: embeddings of length 4 n, their transforms, a generator
-_LAGS, _PER_LAG = 64, 64  # pairs of rows that tell whether rows are in order
+_LAGS = 64
+_PER_LAG = 64  # pairs of rows that tell whether rows are in order
 _MOST_ALONE = 1000  # rows left out one by one, each with a Toeplitz matrix of its own
 _CHOICES: dict[str, tuple[str, ...]] = {
     "validate": ("auto", "kernel", "matrix"),
@@ -347,7 +348,8 @@ def unexplained_by_lag(kernel: Kernel, X: Any) -> float:
 
 def diagonal_means(kernel: Kernel, X: Any) -> tuple[HostArray, float]:
     """Mean of each diagonal of K, and ‖K − T‖_F / ‖K‖_F for T of these means. O(n²) time."""
-    n, given = X.shape[0], isinstance(kernel, Precomputed)
+    n = X.shape[0]
+    given = isinstance(kernel, Precomputed)
     origin = None if given else common_origin(kernel, X)
     parts = list(spans(n, tile_side()))
 
@@ -357,7 +359,9 @@ def diagonal_means(kernel: Kernel, X: Any) -> tuple[HostArray, float]:
 
     def strip(index: int) -> tuple[Any, float]:
         """Sums along the diagonals of the tiles right of the diagonal in one strip."""
-        sums, squares, rows = np.zeros(n), 0.0, parts[index]
+        sums = np.zeros(n)
+        squares = 0.0
+        rows = parts[index]
         left: Any = None if given else rows_in(rows)
         for columns in parts[index:]:
             check_stop()
@@ -378,7 +382,8 @@ def diagonal_means(kernel: Kernel, X: Any) -> tuple[HostArray, float]:
             sums[first + skip : first + q + p - 1] += skewed[skip:]
         return sums, squares
 
-    total, squares = np.zeros(n), 0.0
+    total = np.zeros(n)
+    squares = 0.0
     threads = None if kernel.thread_safe and len(parts) > 1 else 1
     with limit_blas(1):  # the same digits whatever the number of threads
         for sums, square in map_in_order(strip, range(len(parts)), threads):

@@ -46,10 +46,12 @@ _TINY = float(np.finfo(float).tiny)
 
 def kernel_error(design: Design, T: Array | None, source: Rows, *, seed: int) -> dict[str, Any]:
     """‖K − K̃‖₂, estimated: O(s² d + s m d) for a sample of s ≤ 2048 rows, K̃ not formed."""
-    n, rng = source.n, np.random.default_rng(seed)
+    n = source.n
+    rng = np.random.default_rng(seed)
     size = min(n, SAMPLE)
     rows = source.sample(np.sort(rng.choice(n, size, replace=False)) if size < n else np.arange(n))
-    K, features = gram(design.kernel, rows), design.times(rows)
+    K = gram(design.kernel, rows)
+    features = design.times(rows)
 
     def difference(vector: Array) -> Array:
         inner = features.T @ vector
@@ -114,7 +116,8 @@ def decision_change(
 
 def largest_eigenvalue(product: Callable[[Array], Array], start: Array) -> float:
     """Of a positive semi-definite operator, by Lanczos' method; at most what it is."""
-    xp, vector = namespace(start), start
+    xp = namespace(start)
+    vector = start
     vectors: list[Array] = []
     images: list[Array] = []
     for _ in range(_STEPS):

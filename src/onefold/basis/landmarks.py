@@ -103,7 +103,8 @@ def _clusters(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Bas
         return _basis_of(X, np.arange(m), {"method": "kmeans"})
     candidates = _drawn(X.shape[0], max(4096, 20 * m), rng)  # so that the choice costs m³, not n m²
     report = {"method": "kmeans", "candidates": int(candidates.size)}
-    metric, rows = metric_of(kernel), take_rows(X, candidates)
+    metric = metric_of(kernel)
+    rows = take_rows(X, candidates)
     if linalg.on_accelerator(X):
         return Basis(alike(_lloyd(rows, metric, m, rng), X), None, report)
     points = rows = to_host(rows)
@@ -112,13 +113,15 @@ def _clusters(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Bas
         points = double(rows) if is_sparse(rows) else double(rows) - double(rows).mean(axis=0)
         points = Transform(1.0, metric, points)(points)
     scaled, origin, unit = _in_single(points)
-    size, seed = max(1024, 2 * m), int(rng.integers(2**31 - 1))
+    size = max(1024, 2 * m)
+    seed = int(rng.integers(2**31 - 1))
     means = MiniBatchKMeans(m, n_init=1, init="random", batch_size=size, random_state=seed).fit(scaled)
     if metric is None:
         centres = means.cluster_centers_.astype(np.float64) * unit + origin
     else:
         # The mean row of every cluster that has some, dense: S · mean is the mean of the rows S x.
-        labels, places = means.labels_, np.arange(len(means.labels_) + 1)
+        labels = means.labels_
+        places = np.arange(len(means.labels_) + 1)
         sizes = np.bincount(labels, minlength=m)
         shares = scipy.sparse.csr_array((1.0 / sizes[labels], labels, places), shape=(len(labels), m))
         centres = shares.T @ double(rows)
@@ -132,7 +135,8 @@ def _lloyd(rows: Array, metric: Metric | None, m: int, rng: np.random.Generator)
     They start from rows drawn by their squared distances to the ones drawn before, twice as many each
     time: as in k-means++, in few steps.
     """
-    xp, rows = namespace(rows), double(rows)
+    xp = namespace(rows)
+    rows = double(rows)
     origin = xp.mean(rows, axis=0)
     rows = rows - origin[None, :]
     points = rows if metric is None else Transform(1.0, metric, rows)(rows)
@@ -158,11 +162,13 @@ def _lloyd(rows: Array, metric: Metric | None, m: int, rng: np.random.Generator)
             break
         fresh = rng.choice(left.size, size, replace=False, p=left / left.sum())
         chosen = np.concatenate([chosen, fresh])
-    centres, numbers = take_rows(points, chosen), like_index(np.arange(chosen.size), rows)[None, :]
+    centres = take_rows(points, chosen)
+    numbers = like_index(np.arange(chosen.size), rows)[None, :]
 
     def means(centres: Array, values: Array) -> tuple[Array, Array]:
         """The mean of the values of each centre's points, which are nearest to it, and their number."""
-        sums, sizes = xp.zeros_like(values[: chosen.size, :]), xp.zeros_like(values[: chosen.size, 0])
+        sums = xp.zeros_like(values[: chosen.size, :])
+        sizes = xp.zeros_like(values[: chosen.size, 0])
         for part, tile in tiles(centres):
             nearest = xp.argmin(tile, axis=1)
             # As a product: sums by index would have other digits each time.
@@ -207,13 +213,16 @@ def _pivots(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis
         return finite_kernel(host_array(kernel(some, others)))
 
     diagonal = finite_kernel(host_array(kernel.diagonal(rows)))
-    c, total = diagonal.shape[0], float(diagonal.sum())
-    residual, factor = np.maximum(diagonal, 0.0), np.empty((c, m))
+    c = diagonal.shape[0]
+    total = float(diagonal.sum())
+    residual = np.maximum(diagonal, 0.0)
+    factor = np.empty((c, m))
     chosen: list[int] = []
     block = int(np.clip(m // 8, 16, 256))
     while len(chosen) < m and residual.sum() > _NOTHING_LEFT * total:
         check_stop()
-        r, size = len(chosen), min(block, m - len(chosen))
+        r = len(chosen)
+        size = min(block, m - len(chosen))
         proposals = rng.choice(c, size, p=residual / residual.sum())
         part = take_rows(rows, proposals)
         inner = values(part, part) - factor[proposals, :r] @ factor[proposals, :r].T
@@ -239,7 +248,8 @@ def _pivots(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis
 
 def _accepted(inner: Any, drawn_with: HostArray, rng: np.random.Generator) -> list[int]:
     """Which proposals stay: each with probability (its residual now) / (the one it was drawn with)."""
-    left, kept = inner.copy(), []
+    left = inner.copy()
+    kept = []
     for i, chance in enumerate(rng.random(inner.shape[0])):
         now = left[i, i]
         if now > max(chance, 1e-6) * drawn_with[i]:

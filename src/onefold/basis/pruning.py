@@ -85,7 +85,10 @@ def prune(
 ) -> PruningPath:
     """The models of falling sizes, from statistics of training rows and the kernel W of the centres."""
     about = Centred(replace(statistics, gram=statistics.gram + mu * W), fit_intercept)
-    gram, cross, index, solved = about.gram(), about.cross, np.arange(W.shape[0]), None
+    gram = about.gram()
+    cross = about.cross
+    index = np.arange(W.shape[0])
+    solved = None
     path = PruningPath([], [], np.empty((len(sizes), cross.shape[1])))
     for step, size in enumerate(sizes):
         if size < index.size:
@@ -94,7 +97,9 @@ def prune(
             strength = _root_prices(*solved) if rule == "price" else np.linalg.norm(solved[0], axis=1)
             keep = _strongest(strength, size)
             # Slicing the slice keeps the cost of copying at that of the remaining matrix.
-            index, gram, cross = index[keep], gram[np.ix_(keep, keep)], cross[keep]
+            index = index[keep]
+            gram = gram[np.ix_(keep, keep)]
+            cross = cross[keep]
         solved = beta, _ = _solve(gram, cross)
         path.centres.append(index)
         path.coef.append(beta)
@@ -104,7 +109,8 @@ def prune(
 
 def _root_prices(beta: HostArray, factor: HostArray) -> HostArray:
     """Square roots of the prices of all centres, from β and the factor of B, which is overwritten."""
-    scale, size = np.diagonal(factor).max(), np.abs(beta).max(initial=0.0) or 1.0
+    scale = np.diagonal(factor).max()
+    size = np.abs(beta).max(initial=0.0) or 1.0
     factor /= scale  # squares of what follows neither overflow nor vanish
     norms = np.linalg.norm(invert_lower(factor), axis=0)
     return np.linalg.norm(beta / size, axis=1) / norms * (scale * size)
@@ -152,7 +158,8 @@ class Pruner:
 
     def path(self, sizes: list[int]) -> PruningPath:
         """The models on all rows."""
-        [statistics], W = self._collect(), host_array(self._design.inner())
+        [statistics] = self._collect()
+        W = host_array(self._design.inner())
         intercept = self.fit_intercept
         return prune(statistics, W, self.ridge, sizes, fit_intercept=intercept, rule=self.rule)
 
@@ -162,11 +169,13 @@ class Pruner:
 
     def heldout(self, left_out: Parts, tests: Parts, sizes: list[int]) -> list[HostArray]:
         """Predictions (sizes, rows, targets) of each split. O(n m²), 4.7 m³ per fold, O(n m · sizes)."""
-        W, found = host_array(self._design.inner()), []
+        W = host_array(self._design.inner())
+        found = []
         for (rest, share), left, test in zip(self._trained_on(left_out), left_out, tests):
             candidates = self._candidates(left)
             part = W[np.ix_(candidates, candidates)]
-            slices, mu = rest.select(candidates), self.ridge * share
+            slices = rest.select(candidates)
+            mu = self.ridge * share
             intercept = self.fit_intercept
             path = prune(slices, part, mu, sizes, fit_intercept=intercept, rule=self.rule)
             found.append(self._predict(path, take_rows(self.basis.rows, candidates), test))

@@ -79,18 +79,22 @@ class Centred:
     """Statistics about the means of features and targets; about 0 without an intercept."""
 
     def __init__(self, statistics: Statistics, fit_intercept: bool) -> None:
-        self.statistics, self.fit_intercept = statistics, fit_intercept
-        self.cross, (r, t) = statistics.cross, statistics.cross.shape
+        self.statistics = statistics
+        self.fit_intercept = fit_intercept
+        self.cross = statistics.cross
+        r, t = statistics.cross.shape
         if fit_intercept:
             self.mean_feature = statistics.border / statistics.weight
             self.mean_target = statistics.target_sum / statistics.weight
             self.cross = self.cross - outer(statistics.border, self.mean_target)
         else:
-            self.mean_feature, self.mean_target = zeros(r, self.cross), zeros(t, self.cross)
+            self.mean_feature = zeros(r, self.cross)
+            self.mean_target = zeros(t, self.cross)
 
     def gram(self) -> Array:
         """B."""
-        gram, border = self.statistics.gram, self.statistics.border
+        gram = self.statistics.gram
+        border = self.statistics.border
         if not self.fit_intercept:
             return gram
         return minus_outer(gram, border, self.mean_feature)
@@ -105,7 +109,8 @@ class RidgePath:
 
     def __init__(self, statistics: Statistics, *, fit_intercept: bool) -> None:
         self._about = Centred(statistics, fit_intercept)
-        self.weight, self.fit_intercept = float(statistics.weight), fit_intercept
+        self.weight = float(statistics.weight)
+        self.fit_intercept = fit_intercept
         values, self.vectors = symmetric_eigh(self._about.gram(), release_lock=True)
         # A Gram matrix has no negative eigenvalue: the size of one that is shows the rounding errors.
         self.values = namespace(values).clip(values, 0.0, None)
@@ -153,7 +158,8 @@ class NearbyPath:
     """θ and b for any μ from the statistics of a training part, in the whole model's eigenvectors."""
 
     def __init__(self, statistics: Statistics, whole: RidgePath) -> None:
-        self._about, self._whole = Centred(statistics, whole.fit_intercept), whole
+        self._about = Centred(statistics, whole.fit_intercept)
+        self._whole = whole
         self._gram = self._about.gram()
         self._nearby = whole.values * (statistics.weight / whole.weight)
         self.own: RidgePath | None = None  # once the iteration has not converged
@@ -170,7 +176,8 @@ class NearbyPath:
 
     def _iterate(self, mu: HostArray) -> HostArray | None:
         """(B + μ) θ = c − s ȳ for every column (μ, target); None without convergence."""
-        about, (r, targets) = self._about, self._about.cross.shape
+        about = self._about
+        r, targets = self._about.cross.shape
         ridge = np.repeat(mu, targets)[None, :]
         rhs = np.tile(about.cross, (1, mu.size))
         scale = 1.0 / (self._nearby[:, None] + ridge)
@@ -205,7 +212,8 @@ class FoldPaths:
         fit_intercept: bool,
     ) -> None:
         """`left_out` holds the groups that each part is trained without; `whole` is the model of all."""
-        together, self._fit_intercept = queued(statistics[0].gram), fit_intercept
+        together = queued(statistics[0].gram)
+        self._fit_intercept = fit_intercept
         if together:
             self.T = T  # from features to the coordinates that θ and `groups` are in
         else:
@@ -235,7 +243,8 @@ def by_cholesky(parts: Sequence[Statistics], alphas: Any, *, fit_intercept: bool
     mu = vector(alphas)
     about = [Centred(part, fit_intercept) for part in parts]
     xp = namespace(about[0].cross)
-    grams, crosses = xp.stack([a.gram() for a in about]), xp.stack([a.cross for a in about])
+    grams = xp.stack([a.gram() for a in about])
+    crosses = xp.stack([a.cross for a in about])
     count, r, t = crosses.shape
     # ‖B‖ is at most its Frobenius norm; what rounding makes of it must not reach the ridge.
     size = float(xp.sqrt(xp.max(xp.sum(grams**2, axis=(1, 2)))))
@@ -300,7 +309,8 @@ class Factor:
 
     def squared_error(self, theta: Array, intercept: Array) -> HostArray:
         """Σ v ‖y − Vθ − b‖² over the rows, for θ (r, μ, t) and b (μ, t): shape (μ, t)."""
-        start, stop = self.border, self.matrix.shape[1] - self.targets
+        start = self.border
+        stop = self.matrix.shape[1] - self.targets
         error = mapped(self.matrix[:, start:stop], theta) - self.matrix[:, None, stop:]
         if self.border:
             error += self.matrix[:, :1, None] * intercept[None]
@@ -311,15 +321,18 @@ class FactorPath:
     """θ and b for any μ. O(20 r³) once."""
 
     def __init__(self, factor: Factor) -> None:
-        start, stop = factor.border, factor.matrix.shape[1] - factor.targets
+        start = factor.border
+        stop = factor.matrix.shape[1] - factor.targets
         # Fewer rows than columns: the missing ones are zero.
         full = np.zeros((stop, factor.matrix.shape[1]))
         full[: min(stop, len(factor.matrix))] = factor.matrix[:stop]
-        self._first, self._stop = full[:start], stop
+        self._first = full[:start]
+        self._stop = stop
         P, values, Zt = np.linalg.svd(full[start:, start:stop], full_matrices=False)
         # What is rounding of the largest counts as 0: divided by a tiny ridge it would be large.
         keep = values > values.size * np.finfo(float).eps * values.max(initial=0.0)
-        self._values, self._vectors = values[keep], Zt[keep].T
+        self._values = values[keep]
+        self._vectors = Zt[keep].T
         targets = full[start:, stop:]
         self._projected = P[:, keep].T @ targets
         # What no direction reaches: in the rows of F above E, and E itself.
@@ -334,7 +347,8 @@ class FactorPath:
         theta = mapped(self._vectors, shrunk[:, :, None] * self._projected[:, None, :])
         if not len(self._first):
             return theta, np.zeros((mu.size, theta.shape[2]))
-        first, stop = self._first[0], self._stop
+        first = self._first[0]
+        stop = self._stop
         return theta, (first[None, stop:] - mapped(first[None, 1:stop], theta)[0]) / first[0]
 
     def squares(self, alphas: ArrayLike) -> HostArray:

@@ -112,7 +112,8 @@ class Design:
     def tiles(self, rows: Array, dtype: Any) -> Iterator[tuple[slice, Array]]:
         """Feature tiles of consecutive rows in `dtype`; each is overwritten by the next."""
         bound, origin = self._bound
-        m, large = int(self.landmarks.shape[0]), queued(rows)
+        m = int(self.landmarks.shape[0])
+        large = queued(rows)
         dense = not (large or is_sparse(rows))
         step = tiles.device_rows(m) if large else max(16, _TILE_BYTES // (4 * max(1, m)))
         step = min(step, max(1, rows.shape[0]))
@@ -176,7 +177,8 @@ class Statistics:
 
     def select(self, index: linalg.Index) -> Statistics:
         """The statistics of the model with only the given basis functions: a slice, no new pass."""
-        gram, cross = linalg.submatrix(self.gram, index, index), linalg.take_rows(self.cross, index)
+        gram = linalg.submatrix(self.gram, index, index)
+        cross = linalg.take_rows(self.cross, index)
         return replace(self, gram=gram, cross=cross, border=linalg.take_rows(self.border, index))
 
     def on_host(self) -> Statistics:
@@ -204,8 +206,11 @@ class _BlockStatistics:
     design: Design
 
     def __call__(self, block: Block) -> Statistics:
-        Y, root, size = block.Y, block.root, int(block.X.shape[0])
-        xp, t = namespace(Y), int(Y.shape[1])
+        Y = block.Y
+        root = block.root
+        size = int(block.X.shape[0])
+        xp = namespace(Y)
+        t = int(Y.shape[1])
         # One more target, the constant 1, gives the border.
         wanted = xp.concat([Y, linalg.ones(size, Y)[:, None]], axis=1)
         if root is not None:
@@ -236,7 +241,8 @@ class _BlockStatistics:
 def _double_sums(design: Design, rows: Array, wanted: Array, root: Array | None) -> tuple[Array, Array]:
     """ΦᵀΦ and Φᵀ·wanted in float64, the rows of Φ times `root`, in any array library."""
     m = design.size
-    gram, small = zeros((m, m), wanted), zeros((m, wanted.shape[1]), wanted)
+    gram = zeros((m, m), wanted)
+    small = zeros((m, wanted.shape[1]), wanted)
     for part, tile in design.tiles(rows, np.dtype(np.float64)):
         if root is not None:
             tile *= root[part][:, None]
@@ -254,13 +260,19 @@ def _single_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> 
     With leading directions U, Φ = Φ' + P Uᵀ, P = Φ U: only Φ' of small entries is summed in float32,
     ΦᵀΦ = Φ'ᵀΦ' + U (PᵀΦ') + (PᵀΦ')ᵀ Uᵀ + U (PᵀP) Uᵀ.
     """
-    m, single = design.size, np.dtype(np.float32)
-    gram, run = np.zeros((m, m)), np.zeros((m, m), dtype=single)
-    small, narrow = np.zeros((m, wanted.shape[1])), wanted.astype(single)
+    m = design.size
+    single = np.dtype(np.float32)
+    gram = np.zeros((m, m))
+    run = np.zeros((m, m), dtype=single)
+    small = np.zeros((m, wanted.shape[1]))
+    narrow = wanted.astype(single)
     U: Any = np.zeros((m, 0), dtype=single) if design.leading is None else design.leading
     q = U.shape[1]
-    across, corner, apart = np.zeros((q, m)), np.zeros((q, q)), np.zeros((q, wanted.shape[1]))
-    pending, unit = 0, design.unit
+    across = np.zeros((q, m))
+    corner = np.zeros((q, q))
+    apart = np.zeros((q, wanted.shape[1]))
+    pending = 0
+    unit = design.unit
     for part, tile in design.tiles(rows, single):
         if root is not None:
             tile *= root[part, None].astype(single)

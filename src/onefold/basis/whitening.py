@@ -36,7 +36,8 @@ _APART = (0, 8, 16, 24, 32)  # directions summed apart: each costs a little
 _ROWS_PER_LANDMARK = 20  # and row counts for which they are worth while
 _SMALL = 0.05  # part of the smallest ridge that the rounding of tiles may look like
 # or the part of the directions' own weights, on average; measured, scores then move by less than 5e-5
-_SHARE_OF_TILES, _SHARE_OF_SUMS = 1e-5, 1e-6
+_SHARE_OF_TILES = 1e-5
+_SHARE_OF_SUMS = 1e-6
 _PIVOTS_PER_DIRECTION = 1.25  # landmarks that span the directions kept, and some of the next ones
 
 Precision = Literal["single", "mixed", "double"]
@@ -78,14 +79,18 @@ class Whitening:
     @classmethod
     def pivoted(cls, W: Array) -> Whitening:
         """From the landmark kernel, for features whitened first; explained landmarks are left out."""
-        reference, W = W, host_array(W)
-        m, diagonal = W.shape[0], np.diagonal(W)
+        reference = W
+        W = host_array(W)
+        m = W.shape[0]
+        diagonal = np.diagonal(W)
         # In units in which every landmark has k(z, z) = 1: rounding errors are then alike.
         unit = np.where(diagonal > 0, 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 0.0)
         scaled = W * unit[:, None] * unit[None, :]
         factor, pivots, found, _ = scipy.linalg.lapack.dpstrf(scaled, tol=_EPS, lower=1)
-        lower, order = np.tril(factor[:found, :found]), pivots - 1
-        kept, rest = order[:found], order[found:]
+        lower = np.tril(factor[:found, :found])
+        order = pivots - 1
+        kept = order[:found]
+        rest = order[found:]
         # W = D^½ (LLᵀ + S) D^½ has no eigenvalue below −‖S‖ max w_ii: only a large S needs them all.
         left = scaled[np.ix_(rest, rest)] - factor[found:, :found] @ factor[found:, :found].T
         small = np.abs(left).sum(axis=0).max(initial=0.0) <= GIVEN.tolerance
@@ -106,7 +111,8 @@ class Whitening:
         """The ridge that rounding errors of the sums over `rows` look like in the smallest direction."""
         if not self.values.size:
             return 0.0
-        smallest, largest = float(self.values[0]), float(self.values[-1])
+        smallest = float(self.values[0])
+        largest = float(self.values[-1])
         sums = _RANDOM * _EPS * (rows / self.T.shape[0]) * largest * (largest / smallest)
         tiles = 0.0 if precision == "double" else rows * (_EPS_SINGLE / 2) ** 2 / smallest
         return sums + tiles
@@ -123,7 +129,8 @@ class Whitening:
         """
         if not self.values.size:
             return "mixed", None
-        smallest, m = float(self.values[0]), self.T.shape[0]
+        smallest = float(self.values[0])
+        m = self.T.shape[0]
         rounding = (_EPS_SINGLE / 2) ** 2
         share = m * rounding * float(np.mean(self.values**-2.0))
         unseen = rows * rounding / smallest <= _SMALL * SMALLEST_RIDGE

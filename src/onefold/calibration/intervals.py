@@ -50,7 +50,9 @@ class ConformalIntervals:
     spread: Any = None  # σ_{s(i)}(x_i) > 0 (N, targets) of normalised ones; None stands for 1 everywhere
 
     def __post_init__(self) -> None:
-        residuals, fold, spread = self.residuals, self.fold, self.spread
+        residuals = self.residuals
+        fold = self.fold
+        spread = self.spread
         methods = (*METHODS, WITHOUT_FOLD_MODELS)
         if self.method not in methods or (spread is None) != (self.method != "normalised"):
             raise ValueError(
@@ -86,7 +88,8 @@ class ConformalIntervals:
     def _lists(self) -> dict[str, Any]:
         """Scores r / σ and their sizes (N, targets), sorted within each fold, and where folds start."""
         scores = self.residuals if self.spread is None else self.residuals / self.spread
-        signed, sizes = np.empty_like(scores), np.empty_like(scores)
+        signed = np.empty_like(scores)
+        sizes = np.empty_like(scores)
         for t, column in enumerate(scores.T):
             signed[:, t] = column[np.lexsort((column, self.fold))]
             sizes[:, t] = np.abs(column[np.lexsort((np.abs(column), self.fold))])
@@ -118,7 +121,8 @@ class ConformalIntervals:
         """The element of a rank (rows, targets), infinite where there is no such rank."""
         found = np.full((len(predictions), self.n_targets), np.inf if rank > 0 else -np.inf)
         if 1 <= rank <= len(self.residuals):
-            values, starts = self._lists[name], self._lists["starts"]
+            values = self._lists[name]
+            starts = self._lists["starts"]
             for t in range(self.n_targets):
                 stretch = None if spread is None else spread[:, :, t]
                 found[:, t] = smallest(values[:, t], starts, rank, predictions[:, :, t], stretch)
@@ -148,16 +152,20 @@ def smallest(values: Any, starts: Any, rank: int, shift: Any, stretch: Any | Non
     List j is ``values[starts[j] : starts[j + 1]]``, sorted; it may be empty. Shift and stretch are
     (rows, k), and no stretch stands for 1.
     """
-    values, lists = np.ascontiguousarray(values), np.arange(shift.shape[1])
+    values = np.ascontiguousarray(values)
+    lists = np.arange(shift.shape[1])
     stretch = np.broadcast_to(1.0, shift.shape) if stretch is None else stretch
     pivot = np.partition(values, rank - 1)[rank - 1]
     found = []
     for part in spans(len(shift), max(1, _AT_ONCE // lists.size)):
-        p, scale = shift[part], stretch[part]
-        low, high = np.broadcast_to(starts[:-1], p.shape), np.broadcast_to(starts[1:], p.shape)
+        p = shift[part]
+        scale = stretch[part]
+        low = np.broadcast_to(starts[:-1], p.shape)
+        high = np.broadcast_to(starts[1:], p.shape)
         if values.size > _FEW * lists.size:
             low, high = _between(values, starts, pivot, p, scale)
-        sizes, place = high - low, rank - 1 - (low - starts[:-1]).sum(axis=1)
+        sizes = high - low
+        place = rank - 1 - (low - starts[:-1]).sum(axis=1)
         first = low - (np.cumsum(sizes, axis=1) - sizes)
         for row in range(len(p)):
             own = np.repeat(lists, sizes[row])
@@ -175,7 +183,8 @@ def _between(values: Any, starts: Any, pivot: float, shift: Any, stretch: Any) -
     with np.errstate(over="ignore"):
         least = ((moved.min(axis=1) - margin)[:, None] - shift) / stretch
         most = ((moved.max(axis=1) + margin)[:, None] - shift) / stretch
-    low, high = np.empty(shift.shape, np.intp), np.empty(shift.shape, np.intp)
+    low = np.empty(shift.shape, np.intp)
+    high = np.empty(shift.shape, np.intp)
     for j, (start, stop) in enumerate(pairwise(starts)):
         low[:, j] = start + np.searchsorted(values[start:stop], least[:, j], "left")
         high[:, j] = start + np.searchsorted(values[start:stop], most[:, j], "right")

@@ -26,7 +26,7 @@ is e⁻¹⁰ over the typical size, so that the classes are nearly equally likel
 
 *Sigmoid.* Platt's, for each class against the rest: p = 1 / (1 + exp(−(a f + b))).
 
-    (a, b) = argmin Σ_i v_i [ log(1 + exp(a f_i + b)) − T_i (a f_i + b) ]
+    a, b = argmin Σ_i v_i [ log(1 + exp(a f_i + b)) − T_i (a f_i + b) ]
     T = (N₁ + 1)/(N₁ + 2) for rows of the class, 1/(N₀ + 2) for others,   N the sums of their weights
 
 The targets T keep the minimum finite also where the classes are separable. They count every row as one:
@@ -68,12 +68,15 @@ from onefold.machine.threads import spans
 _LARGEST = 1e100  # of decision values in units of the typical one: products of two are still numbers
 _STEPS = 100  # of Newton's, at most
 
-_LEAST_SLOPE, _MOST_SLOPE = np.exp(-10.0), np.exp(10.0)  # of β in its own units, as in scikit-learn
+_LEAST_SLOPE = np.exp(-10.0)
+_MOST_SLOPE = np.exp(10.0)  # of β in its own units, as in scikit-learn
 _CERTAIN = -np.log(np.finfo(float).eps)  # of β: the typical row is certain to the last digit
 _CLOSE_SLOPE = 1e-8  # of Newton's steps for β: the last one is squared in what is left to go
 _SLOPES = 1e-307, 1e307  # of β
 
-_HALVINGS, _CLOSE, _ROUNDING = 40, 1e-12, 1e-14  # of Newton's steps for Platt's sigmoid
+_HALVINGS = 40
+_CLOSE = 1e-12
+_ROUNDING = 1e-14  # of Newton's steps for Platt's sigmoid
 
 CERTAINTY = 0.01  # closest that an estimated probability comes to 0 or 1 before its log-odds are taken
 _PENALTY = 0.1  # λ of the two slopes
@@ -110,7 +113,8 @@ def _one_against_rest(shares: Any) -> Any:
     if shares.shape[1] == 1:
         return np.concatenate([1.0 - shares, shares], axis=1)
     # Where all are 0 every class is as likely as any other, as in scikit-learn.
-    total, equal = shares.sum(axis=1, keepdims=True), np.full_like(shares, 1.0 / shares.shape[1])
+    total = shares.sum(axis=1, keepdims=True)
+    equal = np.full_like(shares, 1.0 / shares.shape[1])
     return np.divide(shares, total, out=equal, where=total > 0)
 
 
@@ -161,8 +165,10 @@ class Temperature(Calibrator):
             others = decision[:, ~own].reshape(models, rows, columns - 1)
             differences = others - decision[:, own][:, :, None]
         unit = _typical_size(np.abs(differences).max(axis=2))
-        d, v = _in_units(differences, unit), weight / min(1.0, float(weight.mean()))
-        right, found = np.all(d < 0, axis=(1, 2)), np.empty(models)
+        d = _in_units(differences, unit)
+        v = weight / min(1.0, float(weight.mean()))
+        right = np.all(d < 0, axis=(1, 2))
+        found = np.empty(models)
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
             for some, function, most in ((~right, _pull, _MOST_SLOPE), (right, _below_half, _CERTAIN)):
                 if some.any():
@@ -190,9 +196,11 @@ def _pull(d: Any, v: Any, beta: Any) -> tuple[Any, Any]:
     """
     p, _ = _shares(beta[:, None, None] * d)
     p *= d
-    mean, down = p.sum(axis=2), np.maximum(p, 0.0)
+    mean = p.sum(axis=2)
+    down = np.maximum(p, 0.0)
     moved = d - mean[:, :, None]
-    P, N = down.sum(axis=2) @ v, (down - p).sum(axis=2) @ v
+    P = down.sum(axis=2) @ v
+    N = (down - p).sum(axis=2) @ v
     dP = np.einsum("mij,mij,i->m", down, moved, v)
     dN = dP - np.einsum("mij,mij,i->m", p, moved, v)
     return np.log(P / N), dP / P - dN / N
@@ -216,15 +224,15 @@ def _shares(x: Any) -> tuple[Any, Any]:
 
 def _roots(function: Callable[[Any], tuple[Any, Any]], count: int, most: float) -> Any:
     """Where increasing functions are 0, between the least slope and `most`; or the nearer end."""
-    low, high = np.full(count, _LEAST_SLOPE), np.full(count, float(most))
-    below, above = (
-        ~(function(low)[0] < 0),
-        function(high)[0] <= 0,
-    )  # NaN: both parts of the gradient are 0
+    low = np.full(count, _LEAST_SLOPE)
+    high = np.full(count, float(most))
+    below = ~(function(low)[0] < 0)
+    above = function(high)[0] <= 0  # NaN: both parts of the gradient are 0
     x = np.ones(count)
     for _ in range(_STEPS):
         value, slope = function(x)
-        low, high = np.where(value <= 0, x, low), np.where(value > 0, x, high)
+        low = np.where(value <= 0, x, low)
+        high = np.where(value > 0, x, high)
         step = x - value / slope
         step = np.where((low <= step) & (step <= high), step, np.sqrt(low * high))
         done = np.abs(step - x) <= _CLOSE_SLOPE * x
@@ -257,7 +265,8 @@ class LogOdds(Calibrator):
     def fitted(cls, decision: Any, index: Any, weight: Any, shift: Any) -> list[Self]:
         models, rows, columns = decision.shape
         values = np.stack([decision, _log_odds(decision)])
-        size, share = np.abs(values), weight / weight.sum() / columns
+        size = np.abs(values)
+        share = weight / weight.sum() / columns
         # In units of the largest, sums do not overflow.
         largest = np.maximum(size.max(axis=(2, 3)), np.finfo(float).tiny)
         units = np.einsum("amic,i->am", size / largest[:, :, None, None], share) * largest
@@ -315,7 +324,8 @@ def _two_slopes(d: Any, v: Any, known: Any) -> Any:
         p, losses = _shares(np.einsum("ma,maij->mij", t, d) + known)
         return losses @ v + _PENALTY / 2 * np.sum(t**2, axis=1), p
 
-    least, t = np.array([_LEAST_SLOPE, 0.0]), np.full((len(d), 2), 0.5)
+    least = np.array([_LEAST_SLOPE, 0.0])
+    t = np.full((len(d), 2), 0.5)
     now, p = loss(t)
     for _ in range(_STEPS):
         means = np.einsum("mij,maij->mai", p, d)
@@ -335,7 +345,8 @@ def _two_slopes(d: Any, v: Any, known: Any) -> Any:
                 break
             share = np.where(worse, share / 2, share)
         moved = np.abs(then - t).max(axis=1)
-        t, now = then, value
+        t = then
+        now = value
         if np.all(moved <= _CLOSE_SLOPE * (1.0 + t.max(axis=1))):
             break
     return t
@@ -372,12 +383,14 @@ class Sigmoid(Calibrator):
 def _platt(values: Any, positive: Any, weight: Any) -> tuple[Any, Any]:
     """Slope and intercept (models,) of values (models, rows) for rows that are of a class or not."""
     weight = weight / min(1.0, float(weight.mean()))
-    many, few = float(weight[~positive].sum()), float(weight[positive].sum())
+    many = float(weight[~positive].sum())
+    few = float(weight[positive].sum())
     target = np.where(positive, (few + 1.0) / (few + 2.0), 1.0 / (many + 2.0))
     F = _in_units(values, unit := _typical_size(values))
     middle = F @ (weight / weight.sum())
     F = F - middle[:, None]
-    a, b = np.zeros(len(F)), np.full(len(F), np.log((few + 1.0) / (many + 1.0)))
+    a = np.zeros(len(F))
+    b = np.full(len(F), np.log((few + 1.0) / (many + 1.0)))
 
     def loss(a: Any, b: Any) -> Any:
         x = a[:, None] * F + b[:, None]
@@ -387,9 +400,13 @@ def _platt(values: Any, positive: Any, weight: Any) -> tuple[Any, Any]:
         now = loss(a, b)
         for _ in range(_STEPS):
             p = expit(a[:, None] * F + b[:, None])
-            g, h = (target - p) * weight, p * (1.0 - p) * weight
-            ga, gb = np.sum(g * F, axis=1), g.sum(axis=1)
-            haa, hab, hbb = np.sum(h * F * F, axis=1), np.sum(h * F, axis=1), h.sum(axis=1)
+            g = (target - p) * weight
+            h = p * (1.0 - p) * weight
+            ga = np.sum(g * F, axis=1)
+            gb = g.sum(axis=1)
+            haa = np.sum(h * F * F, axis=1)
+            hab = np.sum(h * F, axis=1)
+            hbb = h.sum(axis=1)
             rest = haa - hab**2 / hbb  # Schur's complement: the spread of the values that still count
             da = np.where(rest > 1e-14 * haa, (ga - hab * gb / hbb) / rest, 0.0)
             db = (gb - hab * da) / hbb
@@ -402,7 +419,9 @@ def _platt(values: Any, positive: Any, weight: Any) -> tuple[Any, Any]:
                     break
                 share = np.where(worse, share / 2, share)
             share = np.where(worse, 0.0, share)
-            a, b, now = a + share * da, b + share * db, np.where(worse, now, then)
+            a = a + share * da
+            b = b + share * db
+            now = np.where(worse, now, then)
             if np.all(share * (np.abs(da) + np.abs(db)) <= _CLOSE * (1.0 + np.abs(a) + np.abs(b))):
                 break
         return a / unit, b - a * middle
@@ -485,7 +504,9 @@ def fit_calibrators(
     weight = np.ones(index.size) if weight is None else np.asarray(weight, dtype=np.float64)
     kept = weight > 0
     if not kept.all():
-        decision, index, weight = decision[:, kept], index[kept], weight[kept]
+        decision = decision[:, kept]
+        index = index[kept]
+        weight = weight[kept]
     if not index.size or not np.isfinite(decision).all():
         raise ValueError(
             "a calibration needs finite decision values of at least one row of positive weight."
@@ -530,9 +551,12 @@ def crossfitted(
     class_weight: Any = None,
 ) -> Any:
     """Probabilities (models, N, classes) of decision values (models, N, t) of the N tested rows."""
-    (models, count, columns), rows = decision.shape, np.concatenate(splits.tests)
-    index, weight = index[rows], None if weight is None else weight[rows]
-    found, parts = np.empty((models, count, max(2, columns))), calibration_parts(splits)
+    models, count, columns = decision.shape
+    rows = np.concatenate(splits.tests)
+    index = index[rows]
+    weight = None if weight is None else weight[rows]
+    found = np.empty((models, count, max(2, columns)))
+    parts = calibration_parts(splits)
     for some in spans(models, max(1, _AT_ONCE // (count * columns))):
         for part, keep in parts:
             own = None if weight is None else weight[keep]

@@ -58,7 +58,8 @@ def _table(X: np.ndarray, names: Any, y: np.ndarray) -> pa.Table:
 
 def _compare(model: TableModel, train: pa.Table, test: pa.Table) -> None:
     """What was chosen, and how it predicts other rows than it was tuned on, next to the plain search."""
-    plain, truth = tune_table(train, "y", simple=True), test["y"].to_numpy()
+    plain = tune_table(train, "y", simple=True)
+    truth = test["y"].to_numpy()
     lines = [*parameter_lines(model.best_params_), *blend_lines(model.report_)]
     lines += [("importance", " ".join(one)) for one in importance_lines(model.report_["importances"])]
     print(f"tuned on {len(train)} rows", *aligned(lines), f"tested on {len(test)} other rows", sep="\n")

@@ -148,7 +148,8 @@ def _as_option(options: dict[str, list[str]], remedy: Remedy) -> str | None:
     """A remedy as the option of the running command; None where the command has none for it."""
     if remedy.name not in options:
         return None
-    option, value = options[remedy.name][-1 if remedy.value is False else 0], remedy.value
+    option = options[remedy.name][-1 if remedy.value is False else 0]
+    value = remedy.value
     if isinstance(value, bool):
         return option
     texts = [str(one) for one in (value if isinstance(value, list) else [value])]

@@ -22,7 +22,8 @@ from onefold.tables.errors import listing
 def run_inspect(arguments: argparse.Namespace) -> None:
     """Run the command."""
     path = model_file(arguments.model)
-    header, model = saving.peek(path), saving.load(path)
+    header = saving.peek(path)
+    model = saving.load(path)
     facts: dict[str, Any] = {"file": str(path), "bytes": path.stat().st_size}
     facts |= {name: header[name] for name in ("onefold_version", "format_version")}
     estimator = getattr(model, "estimator_", model)
@@ -36,7 +37,8 @@ def run_inspect(arguments: argparse.Namespace) -> None:
         }
         if isinstance(model, TableModel):
             facts |= {"target": model.target_, "id_column": model.id_column_, "tuning": model.report_}
-            facts["missing"], facts["constant"] = model.missing, list(model.preparation_.constant)
+            facts["missing"] = model.missing
+            facts["constant"] = list(model.preparation_.constant)
             facts["columns"] = {
                 part.name: {"kind": part.label, "summary": part.summary(), "missing": part.missing}
                 | part.facts()
@@ -54,7 +56,8 @@ def run_inspect(arguments: argparse.Namespace) -> None:
 
 def _text(facts: dict[str, Any]) -> str:
     size = f"{counted(facts['centres'], 'centre')}, {counted(facts['features'], 'feature')}"
-    lines, tuning = [*facts["lines"], ("size", size)], facts.get("tuning")
+    lines = [*facts["lines"], ("size", size)]
+    tuning = facts.get("tuning")
     if facts["classes"] is not None:
         lines.append(("classes", listing(map(str, facts["classes"]))))
     if tuning:
@@ -78,7 +81,8 @@ def _text(facts: dict[str, Any]) -> str:
 
 def _column_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """What became of the columns; those of one kind in a line, unless there is more to say of them."""
-    columns, lines = facts["columns"], dict[str, str]()
+    columns = facts["columns"]
+    lines = dict[str, str]()
     for name, column in columns.items():
         if column["summary"]:
             lines[f"{column['kind']} '{name}'"] = column["summary"]
@@ -98,9 +102,12 @@ def _column_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 def run_report(arguments: argparse.Namespace) -> None:
     """Write a page about a model and its rows."""
-    path, out, force = model_file(arguments.model), arguments.out, arguments.force
+    path = model_file(arguments.model)
+    out = arguments.out
+    force = arguments.force
     if out is None and not arguments.json:  # the page next to the model is one that onefold wrote
-        out, force = path.with_name(REPORT_NAME), True
+        out = path.with_name(REPORT_NAME)
+        force = True
     refuse_existing([out] if out else [], force, inputs=[arguments.table, path])
     model = load_table_model(path)
     source = open_asked(arguments, model.reading_)

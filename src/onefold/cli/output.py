@@ -20,7 +20,9 @@ from onefold.machine.journal import Journal
 from onefold.report import write_report
 from onefold.tables import TableModel
 
-MODEL_NAME, SEARCH_NAME, REPORT_NAME = "model.onefold", "search.csv", "report.html"
+MODEL_NAME = "model.onefold"
+SEARCH_NAME = "search.csv"
+REPORT_NAME = "report.html"
 # A process of another machine is not known here, by its number or at all.
 _STAGE = f".onefold-{platform.node() or 'here'}-"
 

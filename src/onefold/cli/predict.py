@@ -51,7 +51,8 @@ def run_predict(arguments: argparse.Namespace) -> None:
         )
     source = open_asked(arguments, model.reading_)
     score = _Score(model) if arguments.score else None
-    blocks, shown = _predicted(model, source, score, arguments), None
+    blocks = _predicted(model, source, score, arguments)
+    shown = None
     if out is not None:
         with replaced_file(out) as temporary:
             if out.suffix.lower() == ".parquet":
@@ -61,7 +62,8 @@ def run_predict(arguments: argparse.Namespace) -> None:
                     rows = _write_csv(blocks, file)
     elif arguments.json:
         whole = pa.concat_tables(blocks)
-        rows, shown = len(whole), {name: _plain(whole[name]) for name in whole.column_names}
+        rows = len(whole)
+        shown = {name: _plain(whole[name]) for name in whole.column_names}
     else:
         rows = _write_csv(blocks, ExactOutput())
     scored = None if score is None else score.facts()
@@ -79,7 +81,8 @@ def _predicted(
     model: TableModel, source: TableSource, score: _Score | None, asked: argparse.Namespace
 ) -> Iterator[pa.Table]:
     """Predictions, with IDs, decision values, probabilities and bounds where they were asked for."""
-    estimator, n_rows = model.estimator_, 0
+    estimator = model.estimator_
+    n_rows = 0
     id_column = model.id_column_ if asked.id is None else asked.id
     if asked.id is None and id_column is not None and id_column not in source.names:
         lacks = f"{source.path.name} has no ID column '{id_column}'"
@@ -117,13 +120,15 @@ class _Score:
     """Predictions of all blocks next to their targets."""
 
     def __init__(self, model: TableModel) -> None:
-        self._model, self._without = model, 0
+        self._model = model
+        self._without = 0
         self._pairs: list[tuple[np.ndarray, np.ndarray]] = []
         self._hashes: list[np.ndarray] = []
         self._equal: EqualRows | None = None
 
     def add(self, rows: TableRows, X: Any, predicted: np.ndarray) -> None:
-        model, name = self._model, str(self._model.target_)
+        model = self._model
+        name = str(self._model.target_)
         missing = missing_targets(name, rows)
         self._without += int(missing.sum())
         known = np.flatnonzero(~missing)
@@ -167,7 +172,8 @@ class _Score:
 
 def _write_csv(blocks: Iterator[pa.Table], stream: TextIO | ExactOutput) -> int:
     """Write lines, and say how many rows there were."""
-    writer, rows = csv.writer(stream, lineterminator="\n"), 0
+    writer = csv.writer(stream, lineterminator="\n")
+    rows = 0
     for table in blocks:
         if rows == 0:
             writer.writerow(table.column_names)
@@ -178,7 +184,8 @@ def _write_csv(blocks: Iterator[pa.Table], stream: TextIO | ExactOutput) -> int:
 
 def _write_parquet(blocks: Iterator[pa.Table], path: Path) -> int:
     """The same as Parquet; the first block decides the types."""
-    first, rows = next(blocks), 0
+    first = next(blocks)
+    rows = 0
     # Opened by Python, which takes any name and says which errors are those of the disk.
     with path.open("wb") as file, pyarrow.parquet.ParquetWriter(file, first.schema) as writer:
         for table in chain([first], blocks):

@@ -41,9 +41,11 @@ class Progress:
     """The ``callback`` of a search: redrawn on a terminal, now and then a line in a log, or silent."""
 
     def __init__(self, stream: TextIO | None, criterion: str | None) -> None:
-        self._stream, self._criterion = stream, criterion
+        self._stream = stream
+        self._criterion = criterion
         self._terminal = stream is not None and stream.isatty()
-        self._last_line, self._drawn = time.monotonic(), 0
+        self._last_line = time.monotonic()
+        self._drawn = 0
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         if self._stream is None:
@@ -51,7 +53,8 @@ class Progress:
         words = [progress_words(event)]
         if event["left"]:
             words.append(f"{duration_words(event['left'])} left")
-        score, params = event["best_score"], event.get("best_params") or {}
+        score = event["best_score"]
+        params = event.get("best_params") or {}
         if score is not None:  # rounds of metrics have scores of their own
             rounds = "round" in params and event["part"] != "all rows"
             words.append(f"best so far {group_words(params) if rounds else self._words(score)}")
@@ -87,7 +90,8 @@ class Progress:
 
 def result_text(model: TableModel, files: list[str]) -> str:
     """The result of ``onefold tune`` for people."""
-    report, estimator = model.report_, model.estimator_
+    report = model.report_
+    estimator = model.estimator_
     facts = [
         *parameter_lines(estimator.best_params_),
         *blend_lines(report),
@@ -116,7 +120,8 @@ def result_text(model: TableModel, files: list[str]) -> str:
 
 def _how_chosen(report: dict[str, Any], target: str | None, noun: str) -> str:
     """Of how many candidates, and which rows their scores rest on."""
-    scores, cv = report["scores"], report["cv"]
+    scores = report["scores"]
+    cv = report["cv"]
     splits = f"cross-validation ({cv})" if " " in cv else f"{cv} cross-validation"
     best = f"Best of {counted(report['candidates'], noun)} for '{target}'"
     if scores is None:
@@ -130,12 +135,14 @@ def _how_chosen(report: dict[str, Any], target: str | None, noun: str) -> str:
 
 def measure_lines(report: dict[str, Any]) -> list[tuple[str, str]]:
     """Held-out measures ± standard errors next to the baseline's, as label and value."""
-    scores, criterion = report["scores"], report["criterion"]
+    scores = report["scores"]
+    criterion = report["criterion"]
     lines = score_lines(scores) if scores is not None else []
     if criterion is not None:
         blended = report.get("blend_score")
         kept = report["best_score"] if blended is None else blended
-        label, words = score_label(criterion), score_text(criterion, float(kept))
+        label = score_label(criterion)
+        words = score_text(criterion, float(kept))
         if label not in dict(lines):
             lines.insert(0, (label, words))
         elif not dict(lines)[label].startswith(words):
@@ -154,7 +161,8 @@ def tested_lines(test: dict[str, Any]) -> list[tuple[str, str]]:
 
 def command_line(*arguments: str) -> str:
     """A command to copy: ``onefold`` if the shell finds this program by that name, else its path."""
-    started, program = Path(sys.argv[0]), ["onefold"]  # also where it was called from Python
+    started = Path(sys.argv[0])
+    program = ["onefold"]  # also where it was called from Python
     if started.name == "__main__.py":
         program = [sys.executable, "-m", "onefold"]
     elif started.stem == "onefold" and os.path.abspath(started) != shutil.which("onefold"):

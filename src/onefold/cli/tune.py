@@ -60,7 +60,8 @@ def run_tune(arguments: argparse.Namespace) -> None:
         journal.unlink(missing_ok=True)
     elif journal is not None and not quiet:
         print(f"onefold: kept {journal}; repeat the command with --force to resume", file=sys.stderr)
-    weight, again = job.training.sample_weight, [repeated(arguments)]
+    weight = job.training.sample_weight
+    again = [repeated(arguments)]
     no_page = write_page(model, job.rows, directory, repeat=again, sample_weight=weight)
     if no_page:
         print(f"onefold: no report.html: {no_page}", file=sys.stderr)
@@ -119,7 +120,8 @@ def _search_words(search: Search) -> str:
 
 def _asked(arguments: argparse.Namespace) -> tuple[TableSource, dict[str, Any]]:
     """The table of a command, and its options as those of :func:`onefold.tuning.tuning`."""
-    source, options = open_asked(arguments), parameters(arguments)
+    source = open_asked(arguments)
+    options = parameters(arguments)
     target = options.get("target") or source.default_target
     if target is None:
         raise TableError(
@@ -156,7 +158,9 @@ def _followed(job: Tuning, quiet: bool) -> TableModel:
 
 
 def _notes(job: Tuning, table: str, task_given: bool) -> list[str]:
-    model, training, target = job.model, job.training, job.target
+    model = job.model
+    training = job.training
+    target = job.target
     why = "as requested" if task_given else f"because {target.reason} (--task overrides)"
     rows, features = training.X.shape
     columns = len(training.preparation.columns) + len(training.preparation.constant)

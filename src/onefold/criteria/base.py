@@ -138,7 +138,9 @@ class Scoring(ABC):
     predicts = False  # also where a model knows the score without
 
     def __init__(self, criterion: Any, problem: Problem, task: Task, splits: Splits | None) -> None:
-        self.criterion, self.problem, self.task = criterion, problem, task
+        self.criterion = criterion
+        self.problem = problem
+        self.task = task
         self.splits = splits  # None for criteria of the model as a whole
         self.n_scores = 1 if splits is None else len(splits)  # per μ
 
@@ -200,7 +202,8 @@ class Scoring(ABC):
         """Held-out predictions in the user's units at one of the blocks' μ: of rows, and of splits."""
         if self.splits is None or not blocks:
             return None, None
-        add, (of_rows, of_splits) = self.problem.offset, at_ridge(blocks, self.splits, number)
+        add = self.problem.offset
+        of_rows, of_splits = at_ridge(blocks, self.splits, number)
         return of_rows + add, of_splits and [values + add for values in of_splits]
 
 
@@ -220,7 +223,8 @@ def scored_by(scorings: Sequence[Scoring], model: Model, alphas: Any) -> list[Sc
     ]
     waiting = [scoring for scoring, scored in zip(scorings, found) if scored is None]
     if waiting:
-        splits, first = waiting[0].held_out, waiting[0] is scorings[0]
+        splits = waiting[0].held_out
+        first = waiting[0] is scorings[0]
         hold = first and scorings[0].holds(model, values.size)
         by_rows = any(scoring.criterion.needs == "rows" for scoring in waiting)
         totals: list[list[Any]] = [[None] * len(splits.predicted) for _ in waiting]

@@ -76,7 +76,8 @@ from onefold.rows import to_host
 _NOISE_ROWS = 2000
 _SLOPE = 5.0  # of Ψ
 _TOLERANCE = 1e-8  # of R̃², where steps end
-_MOST_STEPS, _FEWEST = 200, 2000  # times the number of rows, and at least
+_MOST_STEPS = 200
+_FEWEST = 2000  # times the number of rows, and at least
 _LOOK = 20  # steps between two looks at the bounds
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -117,7 +118,8 @@ class LeaveOneOutMean(ModelCriterion):
         self._of_rows = of_rows
 
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
-        alone, task = Splits.alone(problem.n), Task(None, None, None, problem.weight)
+        alone = Splits.alone(problem.n)
+        task = Task(None, None, None, problem.weight)
         scored = self._of_rows.start(problem, task, alone).scored(model, alphas)
         scores = np.full(len(alphas), np.nan)
         scores[scored.finite] = scored.scores()[0][:, 0]
@@ -161,7 +163,8 @@ def noise_variance(problem: Problem) -> Any:
     n = problem.n
     if n < 2:
         return np.zeros(problem.Y.shape[1])
-    X, Y = to_host(problem.X), problem.targets
+    X = to_host(problem.X)
+    Y = problem.targets
     rows = drawn(np.arange(n), _NOISE_ROWS, np.random.default_rng(0))
     if problem.precomputed:
         diagonal = np.diagonal(X)
@@ -195,12 +198,14 @@ class SmoothStep(SumCriterion):
     """−mean Ψ(−y f) over rows and targets ±1."""
 
     def truth(self, problem: Problem, task: Task) -> Array:
-        xp, Y = namespace(problem.Y), problem.Y
+        xp = namespace(problem.Y)
+        Y = problem.Y
         given = xp.zeros_like(Y) + like(problem.offset, Y)
         return xp.concat([xp.sign(Y + given), given], axis=1)
 
     def terms(self, predictions: Array, truth: Array) -> Array:
-        xp, t = namespace(predictions), predictions.shape[2]
+        xp = namespace(predictions)
+        t = predictions.shape[2]
         margins = truth[None, :, :t] * (predictions + truth[None, :, t:])
         return (1.0 - xp.tanh(margins * (_SLOPE / 2))) / 2  # Ψ without an exponential that overflows
 
@@ -234,12 +239,15 @@ def squared_radii(K: Any, shifts: Any) -> Any:
 
     K is overwritten: it is centred, which leaves distances as they are and their digits larger.
     """
-    n, found, numbers = len(K), np.full(len(shifts), np.nan), np.arange(len(shifts))
+    n = len(K)
+    found = np.full(len(shifts), np.nan)
+    numbers = np.arange(len(shifts))
     mean = K.mean(axis=0)
     K -= mean[None, :]
     K -= mean[:, None] - mean.mean()
     shifts = np.asarray(shifts, dtype=np.float64)
-    diagonal, beta = np.diagonal(K)[None, :] + shifts, np.full(shifts.shape, 1.0 / n)
+    diagonal = np.diagonal(K)[None, :] + shifts
+    beta = np.full(shifts.shape, 1.0 / n)
     g = diagonal - 2.0 * (K.mean(axis=1)[None, :] + shifts / n)
     for step in range(max(_MOST_STEPS * n, _FEWEST)):
         if step % _LOOK == 0:
@@ -251,15 +259,19 @@ def squared_radii(K: Any, shifts: Any) -> Any:
             if not open_.any():
                 break
             if not open_.all():
-                numbers, shifts, diagonal = numbers[open_], shifts[open_], diagonal[open_]
-                beta, g = beta[open_], g[open_]
+                numbers = numbers[open_]
+                shifts = shifts[open_]
+                diagonal = diagonal[open_]
+                beta = beta[open_]
+                g = g[open_]
         _move_weight(K, shifts, diagonal, beta, g)
     return found
 
 
 def _move_weight(K: Any, shifts: Any, diagonal: Any, beta: Any, g: Any) -> None:
     """One step of every ball: weight goes from one row to another, β and g are overwritten."""
-    each, i = np.arange(len(g)), g.argmax(axis=1)
+    each = np.arange(len(g))
+    i = g.argmax(axis=1)
     above = g[each, i][:, None] - g
     apart = diagonal[each, i][:, None] + diagonal - 2.0 * K[i]
     apart[each, i] = 1.0

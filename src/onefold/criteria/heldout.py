@@ -80,7 +80,8 @@ class SumCriterion(Criterion):
     def score_splits(
         self, predictions: Sequence[Any], splits: Splits, problem: Problem, task: Task
     ) -> Any:
-        truth, found = host_array(self.truth(problem, task)), []
+        truth = host_array(self.truth(problem, task))
+        found = []
         for values, rows in zip(predictions, splits.tests):
             weight = np.ones(len(rows)) if task.sample_weight is None else task.sample_weight[rows]
             found.append(self.from_means(self.sums(values, truth[rows], weight) / weight.sum()))
@@ -94,7 +95,8 @@ class ErrorRate(SumCriterion):
 
     def __init__(self, offset: float = 0.0, *, smooth: bool = False) -> None:
         # Decision values tell more than right or wrong: the best of many counts is the luckiest.
-        self._offset, self._smooth = offset, smooth
+        self._offset = offset
+        self._smooth = smooth
         self.must_beat_constant = smooth
 
     def for_several_kernels(self) -> ErrorRate:
@@ -180,7 +182,8 @@ class VariationCoefficient(SumCriterion):
         return namespace(given).concat([problem.Y, given], axis=1)
 
     def terms(self, predictions: Array, truth: Array) -> Array:
-        xp, t = namespace(predictions), predictions.shape[2]
+        xp = namespace(predictions)
+        t = predictions.shape[2]
         squares = (predictions - truth[None, :, :t]) ** 2
         return xp.concat([squares, xp.broadcast_to(truth[None, :, t:], squares.shape)], axis=2)
 
@@ -244,7 +247,8 @@ class SumScoring(Scoring):
         self._carrier: Rows | None = None
 
     def without_predictions(self, model: Model, alphas: Any) -> Scored | None:
-        splits, known = self.splits, None
+        splits = self.splits
+        known = None
         if self.criterion.needs == "squares" and not (self.predicts or splits.leave_one_out):
             known = model.heldout_squared_error(splits.left_out, splits.tests, alphas)
         if known is not None:
@@ -271,11 +275,13 @@ class SumScoring(Scoring):
 
     def _scored(self, found: Any, held: list[HeldoutBlock]) -> Scored:
         """Scores from sums (μ, scores, terms + 1)."""
-        means, misses = found[..., :-1], found[..., -1]
+        means = found[..., :-1]
+        misses = found[..., -1]
         with np.errstate(over="ignore", invalid="ignore"):
             if not self._each_row:
                 means = means / np.array([weight.sum() for weight in self._weights])[None, :, None]
-            scores, ranks = self.criterion.from_means(means), self.criterion.ranks(means)
+            scores = self.criterion.from_means(means)
+            ranks = self.criterion.ranks(means)
         return Scored(np.all(misses == 0, axis=1), held, scores, ranks)
 
     def added(self, total: Any, block: HeldoutBlock) -> Any:
@@ -286,7 +292,8 @@ class SumScoring(Scoring):
             positions = slice(None)
         compared = [None if one is None else one[positions, ...] for one in compared]
         truth, weight, tested = compared
-        n, xp = values.shape[1], namespace(values)
+        n = values.shape[1]
+        xp = namespace(values)
         step = max(1, n) if queued(values) else _PIECE
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, n, step):

@@ -28,7 +28,8 @@ class Scorer(Criterion):
     needs = "rows"
 
     def __init__(self, scorer: Callable[..., float], calibration: str | None = None) -> None:
-        self._scorer, self._calibration = scorer, calibration or "log_odds"
+        self._scorer = scorer
+        self._calibration = calibration or "log_odds"
         asked = getattr(scorer, "_response_method", "predict_proba")  # a user's function may ask for all
         first = asked if isinstance(asked, str) else next(iter(asked))
         self.asks_probabilities = first == "predict_proba"
@@ -57,7 +58,8 @@ class Scorer(Criterion):
         self, predictions: Sequence[Any], splits: Splits, problem: Problem, task: Task
     ) -> tuple[Any, str | None]:
         """Scores (μ, splits), and why those that are refused have none."""
-        scores, refusal = np.full((len(predictions[0]), len(splits)), np.nan), None
+        scores = np.full((len(predictions[0]), len(splits)), np.nan)
+        refusal = None
         # Whether rows can count by their weight is asked as GridSearchCV asks.
         accepts = getattr(self._scorer, "_accept_sample_weight", None)
         known = accepts() if accepts else "sample_weight" in signature(self._scorer).parameters
@@ -68,13 +70,16 @@ class Scorer(Criterion):
         @cache
         def calibrated() -> list[Any]:
             """Probabilities (μ, rows, classes) of each split, by the rows of the others at a μ."""
-            decision, index = np.concatenate(shifted, axis=1), np.searchsorted(task.classes, task.y)
+            decision = np.concatenate(shifted, axis=1)
+            index = np.searchsorted(task.classes, task.y)
             weights = task.sample_weight, splits, task.class_weight
             found = crossfitted(self._calibration, decision, index, *weights)
             return np.split(found, np.cumsum([values.shape[1] for values in shifted])[:-1], axis=1)
 
         for split, rows in enumerate(splits.tests):
-            X, y, weight = take_rows(task.X, rows), task.y[rows], task.weight_of(rows)
+            X = take_rows(task.X, rows)
+            y = task.y[rows]
+            weight = task.weight_of(rows)
             extra = {} if weight is None or not takes_weights else {"sample_weight": weight}
             for number in range(len(scores)):
                 model = stand_in(shifted[split][number], X, task, calibrated, (split, number))
@@ -120,8 +125,11 @@ class _Heldout(BaseEstimator):
     def __init__(
         self, values: Any, X: Any, task: Task, calibrated: Callable[[], Any], place: tuple[int, int]
     ) -> None:
-        self._values, self._X, self.task = values, X, task
-        self._calibrated, self._place = calibrated, place
+        self._values = values
+        self._X = X
+        self.task = task
+        self._calibrated = calibrated
+        self._place = place
         self.n_features_in_ = X.shape[1]
         if task.classes is not None:
             self.classes_ = task.classes

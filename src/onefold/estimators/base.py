@@ -237,7 +237,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         there are too few held-out residuals. See :doc:`/manual/intervals`.
         """
         share = _check_share(coverage, "coverage")
-        bounds, widest = ConformalIntervals.bounds, [max(share, 0.5)]
+        bounds = ConformalIntervals.bounds
+        widest = [max(share, 0.5)]
         return self._bounded("predict_interval", X, bounds, ["lower", "upper"], widest, coverage=share)
 
     @available_if(_has_intervals)
@@ -250,7 +251,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         asked = [_check_share(q, "quantiles") for q in np.atleast_1d(np.asarray(quantiles)).tolist()]
         if not asked:
             raise ValueError("quantiles is empty; give numbers between 0 and 1.")
-        bounds, names = ConformalIntervals.quantiles, [str(q) for q in asked]
+        bounds = ConformalIntervals.quantiles
+        names = [str(q) for q in asked]
         return self._bounded("predict_quantiles", X, bounds, names, asked, quantiles=asked)
 
     def _bounded(
@@ -287,7 +289,9 @@ def _bounds_by_blocks(estimator: Any, X: Any, bounds: Callable[..., Any], names:
     """Bounds (rows, targets, names) in X's library, the targets' axis for several alone."""
     rows = check_rows(estimator, X, sparse=estimator.expansion_.accepts_sparse, fitting=False)
     found = np.empty((rows.shape[0], estimator.expansion_.n_targets, len(names)))
-    models, spread, jobs = estimator.fold_models_, estimator.spread_models_, estimator.n_jobs
+    models = estimator.fold_models_
+    spread = estimator.spread_models_
+    jobs = estimator.n_jobs
     for part in spans(rows.shape[0], rows_at_once(models)):
         if models is None:
             values = host_array(estimator.expansion_.predict(rows[part], jobs))[:, None, :]

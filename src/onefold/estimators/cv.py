@@ -90,7 +90,8 @@ class KernelMachineCV(KernelMachine):
         groups : array (n,), optional
             Group labels, for splitters such as GroupKFold.
         """
-        seconds, began = check_budget(self.time_budget), time.monotonic()
+        seconds = check_budget(self.time_budget)
+        began = time.monotonic()
         with open_checkpoint(self.checkpoint) as checkpoint:
             setup = set_up(self, X, y, sample_weight, groups, decided=checkpoint.decided)
             settings = decisive_settings(self, setup)
@@ -122,8 +123,11 @@ class KernelMachineCV(KernelMachine):
         """Fit what was chosen on all rows, and record everything, in GridSearchCV's words."""
         setup = search.setup
         model = final.finish(found, blend=self.blend, intervals=getattr(self, "intervals", None))
-        ledger, leader, problem = found.ledger, found.leader, setup.problem
-        kernel, named = leader.candidate.kernel, leader.candidate.params.get("kernel")
+        ledger = found.ledger
+        leader = found.leader
+        problem = setup.problem
+        kernel = leader.candidate.kernel
+        named = leader.candidate.params.get("kernel")
         self.expansion_ = final.finished(model.expansion, problem, setup.rows)
         self.approximation_ = {"selected_with": found.report, "fitted_with": model.report}
         self.alpha_ = leader.alpha
@@ -131,12 +135,14 @@ class KernelMachineCV(KernelMachine):
             leader.candidate.params.get("gamma") if named is None else getattr(kernel, "gamma", None)
         )
         self.kernel_ = self.kernel if named is None and isinstance(self.kernel, str) else named
-        self.metric_, self.metric_history_ = final.metric_of(kernel), found.history
+        self.metric_ = final.metric_of(kernel)
+        self.metric_history_ = found.history
         importances: Any = None
         if self.metric is not None:
             importances = final.heldout_importances(found, model, self._feature_groups, setup.seed or 0)
         self.feature_importances_ = None if isinstance(importances, str) else importances
-        self.cv_results_, self.history_ = ledger.cv_results(), ledger.history
+        self.cv_results_ = ledger.cv_results()
+        self.history_ = ledger.history
         self.best_index_ = ledger.index_of(leader.index, leader.ridge)
         self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
@@ -287,7 +293,8 @@ class Objective:
         """Return the scores (alphas,) of one kernel for a list of `alphas`, from one factorisation."""
         asked = {**({} if params is None else params), **named}
         alphas = check_alphas(asked.pop("alphas", []), "alphas")
-        setup, ledger = self._setup, self._ledger
+        setup = self._setup
+        ledger = self._ledger
         with self._lock, self._estimator._threads(setup.problem.n):
             number = self._number(asked)
             ridges = np.array([ledger.ridge(float(alpha)) for alpha in alphas])
@@ -306,7 +313,8 @@ class Objective:
 
     def _number(self, params: dict[str, Any]) -> int:
         """The number of the candidate behind its parameters; raise unless exactly these are there."""
-        families, several = dict(self._setup.families), self._setup.relative
+        families = dict(self._setup.families)
+        several = self._setup.relative
         name = params.get("kernel") if several else next(iter(families))
         if not isinstance(name, str) or name not in families:
             raise ValueError(f"kernel must be one of {list(families)}; got {name!r}.")

@@ -44,7 +44,8 @@ _JACKKNIFE_ARRAYS = 8  # of n × n for each target, while the n models are made
 _BY_FOLDS = "the models trained without each fold"
 _BY_FINAL = "the final model, with the residuals of held-out rows"
 
-_PERMUTED_ROWS, _FEWEST_PERMUTED = 1000, 30  # whose features are permuted
+_PERMUTED_ROWS = 1000
+_FEWEST_PERMUTED = 30  # whose features are permuted
 _PERMUTED_WORK = 1e10  # multiply-adds of their predictions
 _TEACHERS = 2000  # rows at most that the models of importances are fitted to
 _EXPONENTIAL = 10  # multiply-adds take as long as the exponential of a kernel value
@@ -115,12 +116,15 @@ def _fitted(
     leader: Leader, ledger: Ledger, parts: Sequence[Any] | None
 ) -> tuple[Any, dict[str, Any], Folds]:
     """The expansion of a cell on all rows, in the user's units, what fitted it, and its folds'."""
-    run, alpha, model = leader.candidate.run, leader.alpha, leader.model
+    run = leader.candidate.run
+    alpha = leader.alpha
+    model = leader.model
     if leader.expansion is None:
         model = run.final_model(leader.candidate.kernel, alpha, model)
         expansion, report = run.finished(model, alpha)
     else:
-        expansion, report = run.problem.restore(leader.expansion), ledger.entry(leader.index).report
+        expansion = run.problem.restore(leader.expansion)
+        report = ledger.entry(leader.index).report
         if model is not None:
             report = report | model.final_report(run.problem.ridge(alpha), leader.expansion)
     return expansion, report, (None, True) if parts is None else _folds_of(leader, parts, model)
@@ -128,15 +132,19 @@ def _fitted(
 
 def _folds_of(leader: Leader, parts: Sequence[Any], model: Model | None = None) -> Folds:
     """Of the kind of the final `model`, or of the search's where that has no closed form for folds."""
-    candidate, run, alpha = leader.candidate, leader.candidate.run, leader.alpha
+    candidate = leader.candidate
+    run = leader.candidate.run
+    alpha = leader.alpha
     if leader.expansion is not None or leader.folds is not None:
         return leader.folds and leader.folds.plus(run.problem.offset), True
     own = run.approximation.fold_models == "closed"  # fits of their own are other models
     if candidate.parts is not None:
-        model, own = candidate.model(1), True
+        model = candidate.model(1)
+        own = True
     elif run.refit is not None and run.refit.approximation.fold_models is not None:
         model = run.final_model(candidate.kernel, alpha) if model is None else model
-        run, own = run.refit, False
+        run = run.refit
+        own = False
     elif run.refit is not None or model is None:
         model = leader.model or candidate.model(1)
     return run.fold_models(model, candidate.kernel, alpha, parts), own
@@ -147,7 +155,8 @@ def _folds_of_blend(crossfit: Crossfit, known: Mapping[int, Folds], parts: Seque
     used = np.flatnonzero(crossfit.weights.any(axis=0))
     leaders = [crossfit.leaders[int(number)] for number in used]
     found = [known.get(id(leader)) or _folds_of(leader, parts) for leader in leaders]
-    models, count = [model for model, _ in found if model is not None], len(crossfit.folds)
+    models = [model for model, _ in found if model is not None]
+    count = len(crossfit.folds)
     if len(models) < len(found):
         return None, True
     source = np.zeros(count, dtype=np.intp) if len(parts) == 1 else np.arange(count)
@@ -169,7 +178,8 @@ def calibrate_alone(
     rows, values = model().left_out(some, float(run.problem.ridge(alpha).reshape(-1)[0]))
     values = host_array(values)
     known = np.isfinite(values).all(axis=1)
-    rows, values = rows[known], values[known]
+    rows = rows[known]
+    values = values[known]
     if not rows.size:
         return {"calibrated_with": "none: there are no finite predictions of left-out rows"}
     calibrate(estimator, values, rows, task)
@@ -181,10 +191,13 @@ def calibrate_heldout(estimator: Any, found: Found, final: Final, setup: Setup) 
     estimator.calibrator_ = estimator.heldout_proba_ = None
     if estimator.calibration is None:
         return
-    heldout, splits, task = final.heldout, found.scoring.splits, found.scoring.task
+    heldout = final.heldout
+    splits = found.scoring.splits
+    task = found.scoring.task
     if heldout is None or splits is None or task is None:
         leader = final.leaders[0]
-        run, alpha = leader.candidate.run, leader.alpha
+        run = leader.candidate.run
+        alpha = leader.alpha
         model = partial(run.final_model, leader.candidate.kernel, alpha)
         calibrate_alone(estimator, run, model, setup.task, alpha, setup.seed or 0)
         return
@@ -192,7 +205,8 @@ def calibrate_heldout(estimator: Any, found: Found, final: Final, setup: Setup) 
     calibrate(estimator, heldout[rows], rows, task)
     if rows.size < 2:
         return  # nothing to calibrate the one row by
-    tested, index = np.concatenate(splits.tests), np.searchsorted(estimator.classes_, task.y)
+    tested = np.concatenate(splits.tests)
+    index = np.searchsorted(estimator.classes_, task.y)
     settings = estimator.calibration, heldout[tested][None], index, task.sample_weight
     means = mean_by_row(tested, crossfitted(*settings, splits, task.class_weight)[0], splits.n)
     estimator.heldout_proba_ = found.scoring.problem.in_table(means, setup.rows)
@@ -220,11 +234,15 @@ def heldout_importances(
     share their rise. All are 0 where no feature matters. Returns the reason where there are none: it
     would take longer than a few fits, or the system cannot be solved on these rows.
     """
-    scoring, splits, problem = found.scoring, found.scoring.held_out, found.scoring.problem
-    d, weights = problem.shape[1], np.ones(1) if final.blend is None else final.blend.weights
+    scoring = found.scoring
+    splits = found.scoring.held_out
+    problem = found.scoring.problem
+    d = problem.shape[1]
+    weights = np.ones(1) if final.blend is None else final.blend.weights
     groups = [np.array([j]) for j in range(d)] if groups is None else groups
     work = len(groups) * (d + _EXPONENTIAL) * min(problem.n, _TEACHERS) * len(weights)
-    wanted, rises = min(_PERMUTED_ROWS, int(_PERMUTED_WORK / work)), np.zeros(d)
+    wanted = min(_PERMUTED_ROWS, int(_PERMUTED_WORK / work))
+    rises = np.zeros(d)
     if wanted < _FEWEST_PERMUTED or splits.leave_one_out:
         return f"permuting each of {len(groups)} columns would take longer than a few fits"
     generator = np.random.default_rng([seed, 3])
@@ -232,7 +250,8 @@ def heldout_importances(
         rows = drawn(np.unique(splits.tests[number]), wanted, generator, scoring.task.labels)
         outside = np.setdiff1d(np.arange(problem.n), left_out)
         own = problem.rows(drawn(outside, _TEACHERS, generator, scoring.task.labels)).alone()
-        run, members = Exact().start(own, [], Workload()), []
+        run = Exact().start(own, [], Workload())
+        members = []
         for one in final.leaders:
             kernels = one.candidate.part_kernels  # learned without each part, where there are any
             model = run.model(kernels[number] if kernels else one.candidate.kernel)
@@ -241,8 +260,10 @@ def heldout_importances(
             if not model.usable(None, np.reshape(ridge, -1)).all():
                 return "the chosen alpha cannot be used on the rows that importances are computed from"
             members.append(own.restore(model.expansion(ridge)))
-        X, Y = host_array(take_rows(problem.X, rows)), problem.targets[rows]
-        v, order = scoring.training_weights[rows], generator.permutation(rows.size)
+        X = host_array(take_rows(problem.X, rows))
+        Y = problem.targets[rows]
+        v = scoring.training_weights[rows]
+        order = generator.permutation(rows.size)
 
         def loss(X: Any, members: Any = members, v: Any = v, Y: Any = Y) -> float:
             there = alike(X, problem.X)
@@ -266,7 +287,8 @@ def heldout_importances(
 
 def check_intervals(method: Any, run: Run, *, learned: bool = False, given: str | None = None) -> None:
     """Raise before a fit for intervals that it could not make; `given` names one that fits once."""
-    problem, approximation = run.problem, run.approximation
+    problem = run.problem
+    approximation = run.approximation
     if method is None:
         return
     if method not in METHODS:
@@ -302,7 +324,8 @@ def _parts_of(method: str, n: int) -> list[Any]:
 
 def _searched_parts(method: str, found: Found) -> Sequence[Any] | None:
     """The rows that fold models are made without, in the order of the search; None for no models."""
-    splits, (n, _, t) = found.scoring.splits, found.scoring.problem.shape
+    splits = found.scoring.splits
+    n, _, t = found.scoring.problem.shape
     if method == "jackknife+" or splits is None or splits.leave_one_out:
         return _parts_of(method, n)
     count = len(splits.left_out)
@@ -339,7 +362,8 @@ def given_heldout(
 
 def heldout_of(method: str | None, found: Found, final: Final) -> HeldOut | None:
     """What the final models of a search predict for rows that they have not seen; None for nothing."""
-    problem, splits = found.scoring.problem, found.scoring.splits
+    problem = found.scoring.problem
+    splits = found.scoring.splits
     if method is None:
         return None
     if final.folds is None:
@@ -350,7 +374,8 @@ def heldout_of(method: str | None, found: Found, final: Final) -> HeldOut | None
     if method == "jackknife+" or splits is None or splits.leave_one_out:
         parts = _parts_of(method, problem.n)
         return HeldOut(problem, final.folds, parts, parts)
-    tests, left_out = splits.tests, splits.left_out
+    tests = splits.tests
+    left_out = splits.left_out
     crossfit = None if final.blend is None else final.blend.crossfit
     if crossfit is not None:
         tests = crossfit.folds
@@ -367,10 +392,12 @@ def fit_intervals(estimator: Any, held: HeldOut | None, seed: int, n: int) -> No
     estimator.conformity_scores_ = None
     if held is None:
         return
-    problem, (rows, fold, residuals) = held.problem, _residuals(held)
+    problem = held.problem
+    rows, fold, residuals = _residuals(held)
     if not len(residuals):
         return
-    method, precomputed = estimator.intervals, is_precomputed(estimator.kernel)
+    method = estimator.intervals
+    precomputed = is_precomputed(estimator.kernel)
     report: dict[str, Any] = {"residuals": len(residuals)}
     spread = values = None
     if held.models is None:
@@ -406,7 +433,9 @@ def fit_intervals(estimator: Any, held: HeldOut | None, seed: int, n: int) -> No
 
 def _residuals(held: HeldOut) -> tuple[Any, Any, Any]:
     """Rows, folds and signed residuals (N, targets), those that are finite; a row once in each fold."""
-    problem, tested, single = held.problem, [], []
+    problem = held.problem
+    tested = []
+    single = []
     for test in map(np.asarray, held.tests):
         once: Any = slice(None)
         if np.any(np.diff(test) <= 0):  # in no order, and some rows perhaps twice
@@ -446,7 +475,8 @@ def _several(held: HeldOut, rows: Any, fold: Any) -> tuple[HeldOut, Any]:
     """The rows of a single split in five folds of the same model: sizes are learned across them."""
     if len(held.tests) > 1 or held.models is None:
         return held, fold
-    place, count = np.empty(rows.size, np.intp), min(_FOLDS, rows.size)
+    place = np.empty(rows.size, np.intp)
+    count = min(_FOLDS, rows.size)
     place[np.argsort(rows)] = np.arange(rows.size) % _FOLDS
     tests = [rows[place == i] for i in range(count)]
     same = mixed([held.models], np.ones((count, 1)), [0] * count)
@@ -459,12 +489,14 @@ def _learn_spread(
     """Log σ of every fold from the residuals (N, targets) of some rows; None for too few of them."""
     from onefold.estimators.cv import LSSVRCV  # which is a regressor with intervals itself
 
-    problem, parts = held.problem, [rows[fold == number] for number in range(len(held.left_out))]
+    problem = held.problem
+    parts = [rows[fold == number] for number in range(len(held.left_out))]
     places = drawn(np.arange(rows.size), _SPREAD_ROWS, np.random.default_rng([seed, 2]), fold)
     few = np.unique(rows[places])
     splits = []
     for own, out in zip(parts, held.left_out):
-        tested, outside = np.isin(few, own), ~np.isin(few, out)
+        tested = np.isin(few, own)
+        outside = ~np.isin(few, out)
         if outside.sum() < _FEWEST:  # windows of a series: no earlier row was tested
             outside = ~tested
         if outside.sum() < _FEWEST or not tested.any():

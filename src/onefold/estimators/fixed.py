@@ -63,7 +63,8 @@ class Given(KernelMachine):
         if seed is not None:
             approximation = approximation.seeded(seed)
         validation.refuse_partitions(self, X, approximation)
-        y, sample_weight = to_host(y, self.client), to_host(sample_weight, self.client)
+        y = to_host(y, self.client)
+        sample_weight = to_host(sample_weight, self.client)
         X = opened(X, self.client)
         problem, task = validation.problem_of(self, X, y, sample_weight, sparse=takes_sparse(self))
         gamma = resolve_gamma(self.gamma, problem.X)
@@ -82,7 +83,8 @@ class Given(KernelMachine):
             model = run.final_model(kernel, alpha)
             expansion, report = run.finished(model, alpha)
             self.expansion_ = final.finished(expansion, problem, n)
-            self.metric_, self.approximation_ = final.metric_of(kernel), dict(report)
+            self.metric_ = final.metric_of(kernel)
+            self.approximation_ = dict(report)
             if isinstance(self, KernelClassifier):
                 found = final.calibrate_alone(self, run, lambda: model, task, alpha, seed or 0)
                 self.approximation_ |= found
@@ -103,7 +105,8 @@ class Given(KernelMachine):
                 "KernelRidge, LSSVCCV, LSSVRCV or KernelRidgeCV."
             )
         given = self.get_params(deep=False)
-        gamma, alpha = given.pop("gamma"), given.pop("alpha")
+        gamma = given.pop("gamma")
+        alpha = given.pop("alpha")
         if gamma is None or isinstance(gamma, str):
             rows = validation.check_rows(type(self)(), X, sparse=True, fitting=True)
             gamma = resolve_gamma(gamma, rows)

@@ -68,7 +68,8 @@ def set_up(
     first, *others = criteria
     strategy = resolve_strategy(estimator.search)
     _check_parameters(estimator, len(criteria))
-    approximation, reason = resolve_approximation(estimator.approximation), None
+    approximation = resolve_approximation(estimator.approximation)
+    reason = None
     validation.refuse_partitions(estimator, X, approximation, criteria.values())
     seed = validation.seed_of(estimator.random_state)
     if decided is not None and isinstance(approximation, Auto):
@@ -150,7 +151,8 @@ def set_up(
 
 def criteria_of(estimator: Any) -> dict[str, Criterion]:
     """The criteria by name; the first one decides."""
-    given, classifier = estimator.criterion, isinstance(estimator, ClassifierMixin)
+    given = estimator.criterion
+    classifier = isinstance(estimator, ClassifierMixin)
     given = estimator._default_criterion if given is None else given
     calibration = getattr(estimator, "calibration", None)
     return resolve_criteria(given, classifier=classifier, calibration=calibration)
@@ -303,14 +305,16 @@ def metric_search(
             "a metric cannot be learned from rows that are streamed to a device; use fewer rows, or "
             "device=None."
         )
-    n, rows = problem.n, estimator.metric_rows
+    n = problem.n
+    rows = estimator.metric_rows
     if rows is None:
         rows = n if n <= _OWN_METRICS else min(teaching_rows(problem), n - 1)
     teachers = min(rows, TEACHERS) if estimator.metric_rows is None else rows
     validation.check_count("max_rounds", estimator.max_rounds)
     validation.check_count("metric_rows", rows)
     tracks = tracks_of(families, estimator.metric, problem.X)
-    widths, rounds = _relative_widths(estimator.gammas), int(estimator.max_rounds)
+    widths = _relative_widths(estimator.gammas)
+    rounds = int(estimator.max_rounds)
     # One row to learn from and one to validate on are the least that a round can do with.
     counts = rounds, max(2, int(rows)), max(2, int(teachers))
     return MetricSearch(tracks, widths, *counts, bool(estimator.blend))
@@ -381,7 +385,8 @@ def plan(estimator: Any, X: TableLike, y: MaybeArray = None) -> Plan:
     """
     final, X, y, _ = last_step(estimator, X, y, what="plan")
     n, d = _shape_of(X)
-    labels, targets = isinstance(final, ClassifierMixin), 1
+    labels = isinstance(final, ClassifierMixin)
+    targets = 1
     if y is not None:  # a function is fitted for each target, or for each of more than two classes
         values = np.asarray(to_host(y))
         targets = np.unique(values).size if labels else values.reshape(len(values), -1).shape[1]

@@ -44,8 +44,11 @@ from onefold.typing import (
 )
 
 _FEWEST = 2  # centres that are left at the end of a path
-_NEAR, _FAR, _LEAST = 2.5, 3.0, 1e-4  # of robust weights
-_ROUNDS, _SETTLED = 10, 0.01  # fits to settle them, and by how much they may still move
+_NEAR = 2.5
+_FAR = 3.0
+_LEAST = 1e-4  # of robust weights
+_ROUNDS = 10
+_SETTLED = 0.01  # fits to settle them, and by how much they may still move
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -92,22 +95,27 @@ class Pruned(KernelMachine):
                 f"criterion={self.criterion!r} does not score held-out predictions, which choose the "
                 'number of centres; use "mse", "error" or a scikit-learn scorer.'
             )
-        y, sample_weight, groups = to_host(y), to_host(sample_weight), to_host(groups)
+        y = to_host(y)
+        sample_weight = to_host(sample_weight)
+        groups = to_host(groups)
         problem, task = problem_of(self, X, y, sample_weight, sparse=setup.takes_sparse(self))
         check_squares(problem.Y)
         given = task
         if problem.weight is not None:  # the loss that is minimised, class weights included
             task = replace(task, sample_weight=problem.weight)
-        n, seed = _num_samples(X), seed_of(self.random_state) or 0
+        n = _num_samples(X)
+        seed = seed_of(self.random_state) or 0
         splits = make_splits(self.cv, X, y, n=n, labels=task.labels, groups=groups, kept=problem.kept)
         if splits.leave_one_out:
             raise ValueError('cv="loo" would prune once for every row; use folds, such as cv=10.')
         with self._threads(problem.n):
-            most, left_out = min(problem.n, self.max_centres), splits.left_out
+            most = min(problem.n, self.max_centres)
+            left_out = splits.left_out
             needed = pruning_bytes(most, problem.source.grouped_by(left_out).count)
             require_memory(needed, f"pruning from {most} centres", "use a smaller max_centres")
             kernel = self._tune(problem, task, criterion, splits, seed)
-            ridge, centre_of = float(problem.ridge(self.alpha_)), None
+            ridge = float(problem.ridge(self.alpha_))
+            centre_of = None
             if problem.n <= self.max_centres:
                 index, centre_of = distinct_rows(problem.X)
                 basis = Basis(take_rows(problem.X, index), index)
@@ -165,7 +173,8 @@ class Pruned(KernelMachine):
                 "a precomputed kernel matrix has no rows to use as centres; pass rows and a kernel."
             )
         alphas = setup.ridge_grid(self, problem.n)
-        self.gamma_, self.alpha_ = names[0].get("gamma"), float(alphas[0])
+        self.gamma_ = names[0].get("gamma")
+        self.alpha_ = float(alphas[0])
         if len(kernels) == 1 and alphas.size == 1:
             return kernels[0]
         few = problem.n <= self.max_centres
@@ -184,11 +193,13 @@ class Pruned(KernelMachine):
 
     def _settled_weights(self, problem: Problem, pruner: Pruner) -> Any:
         """Fit, weigh, fit again, until no robust weight moves by more than 0.01, at most ten times."""
-        Y, weights = problem.targets, np.ones(problem.n)
+        Y = problem.targets
+        weights = np.ones(problem.n)
         for number in range(1, _ROUNDS + 1):
             weighted = replace(pruner, source=_weighted(problem, weights).source)
             model = _last(weighted, weighted.path([pruner.basis.size]), problem)
-            known, weights = weights, robust_weights(Y - host_array(model.predict(problem.X)))
+            known = weights
+            weights = robust_weights(Y - host_array(model.predict(problem.X)))
             self.robust_rounds_ = number
             if np.max(np.abs(weights - known)) <= _SETTLED:
                 break
@@ -205,7 +216,8 @@ class Pruned(KernelMachine):
             "std_test_score": deviation(scores, axis=0),
         } | {f"split{i}_test_score": row for i, row in enumerate(scores)}
         if self.n_centres is not None:
-            place, why = len(judged) - 1, "n_centres"
+            place = len(judged) - 1
+            why = "n_centres"
         else:
             place = best_size(scores, self.tolerance)
             why = "knee" if self.tolerance is None else "tolerance"
@@ -342,7 +354,8 @@ def _weighted(problem: Problem, weights: Any) -> Problem:
 
 def _last(pruner: Pruner, path: PruningPath, problem: Problem) -> Expansion:
     """The smallest model of a path."""
-    centres, X = take_rows(pruner.basis.rows, path.centres[-1]), problem.X
+    centres = take_rows(pruner.basis.rows, path.centres[-1])
+    X = problem.X
     return Expansion(pruner.kernel, centres, like(path.coef[-1], X), like(path.intercept[-1], X))
 
 

@@ -48,7 +48,8 @@ def check_rows(estimator: Any, X: Any, *, sparse: bool, fitting: bool) -> Any:
             X = validate_data(estimator, of_library, reset=fitting, skip_check_array=True)
         if is_precomputed(estimator.kernel):
             return X
-        values, xp = (X.data if is_sparse(X) else X), namespace(X)
+        values = X.data if is_sparse(X) else X
+        xp = namespace(X)
         largest = max(float(xp.max(values)), -float(xp.min(values))) if 0 not in values.shape else 0.0
     if largest > _LARGEST:
         raise ValueError(
@@ -92,7 +93,9 @@ def problem_of(
     if estimator.loss not in get_args(Loss):
         raise ValueError(f'loss must be "sum" or "mean"; got {estimator.loss!r:.60}.')
     X = check_rows(estimator, X, sparse=sparse, fitting=True)
-    n, classes, of_classes = X.shape[0], None, None
+    n = X.shape[0]
+    classes = None
+    of_classes = None
     if is_precomputed(estimator.kernel) and n != X.shape[1]:
         shape = tuple(X.shape)
         raise ValueError(f"a precomputed kernel matrix must be square to fit; got shape {shape}.")
@@ -138,7 +141,8 @@ def problem_of(
     )
     if weight is not None and not np.all(weight > 0):
         rows = np.flatnonzero(weight > 0)
-        weight, left = weight[rows], problem.rows(rows, precomputed=precomputed, fetch=False)
+        weight = weight[rows]
+        left = problem.rows(rows, precomputed=precomputed, fetch=False)
         # Scorers see rows where they were.
         X = left.X if task.X is problem.X else take_rows(task.X, rows)
         task = replace(task, X=X, y=y[rows], sample_weight=task.weight_of(rows))

@@ -49,7 +49,8 @@ class GridExpansion(FittedFunction):
     def __post_init__(self) -> None:
         if not all(isinstance(count, int) and count > 0 for count in self.counts):
             raise ValueError(f"counts must be whole numbers of points; got {self.counts!r:.60}.")
-        d, m = len(self.counts), math.prod(self.counts)  # NumPy's product would overflow
+        d = len(self.counts)
+        m = math.prod(self.counts)  # NumPy's product would overflow
         shapes = {"lower": (d,), "step": (d,), "values": self.coef.shape}
         shapes |= {"coef": (m, self.intercept.shape[0])}
         for name, shape in shapes.items():
@@ -79,7 +80,8 @@ class GridExpansion(FittedFunction):
 
     def predict(self, X: Array, n_jobs: int | None = None) -> Array:
         """f at every row of X (rows, targets): O(4^d) each inside the grid, outside O(points)."""
-        rows, lattice = host_array(X), self.lattice  # of a few features, sparse rows save nothing
+        rows = host_array(X)
+        lattice = self.lattice  # of a few features, sparse rows save nothing
         out = np.empty((rows.shape[0], self.coef.shape[1]))
         inside = lattice.inside(rows)
         out[inside] = lattice.interpolated(rows[inside], self.values)
@@ -128,7 +130,8 @@ class Lattice:
         place = (np.asarray(X, dtype=np.float64) - self.lower) / self.step
         cell = np.clip(np.floor(place).astype(np.int64), 1, np.array(self.counts) - 3)
         offset = place - cell
-        columns, values = np.zeros((n, 1), dtype=np.int64), np.ones((n, 1))
+        columns = np.zeros((n, 1), dtype=np.int64)
+        values = np.ones((n, 1))
         for axis in range(d):
             index = cell[:, axis, None] + np.arange(-1, 3)
             shape = (n, 4 ** (axis + 1))
@@ -212,7 +215,9 @@ def half_width(kernel: Kernel, d: int, axis: int) -> float:
 
 def _keys(t: HostArray) -> HostArray:
     """Cubic convolution weights (a = −1/2) of the points −1, 0, 1, 2 around t in [0, 1]: (n, 4)."""
-    square, cube = t * t, t * t * t
-    before, here = -0.5 * cube + square - 0.5 * t, 1.5 * cube - 2.5 * square + 1.0
+    square = t * t
+    cube = t * t * t
+    before = -0.5 * cube + square - 0.5 * t
+    here = 1.5 * cube - 2.5 * square + 1.0
     after = -1.5 * cube + 2.0 * square + 0.5 * t
     return np.stack([before, here, after, 0.5 * cube - 0.5 * square], axis=1)

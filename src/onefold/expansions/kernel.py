@@ -84,7 +84,8 @@ class Expansion(FittedFunction):
     intercept: Any  # array (targets,), zero for a model without an intercept
 
     def __post_init__(self) -> None:
-        coef, intercept = tuple(self.coef.shape), tuple(self.intercept.shape)
+        coef = tuple(self.coef.shape)
+        intercept = tuple(self.intercept.shape)
         if len(coef) != 2 or coef[1:] != intercept:
             raise ValueError(
                 f"coef must be (centres, targets) and intercept (targets,); got {coef} and {intercept}."

@@ -112,7 +112,8 @@ class FoldModels:
     intercept: Any  # NumPy array (k, t), besides the intercepts of the terms
 
     def __post_init__(self) -> None:
-        terms, folds = tuple(self.terms), tuple(np.asarray(numbers) for numbers in self.folds)
+        terms = tuple(self.terms)
+        folds = tuple(np.asarray(numbers) for numbers in self.folds)
         intercept = host_array(self.intercept)
         if intercept.ndim != 2 or not intercept.size or not terms or len(terms) != len(folds):
             raise ValueError(
@@ -195,7 +196,8 @@ class FoldModels:
 
 def mixed(models: Sequence[FoldModels], weights: Any, source: Any) -> FoldModels:
     """Σ_g w_fg f_g for every new fold f, from fold `source[f]` of the models."""
-    weights, t = np.asarray(weights), models[0].n_targets
+    weights = np.asarray(weights)
+    t = models[0].n_targets
     sources = np.asarray(source, dtype=np.intp)
     terms: list[Member] = []
     folds: list[Any] = []
@@ -217,7 +219,8 @@ def _columns(term: Member, places: Any, factors: Any, t: int) -> Member:
     taken = {}
     for name in term.arrays:
         columns = getattr(term, name)
-        xp, axis = namespace(columns), columns.ndim - 1
+        xp = namespace(columns)
+        axis = columns.ndim - 1
         scale = like(np.repeat(factors, t), columns)
         taken[name] = xp.take(columns, like_index(index, columns), axis=axis) * scale
     return replace(term, **taken)

@@ -27,7 +27,8 @@ from onefold.tables.kinds import (
 
 def columns_in(preparation: Preparation, inputs: Any) -> dict[str, Node]:
     """The inputs of a graph by the columns that they are; raise where one is missing or of no use."""
-    text, by_name = need("skl2onnx.common.data_types").StringTensorType, {o.raw_name: o for o in inputs}
+    text = need("skl2onnx.common.data_types").StringTensorType
+    by_name = {o.raw_name: o for o in inputs}
     for part in preparation.parts:
         if type(part) not in _NODES:
             raise ValueError(
@@ -48,7 +49,8 @@ def columns_in(preparation: Preparation, inputs: Any) -> dict[str, Node]:
 
 def prepared(graph: Graph, preparation: Preparation, inputs: Mapping[str, Node]) -> Node:
     """The matrix, float64 (rows, features), of columns (rows, 1)."""
-    fill, made = preparation.missing == "impute", []  # else missing values are NaN
+    fill = preparation.missing == "impute"
+    made = []  # else missing values are NaN
     for part in preparation.parts:
         values, absent = _NODES[type(part)](graph, part, inputs[part.name], fill)
         made += [] if values is None else [values]

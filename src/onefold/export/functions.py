@@ -70,7 +70,8 @@ def _part(graph: Graph, part: Any, weight: float, rows: Node) -> Node:
     """Weight · (f_i − b_i), which is Σ_j c_j k(x, z_j); of the linear kernel x · Σ_j c_j z_j."""
     # Dense float64 also where the centres were sparse: a graph has no place for these.
     centres = part.centres.toarray() if is_sparse(part.centres) else part.centres
-    centres, coef = np.asarray(centres, dtype=np.float64), weight * part.coef
+    centres = np.asarray(centres, dtype=np.float64)
+    coef = weight * part.coef
 
     def summed(some: Node) -> Node:
         if isinstance(part.kernel, kernels.Linear):
@@ -105,7 +106,8 @@ def _inside_values(graph: Graph, grid: GridExpansion, values: Any, place: Node) 
     cell = graph.node("Min", graph.whole(graph.node("Floor", place)), graph.constant(highest[None, :]))
     cell = graph.node("Max", cell, graph.constant(1))
     offset = graph.node("Sub", place, graph.double(cell))
-    index, weights = graph.constant([[0]]), graph.constant([[1.0]])
+    index = graph.constant([[0]])
+    weights = graph.constant([[1.0]])
     for axis, count in enumerate(grid.counts):
         column = graph.constant([axis])
         points = graph.node("Gather", cell, column, axis=1)
@@ -234,7 +236,8 @@ def _full(graph: Graph, U: Node, columns: int, value: float) -> Node:
 
 def _negative_l1_distances(graph: Graph, U: Node, Z: Any) -> Node:
     """−Σ_j |u_j − z_j|, one feature after another: nothing larger than rows × centres is made."""
-    helper, double = need("onnx.helper"), need("onnx").TensorProto.DOUBLE
+    helper = need("onnx.helper")
+    double = need("onnx").TensorProto.DOUBLE
 
     def value(name: str, *shape: str | int) -> Any:
         return helper.make_tensor_value_info(name, double, list(shape))

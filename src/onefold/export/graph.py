@@ -35,7 +35,9 @@ class Graph:
     """Where nodes are put, each under a name of its own."""
 
     def __init__(self, scope: Any, container: Any) -> None:
-        self._scope, self._container, self._bytes = scope, container, 0
+        self._scope = scope
+        self._container = container
+        self._bytes = 0
 
     def node(self, kind: str, *inputs: Node, **attributes: Any) -> Node:
         """One more node, of ONNX's own operators."""
@@ -59,7 +61,8 @@ class Graph:
             )
         name: str = self._scope.get_unique_variable_name("constant")
         if array.dtype.kind in "UO":
-            kind, text = need("onnx").TensorProto.STRING, [str(item).encode() for item in array]
+            kind = need("onnx").TensorProto.STRING
+            text = [str(item).encode() for item in array]
             self._container.add_initializer(name, kind, list(array.shape), text)
         else:
             content = need("onnx.numpy_helper").from_array(array)

@@ -85,7 +85,8 @@ def to_onnx(
             f"decision is for classifiers, but this is a {type(estimator).__name__}; leave it out."
         )
     need("onnx")
-    skl2onnx, types = need("skl2onnx"), need("skl2onnx.common.data_types")
+    skl2onnx = need("skl2onnx")
+    types = need("skl2onnx.common.data_types")
     _register(type(estimator))
     number = types.FloatTensorType if dtype == "float32" else types.DoubleTensorType
     inputs = [("X", number([None, estimator.n_features_in_]))]
@@ -101,7 +102,8 @@ def to_onnx(
         target_opset=target_opset,
         options={id(estimator): {"decision": True}} if decision else None,
     )
-    model.producer_name, model.producer_version = "onefold", __version__
+    model.producer_name = "onefold"
+    model.producer_version = __version__
     model.doc_string = f"{type(estimator).__name__} of onefold {__version__}"
     if preparation is not None:  # the graph's own names have letters, digits and _ alone
         columns = json.dumps(preparation.columns, ensure_ascii=False)
@@ -171,8 +173,10 @@ def _classifier_outputs(scope: Any, model: Any, inputs: Any, custom_parsers: Any
 
 def _shapes(operator: Any) -> None:
     """Types and shapes of the outputs; raise where the model or its inputs do not suit."""
-    model, types = operator.raw_operator, need("skl2onnx.common.data_types")
-    (machine, preparation), kinds = _inside(model), [one.type for one in operator.inputs]
+    model = operator.raw_operator
+    types = need("skl2onnx.common.data_types")
+    machine, preparation = _inside(model)
+    kinds = [one.type for one in operator.inputs]
     check_function(machine.expansion_)
     calibrator = getattr(machine, "calibrator_", None)
     if calibrator is not None and calibrator.name not in _CALIBRATIONS:
@@ -206,7 +210,9 @@ def _shapes(operator: Any) -> None:
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     """The nodes between inputs and outputs."""
-    model, graph, outputs = operator.raw_operator, Graph(scope, container), operator.outputs
+    model = operator.raw_operator
+    graph = Graph(scope, container)
+    outputs = operator.outputs
     opset = container.target_opset_any_domain("")
     if opset < FIRST_OPSET:
         raise ValueError(f"target_opset must be at least {FIRST_OPSET}; got {opset}.")
@@ -219,7 +225,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     values = decision_values(graph, machine.expansion_.on_host(), X)
     if is_classifier(model):
         label, *outputs = outputs
-        n_classes, raw = len(model.classes_), container.get_options(model, {"raw_scores": False})
+        n_classes = len(model.classes_)
+        raw = container.get_options(model, {"raw_scores": False})
         calibrator = None if raw["raw_scores"] else getattr(machine, "calibrator_", None)
         _write_labels(graph, values, model.classes_, label.full_name)
         found = []
@@ -270,7 +277,8 @@ def _class_values(graph: Graph, decision: Node, n_classes: int) -> Node:
 
 def _exponential(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> Node:
     """exp(β f), or exp(β f + δ z) with z the log-odds of (1 + f)/2 within its limits, over the sum."""
-    values, one = _class_values(graph, decision, n_classes), graph.constant(1.0)
+    values = _class_values(graph, decision, n_classes)
+    one = graph.constant(1.0)
     steep = graph.node("Mul", values, graph.constant(calibrator.slope))
     if calibrator.name == "temperature":
         return graph.node("Softmax", steep, axis=1)
@@ -301,9 +309,12 @@ def _isotonic(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> 
     # filled up to a power of two with corners that are never reached.
     steps = max(1, *((len(x) - 1).bit_length() for x in calibrator.inputs))
     shape = len(calibrator.inputs), 2**steps
-    x, p, slope = np.full(shape, np.inf), np.zeros(shape), np.zeros(shape)
+    x = np.full(shape, np.inf)
+    p = np.zeros(shape)
+    slope = np.zeros(shape)
     for i, (inputs, outputs) in enumerate(zip(calibrator.inputs, calibrator.outputs)):
-        x[i, : len(inputs)], p[i, : len(inputs)] = inputs, outputs
+        x[i, : len(inputs)] = inputs
+        p[i, : len(inputs)] = outputs
         slope[i, : len(inputs) - 1] = np.diff(outputs) / np.diff(inputs)
     ends = [np.array([[inputs[end] for inputs in calibrator.inputs]]) for end in (0, -1)]
     within = graph.node("Min", decision, graph.constant(ends[1]))

@@ -29,9 +29,11 @@ _FEWEST_ERRORS = 8  # of a constant prediction: with fewer there is nothing to e
 _LEAVES = 64
 _MANY_DISTINCT = 0.95  # of the rows: a text column with so many values names rows
 _FEWEST_DISTINCT = 20
-_RARE_ROWS, _RARE_SHARE = 10, 0.01
+_RARE_ROWS = 10
+_RARE_SHARE = 0.01
 _FAR = 6.0  # robust standard deviations
-_NEAR_MODEL, _MUCH = 0.95, 0.5  # of what the model explains, by one column that explains much
+_NEAR_MODEL = 0.95
+_MUCH = 0.5  # of what the model explains, by one column that explains much
 _BY_CHANCE = 0.5  # of the rows with an equal one, that have one if columns are shuffled
 _LEVEL = 0.05
 _LEAST_SHARE = 0.02  # of the rows, in a slice
@@ -81,7 +83,8 @@ class Column:
     @property
     def identifies(self) -> bool:
         """Whether values name rows: nearly all texts differ, or all numbers, and they are whole."""
-        n, values = len(self.values), self.values
+        n = len(self.values)
+        values = self.values
         if n < _FEWEST_DISTINCT or self.date:
             return False
         if self.categories is not None:
@@ -194,11 +197,9 @@ def equal_to_training(estimator: Any, hashes: np.ndarray, y: np.ndarray) -> Equa
         close = np.all(np.abs(given[rows] - known[first[place]]) <= rounding, axis=1)
         matched[rows[close]] = True
         found[place] = np.count_nonzero(close)
-    total, sampled, fitted = (
-        float(matched.sum()),
-        len(fingerprint["rows"]),
-        rows_with_weight(fingerprint),
-    )
+    total = float(matched.sum())
+    sampled = len(fingerprint["rows"])
+    fitted = rows_with_weight(fingerprint)
     whole = has_all_rows(fingerprint, int(estimator.n_features_in_))
     once, twice = ((times == count) & (found > 0) for count in (1, 2))
     if not whole and once.any():
@@ -236,7 +237,8 @@ def duplicate_facts(
         return found
     answers = np.unique(y, axis=0 if y.ndim > 1 else None, return_inverse=True)[1].ravel()
     both = np.unique(np.column_stack([groups, answers]), axis=0, return_inverse=True)[1].ravel()
-    across, same = np.zeros(len(y), dtype=bool), np.zeros(len(y), dtype=bool)
+    across = np.zeros(len(y), dtype=bool)
+    same = np.zeros(len(y), dtype=bool)
     for train, test in splits:
         seen, alike = (np.bincount(of[train], minlength=int(of.max()) + 1) > 0 for of in (groups, both))
         across[test] |= seen[groups[test]]
@@ -294,10 +296,12 @@ def _unexplained_share(x: np.ndarray, y: np.ndarray, numbers: bool, groups: bool
     leaves = None if groups else _LEAVES if numbers else 2 * (int(y.max()) + 1)
     kind: Any = DecisionTreeRegressor if numbers else DecisionTreeClassifier
     order = np.unique(x, return_inverse=True)[1]  # all that a tree needs, at any scale
-    tree, column = kind(max_leaf_nodes=leaves, random_state=0), order[:, None]
+    tree = kind(max_leaf_nodes=leaves, random_state=0)
+    column = order[:, None]
     loss = constant = 0.0
     for half in (0, 1):
-        seen, unseen = slice(half, None, 2), slice(1 - half, None, 2)
+        seen = slice(half, None, 2)
+        unseen = slice(1 - half, None, 2)
         predicted = tree.fit(column[seen], y[seen]).predict(column[unseen])
         usual = y[seen].mean() if numbers else np.bincount(y[seen]).argmax()
         if groups:
@@ -318,7 +322,8 @@ def _unexplained_share(x: np.ndarray, y: np.ndarray, numbers: bool, groups: bool
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> float:
-    a, b = a - a.mean(), b - b.mean()
+    a = a - a.mean()
+    b = b - b.mean()
     size = float(np.sqrt(np.sum(a * a) * np.sum(b * b)))
     return float(np.sum(a * b)) / size if size > 0 else 0.0
 
@@ -332,7 +337,8 @@ def weak_slices(columns: Sequence[Column], loss: np.ndarray) -> dict[str, Any]:
     `loss` (n,) is NaN for rows that have none, which are left out.
     """
     has = np.isfinite(loss)
-    loss, n = loss[has], int(has.sum())
+    loss = loss[has]
+    n = int(has.sum())
     fewest = max(FEWEST_ROWS, int(np.ceil(_LEAST_SHARE * n)))
     looked: list[dict[str, Any]] = []
     for column in columns:

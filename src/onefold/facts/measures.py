@@ -103,11 +103,14 @@ class ScoredRows:
 
     def _numbers(self, predicted: np.ndarray) -> dict[str, Measured]:
         """R², RMSE and mean absolute error; of several targets the mean R² and the errors of all."""
-        weight, used = self.weight, self.weight > 0
+        weight = self.weight
+        used = self.weight > 0
         y = np.where(used[:, None], self.y.reshape(len(self.y), -1), 0.0).astype(np.float64)
         given = None if self.given is None else self.given[used]
-        loss, spread = (y - predicted) ** 2, (y - np.average(y[used], axis=0, weights=given)) ** 2
-        error, total = weight @ loss, weight @ spread
+        loss = (y - predicted) ** 2
+        spread = (y - np.average(y[used], axis=0, weights=given)) ** 2
+        error = weight @ loss
+        total = weight @ spread
         found = {}
         if np.all(total > 0):
             moved = -(loss - error) / total + (error / total) * (spread / total - 1.0)
@@ -119,7 +122,8 @@ class ScoredRows:
 
     def _labels(self, values: np.ndarray, probabilities: np.ndarray | None) -> dict[str, Measured]:
         """Accuracy and balanced accuracy; the area under the curve of two classes, and the log loss."""
-        y, weight = self.index, self.weight
+        y = self.index
+        weight = self.weight
         right = (labels_of(values) == y).astype(np.float64)
         share = _mean(right, weight)
         span = _wilson(share.value, 1.0 / float(np.sum(weight**2)))
@@ -135,8 +139,12 @@ class ScoredRows:
 
     def _balanced(self, right: np.ndarray) -> Measured:
         """Balanced accuracy, with an interval from Wilson's of the classes, each of (Σβ)²/Σβ² rows."""
-        y, weight, balance = self.index, self.weight, self.balance
-        recall, below, above = np.zeros(len(y)), 0.0, 0.0
+        y = self.index
+        weight = self.weight
+        balance = self.balance
+        recall = np.zeros(len(y))
+        below = 0.0
+        above = 0.0
         for label in np.unique(y[weight > 0]):
             member = balance * (y == label)
             share = float(member.sum())
@@ -158,11 +166,13 @@ class ScoredRows:
 
     def _f1(self, values: np.ndarray, labels: Sequence[int]) -> Measured:
         """The mean of 2 TP / (2 TP + FP + FN) of the classes at these places that are met at all."""
-        weight, predicted = self.weight, labels_of(values)
+        weight = self.weight
+        predicted = labels_of(values)
         scores: list[float] = []
         influence = np.zeros(len(self.y))
         for label in labels:
-            actual, taken = self.index == label, predicted == label
+            actual = self.index == label
+            taken = predicted == label
             size = float(weight @ actual + weight @ taken)
             if size > 0 or len(labels) == 1:
                 score = 2.0 * float(weight @ (actual & taken)) / (size or 1.0)
@@ -173,13 +183,17 @@ class ScoredRows:
     def _area(self, ranked: np.ndarray) -> Measured:
         """P(f(x⁺) > f(x⁻)) + ½ P(=), its influence by the placements of the rows; O(n log n)."""
         # Models of different splits need not agree on what a number means: within test sets of both.
-        y, weight = self.index, self.weight
+        y = self.index
+        weight = self.weight
         used = [rows[weight[rows] > 0] for rows in self.tests]
         used = [rows for rows in used if len(np.unique(y[rows])) == 2] or [np.flatnonzero(weight > 0)]
-        value, pull = 0.0, np.zeros(len(y))
+        value = 0.0
+        pull = np.zeros(len(y))
         for rows in used:
-            one, order = y[rows] == 1, np.unique(ranked[rows], return_inverse=True)[1]
-            of_one, of_zero = weight[rows] * one, weight[rows] * ~one
+            one = y[rows] == 1
+            order = np.unique(ranked[rows], return_inverse=True)[1]
+            of_one = weight[rows] * one
+            of_zero = weight[rows] * ~one
             at_one, at_zero = (np.bincount(order, part) for part in (of_one, of_zero))
             below = (np.cumsum(at_zero) - at_zero / 2)[order] / of_zero.sum()
             above = 1.0 - (np.cumsum(at_one) - at_one / 2)[order] / of_one.sum()
@@ -218,7 +232,8 @@ def row_weights(n: int, tests: Sequence[np.ndarray], weight: np.ndarray | None =
 
 def interval(name: str, measured: Measured, weight: np.ndarray) -> dict[str, float]:
     """Value, standard error and a 95 % interval: Wilson's for shares of rows, else by Student's t."""
-    error, rows = measured.error(weight), 1.0 / float(np.sum(weight**2))
+    error = measured.error(weight)
+    rows = 1.0 / float(np.sum(weight**2))
     wide = float(student.ppf(0.975, max(rows - 1.0, 1.0))) * error
     low, high = measured.span or (measured.value - wide, measured.value + wide)
     low = low if name == "r2" else max(low, 0.0)

@@ -76,7 +76,10 @@ class Subject:
 
 def subject_of(model: Any) -> Subject:
     """Look behind pipelines, tables and transforms of the target."""
-    inner, table, before, targets = model, None, list[Any](), list[Any]()
+    inner = model
+    table = None
+    before = list[Any]()
+    targets = list[Any]()
     while True:
         if hasattr(inner, "steps"):
             before += [inner[:-1]] if len(inner.steps) > 1 else []
@@ -84,7 +87,8 @@ def subject_of(model: Any) -> Subject:
         elif hasattr(inner, "estimator_"):  # of a table
             if getattr(inner, "target_transform", None):
                 targets.append(FunctionTransformer(inner.fitted_target, inner.in_target_units))
-            table, inner = inner, inner.estimator_
+            table = inner
+            inner = inner.estimator_
         elif hasattr(inner, "regressor_"):  # of a TransformedTargetRegressor
             targets.append(inner.transformer_)
             inner = inner.regressor_
@@ -119,7 +123,8 @@ def spacing_words(spacing: Any) -> str:
 
 def blend_lines(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The members of a blend and its score next to that of the best of them alone."""
-    members, criterion = report.get("blend"), report["criterion"]
+    members = report.get("blend")
+    criterion = report["criterion"]
     if not members:
         return []
     if len(members) == 1:
@@ -181,8 +186,10 @@ def choice_rule(estimator: Any) -> str | None:
 
 def next_best(estimator: Any, criterion: str | None) -> list[str]:
     """The rivals of the choice with their scores: other cells, or the best of other families."""
-    results, chosen = estimator.cv_results_, estimator.best_params_
-    params, scores = results["params"], np.asarray(results["mean_test_score"], dtype=float)
+    results = estimator.cv_results_
+    chosen = estimator.best_params_
+    params = results["params"]
+    scores = np.asarray(results["mean_test_score"], dtype=float)
     order = [int(i) for i in np.argsort(-scores, kind="stable") if np.isfinite(scores[i])]
     families = len({group_words(one) for one in params}) > 1
     key = ("kernel", "metric") if families else ("gamma", "alpha", "spacing")
@@ -205,7 +212,8 @@ def approximation_lines(approximation: dict[str, Any]) -> list[tuple[str, str]]:
     """What ran at each stage and why; estimators with given hyper-parameters have one stage."""
     if "selected_with" not in approximation:
         return [("method", _method(approximation))]
-    selected, fitted = approximation["selected_with"], approximation["fitted_with"]
+    selected = approximation["selected_with"]
+    fitted = approximation["fitted_with"]
     why = selected.get("chosen", "as requested")
     if selected["name"] == "cg":  # in the place of what was chosen first
         why = selected.get("reason", why)
@@ -255,11 +263,14 @@ def trust_facts(approximation: dict[str, Any]) -> dict[str, Any]:
 
 def ran_facts(estimator: Any, seconds: float | None = None) -> dict[str, Any]:
     """The choice, its score and the search, and all of it as label and value."""
-    results, history = getattr(estimator, "cv_results_", None), getattr(estimator, "history_", None)
+    results = getattr(estimator, "cv_results_", None)
+    history = getattr(estimator, "history_", None)
     if seconds is None and history:
         seconds = float(sum(one.get("seconds", 0.0) for one in history))
-    members, search = list(getattr(estimator, "blend_", None) or []), getattr(estimator, "search_", {})
-    choice, score = _choice(estimator), _score(estimator)
+    members = list(getattr(estimator, "blend_", None) or [])
+    search = getattr(estimator, "search_", {})
+    choice = _choice(estimator)
+    score = _score(estimator)
     candidates = len(results["params"]) if results is not None else 1
     rule = choice_rule(estimator)
     alone = " of the best single model" if len(members) > 1 else ""
@@ -313,8 +324,10 @@ def _score(estimator: Any) -> dict[str, Any] | None:
     """The score that the choice went by, of the blend where there is one, with its standard error."""
     if not hasattr(estimator, "best_score_"):
         return None
-    criterion, blended = criterion_of(estimator), getattr(estimator, "blend_score_", None)
-    value, error = float(estimator.best_score_ if blended is None else blended), None
+    criterion = criterion_of(estimator)
+    blended = getattr(estimator, "blend_score_", None)
+    value = float(estimator.best_score_ if blended is None else blended)
+    error = None
     if blended is None:
         if (table := getattr(estimator, "cv_results_", None)) is not None:
             place = int(estimator.best_index_)

@@ -75,7 +75,8 @@ def heldout_predictions(estimator: Any, y: np.ndarray) -> Predictions | None:
     probabilities = None if probabilities is None else as_columns(probabilities)
     how = "held-out predictions of the fit, each from a model that was not fitted to that row"
     if estimator.splits_ is None:
-        splits, every = own_folds(y, hasattr(estimator, "classes_"), 10), [np.arange(len(y))]
+        splits = own_folds(y, hasattr(estimator, "classes_"), 10)
+        every = [np.arange(len(y))]
         where = f"{len(splits)} folds, because refitting for every single row would take long"
         return Predictions(values, probabilities, splits, every, how, where)
     splits = unpacked(to_numpy(estimator.splits_))
@@ -172,13 +173,16 @@ def score_facts(
     }
     for one in simple:
         other = rows.measure(one.values, None if classes is None else one.values, wanted)
-        own, its, sign = measured[main], other[main], -1.0 if MEASURES[main].smaller else 1.0
+        own = measured[main]
+        its = other[main]
+        sign = -1.0 if MEASURES[main].smaller else 1.0
         difference = Measured(sign * (own.value - its.value), own.influence - its.influence)
         gain = {"value": difference.value, "error": difference.error(rows.weight)}
         simply = {"name": one.name, "measures": _with_errors(rows, other), "gain": gain}
         found["baselines"].append(simply)
     if simple[0].train_rows is not None:  # so have all
-        names, count = ", ".join(one.name for one in simple), simple[0].train_rows
+        names = ", ".join(one.name for one in simple)
+        count = simple[0].train_rows
         found["notes"].append(f"{names}: fitted to {count:,} rows of each training set")
     return found | {"verdict": verdict(found)}
 
@@ -189,7 +193,8 @@ def _with_errors(rows: ScoredRows, measured: dict[str, Any]) -> dict[str, Any]:
 
 def _class_facts(rows: ScoredRows, values: np.ndarray) -> dict[str, Any]:
     """Recall of every class, and how often each was taken for another."""
-    labels, used = [str(label) for label in rows.classes], rows.weight > 0  # type: ignore[union-attr]
+    labels = [str(label) for label in rows.classes]  # type: ignore[union-attr]
+    used = rows.weight > 0
     found = rows.index[used], labels_of(values[used])
     table = confusion_matrix(*found, labels=np.arange(len(labels)))
     counts = table.sum(axis=1)
@@ -231,7 +236,8 @@ def measured_words(name: str, measure: dict[str, float]) -> str:
 
 def comparison_words(scores: dict[str, Any], lead: str = "the best simple model, ") -> str:
     """What the best simple model has, and which of the two is better by how much."""
-    found, main = scores["verdict"], scores["main"]
+    found = scores["verdict"]
+    main = scores["main"]
     best = next(one for one in scores["baselines"] if one["name"] == found["best"])
     value = number(main, best["measures"][main]["value"])
     label = MEASURES[main].label
@@ -256,8 +262,11 @@ def score_notes(scores: dict[str, Any] | None) -> list[str]:
     """What somebody who reads nothing else should know: no better than the baseline, or in doubt."""
     if scores is None:
         return []
-    found, main, baseline = scores["verdict"], scores["main"], scores["baselines"][0]
-    notes, new = [], scores.get("new_rows", False)  # where simple models were fitted to these rows
+    found = scores["verdict"]
+    main = scores["main"]
+    baseline = scores["baselines"][0]
+    notes = []
+    new = scores.get("new_rows", False)  # where simple models were fitted to these rows
     if not new and not found["better_than_baseline"]:
         gain = f"gain in {MEASURES[main].label} {measured_words(main, baseline['gain'])}"
         notes.append(f"not better than the {baseline['name']} by two standard errors: {gain}")
@@ -279,7 +288,8 @@ def score_notes(scores: dict[str, Any] | None) -> list[str]:
 
 def score_lines(scores: dict[str, Any]) -> list[tuple[str, str]]:
     """The measures of a model next to the baseline's, as label and value; recalls of uneven classes."""
-    own, baseline = scores["model"]["measures"], scores["baselines"][0]["measures"]
+    own = scores["model"]["measures"]
+    baseline = scores["baselines"][0]["measures"]
     names = dict.fromkeys(["r2", "rmse", "accuracy", "balanced_accuracy", scores["main"]])
     if scores["main"] == "accuracy":
         del names["balanced_accuracy"]
@@ -300,7 +310,8 @@ def score_lines(scores: dict[str, Any]) -> list[tuple[str, str]]:
 
 def flat_scores(scores: dict[str, Any]) -> dict[str, Any]:
     """The numbers alone: each measure by its name, the baseline's, standard errors, recalls."""
-    own, baseline = scores["model"]["measures"], scores["baselines"][0]["measures"]
+    own = scores["model"]["measures"]
+    baseline = scores["baselines"][0]["measures"]
     found: dict[str, Any] = {"rows": scores["rows"], "folds": scores["folds"]}
     found |= {name: one["value"] for name, one in own.items()}
     found |= {f"baseline_{name}": one["value"] for name, one in baseline.items()}
@@ -324,22 +335,26 @@ def simple_models(
     """
     kinds = _kinds(is_sparse(X), classes is not None)
     if X is None:
-        X, kinds = np.zeros((len(y), 1)), dict([*kinds.items()][:1])
+        X = np.zeros((len(y), 1))
+        kinds = dict([*kinds.items()][:1])
     columns = len(classes) if classes is not None else (1 if y.ndim == 1 else y.shape[1])
     most = max(_FEWEST_ROWS, _MOST_NUMBERS // (X.shape[1] * columns * len(splits)))
-    totals, times = {name: np.zeros((len(y), columns)) for name in kinds}, np.zeros((len(y), 1))
+    totals = {name: np.zeros((len(y), columns)) for name in kinds}
+    times = np.zeros((len(y), 1))
     # Rows that are mapped from a file stay there: some of them at a time are scaled and predicted.
     at_once = max(_FEWEST_ROWS, _MOST_NUMBERS // X.shape[1]) if isinstance(X, np.memmap) else len(y)
     X = check_array(X, accept_sparse=("csr", "csc"), dtype=FLOAT_DTYPES, ensure_all_finite="allow-nan")
     unit = MaxAbsScaler()  # trees have float32, and nothing else depends on the unit
     for part in spans(len(y), at_once):
         unit.partial_fit(X[part])
-    random, drawn = np.random.default_rng(0), None
+    random = np.random.default_rng(0)
+    drawn = None
     for train, test in splits:
         if weight is not None:
             train = train[weight[train] > 0]
         if len(train) > most:
-            drawn, train = most, np.sort(random.choice(train, most, replace=False))
+            drawn = most
+            train = np.sort(random.choice(train, most, replace=False))
         scaler = StandardScaler(with_mean=classes is None and not is_sparse(X))
         seen = unit.transform(X[train])
         scaled = scaler.fit_transform(seen)

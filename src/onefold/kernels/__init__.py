@@ -71,7 +71,8 @@ def _sparse_variance(X: Any) -> float:
     """Of all entries, about their mean: a difference of two means of squares would lose its digits."""
     entries = X.astype(np.float64)  # a copy
     entries.sum_duplicates()
-    size, mean = math.prod(X.shape), entries.mean()
+    size = math.prod(X.shape)
+    mean = entries.mean()
     about = np.sum((entries.data - mean) ** 2) + (size - entries.nnz) * mean**2
     return float(about) / size
 

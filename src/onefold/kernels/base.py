@@ -188,7 +188,8 @@ class _Pair(Kernel):
 
     def bind(self, landmarks: Array) -> Tile:
         landmarks = floating(landmarks)
-        left, right = self.left.bind(landmarks), self.right.bind(landmarks)
+        left = self.left.bind(landmarks)
+        right = self.right.bind(landmarks)
         return lambda rows, out=None: self.combine(left(floating(rows), out), right(floating(rows)))
 
     def on_grid(self, axes: Sequence[Array]) -> Array:
@@ -199,7 +200,8 @@ class _Pair(Kernel):
         return self.combine(self.left.diagonal(rows), self.right.diagonal(rows))
 
     def pairs(self, A: Array, B: Array) -> Array:
-        rows, others = floating(A), floating(B)
+        rows = floating(A)
+        others = floating(B)
         return self.combine(self.left.pairs(rows, others), self.right.pairs(rows, others))
 
 

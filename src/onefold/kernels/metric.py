@@ -80,7 +80,8 @@ class Transform:
     r"""x → factor · S x for rows like `reference`, in their library and on their device."""
 
     def __init__(self, factor: float, metric: Metric | None, reference: Array) -> None:
-        self._factor, self._weights = factor, None
+        self._factor = factor
+        self._weights = None
         if metric is not None:
             xp = namespace(reference)
             floating = xp.isdtype(reference.dtype, "real floating")
@@ -104,7 +105,8 @@ class Transform:
 
     def rounding(self, rows: Array) -> Array:
         """Up to which squared lengths of the transformed rows may be rounding of the product with S."""
-        xp, squares = namespace(rows), rows * rows
+        xp = namespace(rows)
+        squares = rows * rows
         if self._weights is None or self._weights.ndim == 1:
             return xp.zeros_like(squares[:, 0])  # number by number: right to the last digit
         share = 4 * rows.shape[1] * xp.finfo(rows.dtype).eps
@@ -132,7 +134,8 @@ class WidthKernel(Kernel):
                     "gamma with one width per feature cannot be combined with a metric; use one gamma, "
                     "and include the widths in the metric."
                 )
-            width, metric = 1.0, Metric(np.power(width, self.width_power))
+            metric = Metric(np.power(width, self.width_power))
+            width = 1.0
         object.__setattr__(self, "gamma", width)
         object.__setattr__(self, "metric", metric)
 
@@ -181,7 +184,8 @@ def outer_sum(vectors: Sequence[Array]) -> Array:
 
 def weighted_sums(weights: Array, coef: Array, points: Array) -> Array:
     """Σ_j weights_ij coef_jt points_j of shape (rows, d, targets): one product for many targets."""
-    xp, (m, d) = namespace(weights), points.shape
+    xp = namespace(weights)
+    m, d = points.shape
     step = max(1, _SUM_NUMBERS // max(1, m * d))
 
     def sums(targets: slice) -> Array:

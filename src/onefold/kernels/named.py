@@ -121,11 +121,15 @@ class Radial(WidthKernel):
         return float(share @ (distances @ share))
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
-        rows, landmarks = floating(rows), floating(landmarks)
-        xp, transform, coef = namespace(rows), self.transform(rows), coef * self.slope_unit
+        rows = floating(rows)
+        landmarks = floating(landmarks)
+        xp = namespace(rows)
+        transform = self.transform(rows)
+        coef = coef * self.slope_unit
         origin = xp.mean(landmarks, axis=0)[None, :]  # the sums below are of rows, not of differences
         about = rows - origin
-        U, Z = transform(about), transform(landmarks - origin)
+        U = transform(about)
+        Z = transform(landmarks - origin)
         distances = self._distances(Z)
         tile, close = distances(U)
         rounding = distances.rounding(U) + abs(self.unit) * transform.rounding(about)[:, None]
@@ -358,7 +362,8 @@ class Laplacian(WidthKernel):
         return 2.0 * float(np.sum(share * between * (ordered - ordered[:1])))
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
-        tile, transform = self(rows, landmarks), self.transform(rows)
+        tile = self(rows, landmarks)
+        transform = self.transform(rows)
         if factor is not None:
             tile *= factor
         gradients = -between.signed_sums(rows, landmarks, tile, coef)

@@ -70,7 +70,8 @@ def gram(kernel: Kernel, X: Array) -> Array:
         K = zeros(X.shape, X)
         K[...] = X
         return K
-    n, origin = X.shape[0], common_origin(kernel, X)
+    n = X.shape[0]
+    origin = common_origin(kernel, X)
     if queued(X):
         return _queued_gram(kernel, _rows(X, slice(0, n), origin))
     parts = [(part, _rows(X, part, origin)) for part in spans(n, tile_side())]
@@ -80,7 +81,8 @@ def gram(kernel: Kernel, X: Array) -> Array:
 
     @_QUIET
     def fill(pair: tuple[int, int]) -> None:
-        (i, left), (j, right) = parts[pair[0]], parts[pair[1]]
+        i, left = parts[pair[0]]
+        j, right = parts[pair[1]]
         if i == j:
             half = kernel(left, right) / 2
             if not kernel.always_psd:
@@ -109,10 +111,12 @@ def _queued_gram(kernel: Kernel, rows: Array) -> Array:
     step = device_rows(n)
     if n <= step:
         return kernel(rows, rows)
-    tile, K = kernel.bind(rows), zeros((n, n), rows)
+    tile = kernel.bind(rows)
+    K = zeros((n, n), rows)
     for part in spans(n, step):
         check_stop()
-        left, out = rows[part, :], K[part, :]
+        left = rows[part, :]
+        out = K[part, :]
         values = tile(left, out)
         if values is not out:
             K[part, :] = values
@@ -122,7 +126,9 @@ def _queued_gram(kernel: Kernel, rows: Array) -> Array:
 
 def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Array:
     """[k(x_i, z_j)] · coef for coef (m, t): O(n m (d + t)) time, scratch within working_memory."""
-    n, m, out = X.shape[0], centres.shape[0], zeros((X.shape[0], coef.shape[1]), coef)
+    n = X.shape[0]
+    m = centres.shape[0]
+    out = zeros((X.shape[0], coef.shape[1]), coef)
     origin = common_origin(kernel, centres)
     if queued(X):
         tile = kernel.bind(_rows(centres, slice(0, m), origin))
@@ -150,7 +156,9 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Arr
 
 def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Array:
     """Σ_j ∇ₓ k(x_i, z_j) coef_jt (n, d, t), O(n m d t) time; sparse rows are made dense tile by tile."""
-    (n, d), m, t = X.shape, centres.shape[0], coef.shape[1]
+    n, d = X.shape
+    m = centres.shape[0]
+    t = coef.shape[1]
     out = zeros((n, d, t), coef)
     if queued(X):
         rows = _rows(centres, slice(0, m), None)
@@ -179,7 +187,8 @@ def _batches(n: int, m: int, features: int) -> Iterator[list[slice]]:
     side = tile_side()
     room = int(_scratch() / (_TILES_ALIVE * 8 * (features + 2)))
     width = max(side, min(_FEW_NUMBERS // max(1, n), room))
-    columns, size = list(spans(m, width)), max(1, room // width)
+    columns = list(spans(m, width))
+    size = max(1, room // width)
     return (columns[start : start + size] for start in range(0, len(columns), size))
 
 

@@ -221,7 +221,8 @@ def take_rows(x: Array, index: Any) -> Any:
     """``x[index]`` for row numbers of any shape, from the host or where x is."""
     if not is_foreign(x):
         return x[index]
-    xp, index = namespace(x), like_index(index, x)
+    xp = namespace(x)
+    index = like_index(index, x)
     found = xp.take(x, xp.reshape(index, (-1,)), axis=0)
     return found if index.ndim == 1 else xp.reshape(found, (*index.shape, *x.shape[1:]))
 
@@ -248,7 +249,8 @@ def with_columns(x: Any, columns: Index, values: Array | None) -> Array:
         out = x.copy()
         out[:, columns] = 0.0 if values is None else values
         return out
-    xp, source = namespace(x), np.zeros(x.shape[1], dtype=np.intp)
+    xp = namespace(x)
+    source = np.zeros(x.shape[1], dtype=np.intp)
     source[columns] = np.arange(columns.size)
     inside = like_index(np.isin(np.arange(x.shape[1]), columns), x)[None, :]
     fresh = xp.zeros_like(x) if values is None else take_rows(values.T, source).T
@@ -275,7 +277,8 @@ def library_rows(X: Any) -> Array | None:
     """Rows of another library than NumPy as finite floats, or an error; None for anything else."""
     if not is_foreign(X):
         return None
-    X, xp = without_gradient(X), namespace(X)
+    xp = namespace(X)
+    X = without_gradient(X)
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"X must be a non-empty array (rows, features); got shape {tuple(X.shape)}.")
     if X.dtype not in (xp.float32, xp.float64):

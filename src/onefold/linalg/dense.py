@@ -36,10 +36,12 @@ from onefold.linalg import (
 from onefold.machine.threads import check_stop, spans, thread_budget
 
 _LEAF = 1024  # rows up to which a triangle is inverted by one solve
-_BLOCK, _COLUMNS = 512, 256  # of a triangle and of what is solved with it, at once
+_BLOCK = 512
+_COLUMNS = 256  # of a triangle and of what is solved with it, at once
 _STRIP = 128  # rows of a triangle that is added or mirrored
 _LARGE = 2**14  # rows of a matrix of torch, of which there should be no copies
-_PANELLED, _HOST_PANEL = 4096, 1024  # rows of a matrix of NumPy that is factorised by panels, and these
+_PANELLED = 4096
+_HOST_PANEL = 1024  # rows of a matrix of NumPy that is factorised by panels, and these
 _PANEL = 2048  # of whose columns are factorised, or rows solved with, at a time
 STACK = 2**28  # numbers that one call on a device works on
 
@@ -52,7 +54,8 @@ def add_to_diagonal(matrix: Array, value: float) -> Array:
     if is_torch_array(matrix):
         matrix.diagonal().add_(value)
         return matrix
-    xp, n = namespace(matrix), matrix.shape[0]
+    xp = namespace(matrix)
+    n = matrix.shape[0]
     return matrix + value * xp.eye(n, dtype=matrix.dtype, device=device_of(matrix))
 
 
@@ -81,7 +84,8 @@ def cholesky(matrix: Array, *, overwrite: bool) -> Array:
         factor = matrix.T if overwrite and matrix.flags.c_contiguous else np.array(matrix.T, order="F")
         info = _lower_by_panels(factor)
     elif is_torch_array(matrix) and overwrite and matrix.shape[0] > _LARGE:
-        factor, info = matrix, _factorise_by_panels(matrix)
+        factor = matrix
+        info = _factorise_by_panels(matrix)
     elif is_torch_array(matrix):
         factor, info = namespace(matrix).linalg.cholesky_ex(matrix)
     else:
@@ -98,8 +102,11 @@ def cholesky_solve(factor: Array, rhs: Any) -> Array:
         routine = _routine("potrs", factor.dtype)
         if routine is None or not factor.flags.f_contiguous or 0 in rhs.shape:
             return scipy.linalg.cho_solve((factor, True), rhs, check_finite=False)
-        found, by, info = np.array(rhs, dtype=factor.dtype, order="F"), ctypes.byref, ctypes.c_int(0)
-        n, count = ctypes.c_int(len(factor)), ctypes.c_int(math.prod(rhs.shape[1:]))
+        found = np.array(rhs, dtype=factor.dtype, order="F")
+        by = ctypes.byref
+        info = ctypes.c_int(0)
+        n = ctypes.c_int(len(factor))
+        count = ctypes.c_int(math.prod(rhs.shape[1:]))
         sizes = by(n), found.ctypes.data, by(n), by(info)
         routine(b"L", by(n), by(count), factor.ctypes.data, *sizes)
         return found
@@ -132,9 +139,13 @@ def _lower_by_panels(factor: Any) -> int:
     products for the most part: OpenBLAS 0.3.31's own routine writes where it must not, with two threads
     and about 16,000 rows.
     """
-    n, by = len(factor), ctypes.byref
+    n = len(factor)
+    by = ctypes.byref
     real = ctypes.c_float if factor.itemsize == 4 else ctypes.c_double
-    one, less, lead, info = real(1.0), real(-1.0), ctypes.c_int(n), ctypes.c_int(0)
+    one = real(1.0)
+    less = real(-1.0)
+    lead = ctypes.c_int(n)
+    info = ctypes.c_int(0)
     gemm, syrk, potrf, trsm = (_routine(x, factor.dtype) for x in ("gemm", "syrk", "potrf", "trsm"))
     if gemm is None or syrk is None or potrf is None or trsm is None:
         return _lower_by_copied_panels(factor)
@@ -144,9 +155,12 @@ def _lower_by_panels(factor: Any) -> int:
 
     for part in spans(n, max(1, n) if n <= _PANELLED else _HOST_PANEL):
         check_stop()
-        i, j = part.start, part.stop
+        i = part.start
+        j = part.stop
         before, width, below = (ctypes.c_int(k) for k in (i, j - i, n - j))
-        corner, row, rest = at(i, i), at(i, 0), at(j, i) if j < n else 0
+        corner = at(i, i)
+        row = at(i, 0)
+        rest = at(j, i) if j < n else 0
         sizes = by(width), by(before), by(less), row, by(lead), by(one), corner, by(lead)
         syrk(b"L", b"N", *sizes)
         potrf(b"L", by(width), corner, by(lead), by(info))
@@ -165,7 +179,8 @@ def _lower_by_copied_panels(factor: Any) -> int:
     potrf = scipy.linalg.get_lapack_funcs("potrf", (factor,))
     for part in spans(n, max(1, n) if n <= _PANELLED else _HOST_PANEL):
         check_stop()
-        i, j = part.start, part.stop
+        i = part.start
+        j = part.stop
         row = factor[i:j, :i]
         corner, info = potrf(factor[i:j, i:j] - row @ row.T, lower=1, clean=0)
         if info:
@@ -184,10 +199,13 @@ def _factorise_by_panels(matrix: Any) -> int:
 
     No second matrix, and no single call on more than 2³¹ numbers, which some of CUDA's do not take.
     """
-    xp, n = namespace(matrix), matrix.shape[0]
+    xp = namespace(matrix)
+    n = matrix.shape[0]
     for part in spans(n, _PANEL):
         check_stop()
-        before, corner, rest = matrix[part, : part.start], matrix[part, part], matrix[part.stop :, part]
+        before = matrix[part, : part.start]
+        corner = matrix[part, part]
+        rest = matrix[part.stop :, part]
         factor, info = xp.linalg.cholesky_ex(corner - before @ before.T)
         if int(info):
             return part.start + int(info)
@@ -203,7 +221,8 @@ def _factorise_by_panels(matrix: Any) -> int:
 
 def solve_by_blocks(factor: Array, rhs: Array) -> Array:
     """Solve L Lᵀ x = rhs in the dtype of rhs, which may be wider than L's, without a copy of L."""
-    xp, parts = namespace(factor), list(spans(factor.shape[0], _PANEL))
+    xp = namespace(factor)
+    parts = list(spans(factor.shape[0], _PANEL))
     found = xp.asarray(rhs, copy=True)
 
     def solved(part: slice, right: Array, *, transposed: bool) -> Array:
@@ -241,15 +260,18 @@ def invert_lower(factor: Array) -> Array:
 
 def _invert_by_halves(factor: Any) -> None:
     """[[A, 0], [B, C]]⁻¹ = [[A⁻¹, 0], [−C⁻¹ B A⁻¹, C⁻¹]] over `factor`: n³/3, mostly products."""
-    xp, n = namespace(factor), factor.shape[0]
+    xp = namespace(factor)
+    n = factor.shape[0]
     if n <= _LEAF:
         identity = xp.eye(n, dtype=factor.dtype, device=factor.device)
         factor.copy_(xp.linalg.solve_triangular(factor, identity, upper=False))
         return
-    top, bottom = slice(0, n // 2), slice(n // 2, n)
+    top = slice(0, n // 2)
+    bottom = slice(n // 2, n)
     _invert_by_halves(factor[top, top])
     _invert_by_halves(factor[bottom, bottom])
-    corner, step = factor[bottom, top], max(_PANEL, STACK // n)
+    corner = factor[bottom, top]
+    step = max(_PANEL, STACK // n)
     for part in spans(corner.shape[0], step):
         check_stop()
         corner[part, :] = corner[part, :] @ factor[top, top]
@@ -293,10 +315,12 @@ def solve_lower(factor: Array, rhs: Array) -> Array:
 
 def inverse_column_squares(factor: Array, columns: Any) -> Array:
     """‖L⁻¹ e_i‖², 0 above row i, for some ascending columns i of a lower triangular L: n²/3 each."""
-    n, found = factor.shape[0], []
+    n = factor.shape[0]
+    found = []
     for part in spans(len(columns), _COLUMNS):
         some = np.asarray(columns[part])
-        first, squares = int(some[0]), zeros(some.size, factor)
+        first = int(some[0])
+        squares = zeros(some.size, factor)
         solved = zeros((n - first, some.size), factor)
         for block in spans(n - first, _BLOCK):
             rows = slice(first + block.start, first + block.stop)
@@ -338,7 +362,8 @@ _TABLES |= dict.fromkeys(["potrf", "potrs"], (cython_lapack, "13cython_lapack"))
 @cache
 def _routine(name: str, dtype: Any) -> Callable[..., None] | None:
     """A routine of BLAS or LAPACK for numbers of this type as a function of pointers, or None."""
-    letter, (table, module) = {"f4": "s", "f8": "d"}.get(dtype.str[1:], ""), _TABLES[name]
+    letter = {"f4": "s", "f8": "d"}.get(dtype.str[1:], "")
+    table, module = _TABLES[name]
     capsule = getattr(table, "__pyx_capi__", {}).get(letter + name)
     if capsule is None:
         return None
@@ -374,8 +399,10 @@ def add_gram(total: Any, tile: Any, *, fresh: bool = False) -> None:
         raise TypeError(f"cannot add a {tile.dtype} tile of {m} columns to {total.dtype} {total.shape}.")
     real = ctypes.c_float if tile.dtype.itemsize == 4 else ctypes.c_double
     # In Fortran's order the tile is m × rows and the lower triangle of `total` is its upper one.
-    order, count = ctypes.c_int(m), ctypes.c_int(rows)
-    one, before = real(1.0), real(0.0 if fresh else 1.0)
+    order = ctypes.c_int(m)
+    count = ctypes.c_int(rows)
+    one = real(1.0)
+    before = real(0.0 if fresh else 1.0)
     by = ctypes.byref
     routine(
         b"U", b"N", by(order), by(count), by(one), tile.ctypes.data, by(order), by(before),

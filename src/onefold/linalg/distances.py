@@ -75,7 +75,10 @@ class SquaredDistances:
     """
 
     def __init__(self, Z: Array, unit: float, harmless: float, reach: Callable[[float], float]) -> None:
-        self._Z, self._unit, self._harmless, self._reach = Z, unit, harmless, reach
+        self._Z = Z
+        self._unit = unit
+        self._harmless = harmless
+        self._reach = reach
         self._norms = norms = squared_norms(Z)
         if not is_sparse(Z):
             xp = namespace(Z)
@@ -84,12 +87,14 @@ class SquaredDistances:
     def __call__(self, A: Array, out: Array | None = None) -> tuple[Any, Pairs | None]:
         """The tile (len(A), m), never of the wrong sign, the close pairs or None; far ones less far."""
         if not is_numpy(A):
-            xp, unit = namespace(A), self._unit
+            xp = namespace(A)
+            unit = self._unit
             norms = squared_norms(A)[:, None] * unit
             left = xp.concat([A * (-2 * unit), norms, xp.full_like(norms, unit)], axis=1)
             tile = linalg.product_into(left, self._right, out)
             return linalg.clip_in_place(tile, *((0.0, None) if unit > 0 else (None, 0.0))), None
-        norms, sign = squared_norms(A), math.copysign(1.0, self._unit)
+        norms = squared_norms(A)
+        sign = math.copysign(1.0, self._unit)
         if is_sparse(A) or is_sparse(self._Z):
             tile = np.asarray(inner_products(A, self._Z))
             tile *= -2 * sign
@@ -226,14 +231,17 @@ def _compiled_for(size: int, *arrays: NDArray[Any]) -> Any | None:
 
 
 def _host_tile(right: NDArray[Any]) -> L1Tile:
-    columns, doubles = np.ascontiguousarray(right.T), np.asarray(right, dtype=np.float64)
+    columns = np.ascontiguousarray(right.T)
+    doubles = np.asarray(right, dtype=np.float64)
     m = right.shape[0]
 
     def tile(left: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
-        n, dtype = left.shape[0], np.result_type(left, right)
+        n = left.shape[0]
+        dtype = np.result_type(left, right)
         values = out if out is not None and out.dtype == dtype else np.empty((n, m), dtype=dtype)
         compiled = _compiled_for(n * m, left, right)
-        left, step = np.ascontiguousarray(left), max(1, _STRIP // max(1, m))
+        left = np.ascontiguousarray(left)
+        step = max(1, _STRIP // max(1, m))
         scratch = np.empty((min(n, step), m), dtype=dtype)
         for part in spans(n, step):
             exponents = scratch[: part.stop - part.start]
@@ -252,7 +260,8 @@ def _host_tile(right: NDArray[Any]) -> L1Tile:
 def _host_signed_sums(
     rows: NDArray[Any], landmarks: NDArray[Any], tile: NDArray[Any], coef: NDArray[Any]
 ) -> NDArray[Any]:
-    (n, d), m = rows.shape, landmarks.shape[0]
+    n, d = rows.shape
+    m = landmarks.shape[0]
     columns = np.ascontiguousarray(landmarks.T)
     out = np.empty((n, d, coef.shape[1]), dtype=np.result_type(tile, coef))
     compiled = _compiled_for(n * m, rows, landmarks, tile, coef)
@@ -264,9 +273,11 @@ def _host_signed_sums(
     above, below = np.empty((2, min(n, step), d, m), dtype=bool)
     signs = np.empty(above.shape, dtype=out.dtype)
     for part in spans(n, step):
-        x, here = rows[part, :, None], slice(0, part.stop - part.start)
+        x = rows[part, :, None]
+        here = slice(0, part.stop - part.start)
         # NumPy's own sign branches on every number, several times slower than two comparisons.
-        more, less = np.greater(x, columns, out=above[here]), np.less(x, columns, out=below[here])
+        more = np.greater(x, columns, out=above[here])
+        less = np.less(x, columns, out=below[here])
         np.subtract(more.view(np.int8), less.view(np.int8), out=signs[here])
         np.matmul(signs[here], tile[part, :, None] * coef, out=out[part])
     return out

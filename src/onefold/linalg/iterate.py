@@ -77,11 +77,13 @@ def conjugate_gradients(
     X = xp.zeros_like(residual) if start is None else start
     if xp.all(norm(residual) <= goal):
         return Solution(X, residual, 0, "converged")
-    direction, rz = None, None
+    direction = None
+    rz: Array | None = None
     for count in range(1, limit + 1):
         check_stop()
         Z = precondition(residual)
-        rz, before = _dots(residual, Z), rz
+        before = rz
+        rz = _dots(residual, Z)
         if direction is None or before is None:
             direction = xp.asarray(Z, copy=True)
         else:
@@ -131,7 +133,9 @@ def refined(
     and is left alone. `limit` counts the iterations of all corrections.
     """
     every = np.arange(X.shape[1])
-    relative, spent, rung = to_numpy(size(left, every)), 0, 0
+    relative = to_numpy(size(left, every))
+    spent = 0
+    rung = 0
     while True:
         goal = enough(X) if callable(enough) else enough
         some = np.flatnonzero(~(relative <= goal))  # NaN too
@@ -178,7 +182,8 @@ def refined_gradients(
     scale = xp.where(scale == 0, xp.ones_like(scale), scale)
 
     def correct(left: Array, some: Index, relative: HostArray, most: int) -> Solution:
-        goal, left = tolerance * take_rows(scale, some), xp.asarray(left, copy=True)
+        goal = tolerance * take_rows(scale, some)
+        left = xp.asarray(left, copy=True)
         if not definite:
             return minimal_residuals(product, precondition, left, limit=most)
         return conjugate_gradients(product, precondition, left, lengths, goal, limit=most)
@@ -229,7 +234,8 @@ def _replaced(old: Array, new: Array, some: Index, better: Any) -> Array:
     """`old` with those of its columns `some` that are better in `new`."""
     if some.size == old.shape[1] and better.all():
         return new
-    xp, source = namespace(old), np.zeros(old.shape[1], dtype=np.intp)
+    xp = namespace(old)
+    source = np.zeros(old.shape[1], dtype=np.intp)
     source[some] = np.arange(some.size)
     taken = np.isin(np.arange(old.shape[1]), some[better])
     return xp.where(like_index(taken, old)[None, :], _columns(new, source), old)

@@ -27,14 +27,20 @@ def fill_negative_l1(left: Any, right: Any, out: Any) -> None:
             total = out[i, start:stop]
             total[:] = 0
             for f in range(0, d - 3, 4):
-                a, b, c, e = left[i, f], left[i, f + 1], left[i, f + 2], left[i, f + 3]
-                at_a, at_b = right[f, start:stop], right[f + 1, start:stop]
-                at_c, at_e = right[f + 2, start:stop], right[f + 3, start:stop]
+                a = left[i, f]
+                b = left[i, f + 1]
+                c = left[i, f + 2]
+                e = left[i, f + 3]
+                at_a = right[f, start:stop]
+                at_b = right[f + 1, start:stop]
+                at_c = right[f + 2, start:stop]
+                at_e = right[f + 3, start:stop]
                 for j in range(stop - start):
                     half = total[j] - abs(a - at_a[j]) - abs(b - at_b[j])
                     total[j] = half - abs(c - at_c[j]) - abs(e - at_e[j])
             for f in range(d - d % 4, d):
-                a, at_a = left[i, f], right[f, start:stop]
+                a = left[i, f]
+                at_a = right[f, start:stop]
                 for j in range(stop - start):
                     total[j] -= abs(a - at_a[j])
 
@@ -51,8 +57,10 @@ def fill_signed_sums(rows: Any, landmarks: Any, tile: Any, coef: Any, out: Any) 
             for j in range(m):
                 weights[j] = tile[i, j] * coef[t, j]
             for f in range(d):
-                x, z = rows[i, f], landmarks[f]
-                above, below = nothing, nothing
+                x = rows[i, f]
+                z = landmarks[f]
+                above = nothing
+                below = nothing
                 for j in range(m):
                     if x > z[j]:
                         above += weights[j]

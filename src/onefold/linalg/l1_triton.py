@@ -14,16 +14,20 @@ import triton.language as tl
 
 # The part of a tile that a block of threads holds in registers. With one warp for 32 rows a row's number
 # is read once per warp and shared out, so that of 20 instructions 17 are the differences and sums.
-ROWS, COLUMNS, WARPS = 32, 64, 1
+ROWS = 32
+COLUMNS = 64
+WARPS = 1
 
 
 @triton.jit(do_not_specialize=["n", "d"])
 def _fill(left, right, out, n, m, d, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
     i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     j = tl.program_id(1).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)
-    here, there = i < n, j < m
+    here = i < n
+    there = j < m
     total = tl.zeros((ROWS, COLUMNS), dtype=out.dtype.element_ty)
-    at_row, at_column = left + i * d, right + j
+    at_row = left + i * d
+    at_column = right + j
     for _ in range(d):
         a = tl.load(at_row, mask=here, other=0.0)
         b = tl.load(at_column, mask=there, other=0.0)
@@ -36,12 +40,14 @@ def _fill(left, right, out, n, m, d, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 def exponentials(left: Any, right: Any, out: Any | None) -> Any:
     """[exp(−Σ_f |left_if − right_fj|)] for `left` (n, d) and `right` (d, m), in `out` where it fits."""
-    (n, d), m = left.shape, right.shape[1]
+    n, d = left.shape
+    m = right.shape[1]
     dtype = torch.promote_types(left.dtype, right.dtype)
     if out is None or out.dtype != dtype or not out.is_contiguous():
         out = torch.empty((n, m), dtype=dtype, device=left.device)
     if out.numel():
-        left, right = left.to(dtype).contiguous(), right.to(dtype).contiguous()
+        left = left.to(dtype).contiguous()
+        right = right.to(dtype).contiguous()
         blocks = triton.cdiv(n, ROWS), triton.cdiv(m, COLUMNS)
         with torch.cuda.device_of(left):  # type: ignore[no-untyped-call]
             _fill[blocks](left, right, out, n, m, d, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=WARPS)

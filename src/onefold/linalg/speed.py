@@ -29,7 +29,8 @@ def device_speed(reference: Array) -> Speed:
 
 def measure(reference: Array, size: int, factor: int) -> Speed:
     """With products and a factorisation of the given sizes."""
-    xp, device = namespace(reference), device_of(reference)
+    xp = namespace(reference)
+    device = device_of(reference)
     double, single = (xp.ones((size, size), dtype=t, device=device) for t in (xp.float64, xp.float32))
 
     def cholesky_rate(dtype: Any) -> float:

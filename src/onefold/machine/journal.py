@@ -118,7 +118,8 @@ class Journal(AbstractContextManager["Journal"]):
         os.ftruncate(self._file, place)  # what an interruption has left of a line
         while line:
             written = os.pwrite(self._file, line, place)
-            place, line = place + written, line[written:]
+            place = place + written
+            line = line[written:]
         os.fsync(self._file)
 
     def close(self) -> None:

@@ -70,7 +70,8 @@ def _limits(proc: Path = _PROC) -> Iterator[int]:
     if resource is None:
         return
     for kind, field in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
-        limit, used = resource.getrlimit(kind)[0], read_field(proc / "self" / "status", field)
+        limit = resource.getrlimit(kind)[0]
+        used = read_field(proc / "self" / "status", field)
         if limit != resource.RLIM_INFINITY:
             yield max(0, limit - (used or 0) * 1024)
 
@@ -94,10 +95,13 @@ def _group_folders(proc: Path) -> Iterator[tuple[int, Path]]:
         own |= dict.fromkeys(controllers.split(","), path)
     for line in _lines(proc / "self" / "mountinfo"):
         before, _, after = line.partition(" - ")
-        place, kind = before.split(), after.split()
+        place = before.split()
+        kind = after.split()
         if len(place) < 5 or len(kind) < 3 or kind[0] not in ("cgroup", "cgroup2"):
             continue
-        version, root, mount = 2 if kind[0] == "cgroup2" else 1, place[3], Path(place[4])
+        version = 2 if kind[0] == "cgroup2" else 1
+        root = place[3]
+        mount = Path(place[4])
         group = own.get("" if version == 2 else "memory")
         if group is None or (version == 1 and "memory" not in kind[2].split(",")):
             continue

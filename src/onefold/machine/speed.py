@@ -57,15 +57,18 @@ def machine_speed() -> Speed:
 
 def measure() -> Speed:
     """Measure, in about half a second."""
-    rng, size = np.random.default_rng(0), 384
-    (A, B), values = rng.random((2, size, size)), rng.random(2**16) - 1.0
+    rng = np.random.default_rng(0)
+    size = 384
+    A, B = rng.random((2, size, size))
+    values = rng.random(2**16) - 1.0
     with limit_blas(1):
         multiply_adds = count_workers(None) * size**3 / _best(lambda: A @ B)
     return Speed(multiply_adds, exponentials=values.size / _best(lambda: np.exp(values)))
 
 
 def _best(function: Callable[[], object]) -> float:
-    best, end = float("inf"), time.perf_counter() + 0.2
+    best = float("inf")
+    end = time.perf_counter() + 0.2
     while time.perf_counter() < end:
         start = time.perf_counter()
         function()

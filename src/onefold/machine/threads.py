@@ -206,7 +206,8 @@ def limit_blas(threads: int | None) -> Iterator[None]:
     # Of a library with one number for the process the lowest limit holds for all threads, and the last
     # context to end restores what was before the first: were each to restore what it found, of two
     # that overlap the second would restore the limit of the first, for good.
-    key, own = object(), []
+    key = object()
+    own = []
     try:  # an interrupt on the way in leaves nothing behind either
         with _BLAS:
             if not _HELD:
@@ -288,7 +289,9 @@ def map_threads(
             check_stop()
             yield function(item)
         return
-    over, line, queue = threading.Event(), user_line(), iter(items)
+    over = threading.Event()
+    line = user_line()
+    queue = iter(items)
     calls = (*_CALLS.get(), over)
     configuration = get_config()  # scikit-learn's, which each thread has of its own
 
@@ -306,7 +309,8 @@ def map_threads(
             running = [pool.submit(work, item) for item in first]
             while running:
                 if in_order:
-                    finished, running = running[:1], running[1:]
+                    finished = running[:1]
+                    running = running[1:]
                 else:
                     wait(running, return_when=FIRST_COMPLETED)
                     finished = [future for future in running if future.done()]

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BLUE, ACCENT = "#1a80bb", "#d55e00"
+BLUE = "#1a80bb"
+ACCENT = "#d55e00"
 FAINT = (0.5, 0.5, 0.5, 0.25)
 _MISSING = f"plots need matplotlib: {pip_install('plot')}"
-_PAGE_INCHES, _PAGE_DPI = (5.6, 4.2), 120
+_PAGE_INCHES = (5.6, 4.2)
+_PAGE_DPI = 120
 
 
 class Display(ABC):

@@ -104,7 +104,8 @@ class PredictionDisplay(Display):
             'held-out rows are needed; fit LSSVRCV or KernelRidgeCV with folds (cv=5, criterion="mse").'
         )
         heldout = as_columns(fitted(machine, "heldout_prediction_", remedy))
-        given, count = as_columns(y), heldout.shape[1]
+        given = as_columns(y)
+        count = heldout.shape[1]
         if given.shape != heldout.shape:
             raise ValueError(
                 f"y has shape {np.shape(y)}, but the held-out predictions have {len(heldout)} rows and "
@@ -118,7 +119,9 @@ class PredictionDisplay(Display):
         tested = np.isfinite(heldout[:, target])
         if not tested.any():
             raise ValueError("no row has a held-out prediction, because the splits test none.")
-        heldout, lower, upper = heldout[tested], None, None
+        heldout = heldout[tested]
+        lower = None
+        upper = None
         if (scores := getattr(machine, "conformity_scores_", None)) is not None:
             known = as_columns(scores)[tested, target]
             rank = upper_rank(coverage, len(known))
@@ -169,7 +172,9 @@ class PredictionDisplay(Display):
         from matplotlib.ticker import AutoLocator
         from sklearn.metrics import PredictionErrorDisplay
 
-        x, y, rows = self.prediction, self.target, len(self.target)
+        x = self.prediction
+        y = self.target
+        rows = len(self.target)
         residuals = self.kind == "residuals"
         marks: dict[str, Any] = {"s": 16, "color": BLUE, "alpha": 0.6, "linewidths": 0}
         kind: Any = "residual_vs_predicted" if residuals else self.kind
@@ -178,7 +183,8 @@ class PredictionDisplay(Display):
             y, x, kind=kind, **some, ax=axes, scatter_kwargs=marks | style
         )
         if self.lower is not None and self.upper is not None:
-            order, words = np.argsort(x), self._band_words()
+            order = np.argsort(x)
+            words = self._band_words()
             for edge, label in ((self.lower, None), (self.upper, words)):
                 shown = (edge - x if residuals else edge)[order]
                 axes.plot(x[order], shown, color=ACCENT, lw=1.4, ls="--", label=label)
@@ -256,7 +262,8 @@ class ReliabilityDisplay(Display):
             if there are more.
         """
         subject = subject_of(estimator)
-        machine, classes = subject.estimator, cast(Any, subject.classes)
+        machine = subject.estimator
+        classes = cast(Any, subject.classes)
         if hasattr(machine, "expansion_") and classes is None:
             raise ValueError(
                 f"{type(machine).__name__} predicts numbers; use PredictionDisplay.from_estimator."
@@ -277,7 +284,8 @@ class ReliabilityDisplay(Display):
         tested = np.isfinite(proba).all(axis=1)
         if not tested.any():
             raise ValueError("no row has a held-out probability, because the splits test none.")
-        proba, index = proba[tested], np.searchsorted(classes, labels[tested])
+        proba = proba[tested]
+        index = np.searchsorted(classes, labels[tested])
         if label is None and len(classes) > 2:
             return cls(proba.max(axis=1), proba.argmax(axis=1) == index, n_bins, "the most likely class")
         column = len(classes) - 1 if label is None else int(np.searchsorted(classes, label))

@@ -97,9 +97,11 @@ class GridDisplay(Display):
         """Plot the search of a fitted LSSVCCV, LSSVRCV or KernelRidgeCV, for the chosen kernel."""
         machine = subject_of(estimator).estimator
         remedy = "only estimators that search have it; fit LSSVCCV, LSSVRCV or KernelRidgeCV."
-        results, best = fitted(machine, "cv_results_", remedy), machine.best_params_
+        results = fitted(machine, "cv_results_", remedy)
+        best = machine.best_params_
         scores = np.asarray(results["mean_test_score"], dtype=float)
-        kept, group = np.isfinite(scores), None
+        kept = np.isfinite(scores)
+        group = None
         if "kernel" in best:  # the candidates of the chosen one, without a metric or with its kind
             kernel, metric, _ = _group(best)
             groups = [_group(one) for one in results["params"]]
@@ -178,7 +180,8 @@ class GridDisplay(Display):
         finish(axes, f"{headline}\nat {chosen}", None if len(over) == 2 else "y")
 
     def _draw_grid(self, axes: Axes, style: dict[str, Any]) -> None:
-        upwards, scale = np.argsort(self.scores, kind="stable"), shown(self.criterion)  # best on top
+        upwards = np.argsort(self.scores, kind="stable")
+        scale = shown(self.criterion)  # best on top
         values = scale.number(self.scores[upwards])
         low, high = self._limits()
         widths, ridges = (len(np.unique(one)) for one in (self.gammas, self.alphas))
@@ -210,15 +213,18 @@ class GridDisplay(Display):
         axes.spines[:].set_visible(False)
 
     def _draw_curve(self, axes: Axes, style: dict[str, Any], over: str) -> None:
-        values, scale = self.gammas if over == "gamma" else self.alphas, shown(self.criterion)
+        values = self.gammas if over == "gamma" else self.alphas
+        scale = shown(self.criterion)
         order = np.argsort(values, kind="stable")
-        places, scores = values[order], scale.number(self.scores[order])
+        places = values[order]
+        scores = scale.number(self.scores[order])
         low, high = self._limits()
         axes.set_xscale("log", base=2)
         axes.plot(places, scores, **_LINE | {"color": BLUE} | style)
         if self.flat is not None:  # which is inside the picture, however steep
             inside = places[self.flat[order]], scores[self.flat[order]]
-            low, high = min(low, *inside[1]), max(high, *inside[1])
+            low = min(low, *inside[1])
+            high = max(high, *inside[1])
             band: dict[str, Any] = {"color": FAINT, "ms": 14, "zorder": 2}
             axes.plot(*inside, "s", **band, label=self._region())
         mark_chosen(axes, getattr(self, over), float(scale.number(self.score)))
@@ -235,7 +241,8 @@ class GridDisplay(Display):
 
     def _limits(self) -> tuple[float, float]:
         """Limits of colours, three times the upper third apart, so that hopeless cells leave some."""
-        best, worst = self.scores.max(), self.scores.min()
+        best = self.scores.max()
+        worst = self.scores.min()
         spread = best - np.quantile(self.scores, 2 / 3)
         if spread > 0:
             worst = max(worst, best - 3.0 * spread)
@@ -292,9 +299,11 @@ class RoundsDisplay(Display):
         # paths were followed again on more rows, scores of both kinds of rows do not make one line.
         first = [one for one in history if one["rows"] == history[0]["rows"]]
         compared = {_group(one) for one in machine.cv_results_["params"]}
-        criterion, rows = criterion_of(machine), None
+        criterion = criterion_of(machine)
+        rows = None
         if len(first) < len(history) or not {_group(one) for one in history} <= compared:
-            criterion, rows = "mse", int(history[0]["rows"])
+            criterion = "mse"
+            rows = int(history[0]["rows"])
         scores = {_group(one): float(one["score"]) for one in first}
         chosen = _group(machine.best_params_)
         return cls(scores, chosen, criterion, rows, _tested_rows(machine), choice_rule(machine))
@@ -410,7 +419,8 @@ class ImportanceDisplay(Display):
         return f"Permutation importance of {len(self.importances)} features: {words}."
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
-        shares, every = self._largest, len(self.importances)
+        shares = self._largest
+        every = len(self.importances)
         slots = max(len(shares), 4)
         places = np.arange(slots)[::-1][: len(shares)]
         percents = [100 * share for share in shares.values()]

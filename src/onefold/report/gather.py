@@ -85,7 +85,9 @@ def write_report(
     'r2'
     """
     subject = subject_of(model)
-    estimator, given, predictions = subject.estimator, None, None
+    estimator = subject.estimator
+    given = None
+    predictions = None
     if not isinstance(estimator, KernelMachine):
         raise ValueError(
             "model must be a onefold estimator, a Pipeline that ends in one, or a table model; got "
@@ -144,14 +146,17 @@ def _as_the_fit_saw(subject: Subject, given: ReportRows) -> dict[str, Any]:
     """What columns of a table explain alone, and which are copies, by the functions of its fit."""
     if subject.table is None:
         return {}
-    preparation, classifier = subject.table.preparation_, subject.classes is not None
+    preparation = subject.table.preparation_
+    classifier = subject.classes is not None
     alone = columns_alone(preparation, given.matrix, given.y, classifier)
     return {"alone": alone, "copies": duplicate_columns(columns_of(preparation, given.matrix))}
 
 
 def _predictions_of_fixed(estimator: Any, given: ReportRows) -> Predictions | None:
     """Five folds at the hyper-parameters that were given, from one factorisation."""
-    chooser_of, X, y = getattr(estimator, "as_chooser", None), given.matrix, given.fitted
+    chooser_of = getattr(estimator, "as_chooser", None)
+    X = given.matrix
+    y = given.fitted
     if chooser_of is None or hasattr(estimator, "cv") or len(y) > _MOST_ROWS or y.ndim > 1:
         return None
     chooser = chooser_of(X)
@@ -194,7 +199,8 @@ def _explained(scores: dict[str, Any]) -> float | None:
     """The share of a constant prediction's loss that the model explains."""
     if "absent" in scores:
         return None
-    own, constant = scores["model"]["measures"], scores["baselines"][0]["measures"]
+    own = scores["model"]["measures"]
+    constant = scores["baselines"][0]["measures"]
     if "r2" in own:
         return float(own["r2"]["value"])
     if "accuracy" not in own or constant["accuracy"]["value"] >= 1:
@@ -203,11 +209,14 @@ def _explained(scores: dict[str, Any]) -> float | None:
 
 
 def _question(subject: Subject, given: ReportRows | None, tuned: dict[str, Any]) -> dict[str, Any]:
-    classes, estimator, table = subject.classes, subject.estimator, subject.table
+    classes = subject.classes
+    estimator = subject.estimator
+    table = subject.table
     kept = getattr(estimator, "heldout_prediction_", None)
     rows = len(given.y) if given is not None else tuned.get("rows", None if kept is None else len(kept))
     target = given.target if given is not None else getattr(table, "target_", None)
-    columns, fitted = None, None
+    columns = None
+    fitted = None
     if table is not None:
         columns = len(table.preparation_.columns) + len(table.preparation_.constant)
     if subject.targets:
@@ -243,16 +252,22 @@ def _importances(subject: Subject) -> dict[str, Any]:
 
 def _slices(subject: Subject, given: ReportRows, values: np.ndarray) -> dict[str, Any]:
     """Slices of larger mean loss and the rows with the largest, by absolute error or wrong labels."""
-    classes, weight = subject.classes, given.weight
+    classes = subject.classes
+    weight = given.weight
     used = np.isfinite(values).all(axis=1) & (True if weight is None else weight > 0)
     if classes is None:
         y = given.y.reshape(len(given.y), -1)
         loss = surprise = np.abs(y - values).mean(axis=1)
-        predicted, truth, what = values[:, 0], y[:, 0], "mean absolute error"
+        predicted = values[:, 0]
+        truth = y[:, 0]
+        what = "mean absolute error"
     else:
-        index, values = np.searchsorted(classes, given.y), np.nan_to_num(values)
+        index = np.searchsorted(classes, given.y)
+        values = np.nan_to_num(values)
         places = labels_of(values)
-        predicted, truth, what = classes[places], given.y, "error rate"
+        predicted = classes[places]
+        truth = given.y
+        what = "error rate"
         loss = (places != index).astype(np.float64)
         # By how much another class was preferred to the right one.
         full = np.column_stack([-values, values]) if values.shape[1] == 1 else values.copy()

@@ -53,7 +53,9 @@ class Report:
     """
 
     def __init__(self, facts: dict[str, Any], model: Any, y: Any = None) -> None:
-        self._facts, self._model, self._y = facts, model, y
+        self._facts = facts
+        self._model = model
+        self._y = y
 
     def as_dict(self) -> dict[str, Any]:
         """The report as a dict that can be written as JSON; undefined numbers are None."""

@@ -47,9 +47,11 @@ class ReportRows:
 
 def rows_given(subject: Subject, X: Any, y: Any, weight: Any, new_rows: bool | None) -> ReportRows:
     """X and y as the estimator takes them, and as people know them; raise if they do not go together."""
-    X, y = gathered(X, None), gathered(y, None)
+    X = gathered(X, None)
+    y = gathered(y, None)
     given = _of_arrays(subject, X, y) if subject.table is None else _of_table(subject.table, X, y)
-    n, classes = len(given.y), subject.classes
+    n = len(given.y)
+    classes = subject.classes
     if given.matrix.shape[0] != n:
         raise ValueError(
             f"X has {given.matrix.shape[0]} rows but y has {n}; pass both for the same rows."
@@ -63,7 +65,8 @@ def rows_given(subject: Subject, X: Any, y: Any, weight: Any, new_rows: bool | N
     if classes is not None and not (known := np.isin(given.y, classes)).all():
         odd = str(given.y[~known][0])
         raise ValueError(f"y has the class {odd!r}, which was not in training; remove such rows.")
-    fitted, weight = subject.fitted_target(given.y), check_weights(weight, n)
+    fitted = subject.fitted_target(given.y)
+    weight = check_weights(weight, n)
     new, assumed, optimistic = match_training_rows(subject.estimator, given.matrix, fitted, new_rows)
     return replace(given, fitted=fitted, weight=weight, new=new, assumed=assumed, optimistic=optimistic)
 
@@ -122,7 +125,8 @@ def match_training_rows(
     estimator: Any, matrix: Any, y: np.ndarray, new_rows: bool | None
 ) -> tuple[bool, str, bool]:
     """Whether rows are new to a model, by its fingerprint, in words too, and whether it knows some."""
-    kept, fingerprint = getattr(estimator, "heldout_prediction_", None), estimator.fingerprint_
+    kept = getattr(estimator, "heldout_prediction_", None)
+    fingerprint = estimator.fingerprint_
     n = int(matrix.shape[0])
     wrong = ValueError(
         "X does not have the rows that the model was fitted on, or has them in another order; pass "

@@ -83,7 +83,9 @@ def group_rows(n: int, sets: Sequence[Index]) -> Groups:
     if n - sizes[-1] == named:  # disjoint sets, the usual folds: nothing to refine
         members = [np.array([i]) for i in range(len(distinct))]
         return Groups(label, [members[i] for i in which], len(distinct) + int(sizes[-1] > 0))
-    label[:], count, repeats = 0, 1, False
+    label[:] = 0
+    count = 1
+    repeats = False
     for rows in distinct:
         # Each set splits the groups so far in two; renumbering keeps the labels small.
         inside = np.zeros(n, dtype=np.int64)
@@ -93,7 +95,8 @@ def group_rows(n: int, sets: Sequence[Index]) -> Groups:
         there = np.flatnonzero(np.bincount(label, minlength=2 * count))
         renumbered = np.zeros(2 * count, dtype=np.int64)
         renumbered[there] = np.arange(there.size)
-        label, count = renumbered[label], there.size
+        label = renumbered[label]
+        count = there.size
     members = [np.flatnonzero(np.bincount(label[rows], minlength=count)) for rows in distinct]
     return Groups(label, [members[i] for i in which], count, repeats)
 
@@ -136,8 +139,10 @@ class Rows(ABC):
     on_device = False  # whether blocks are worked on, and their results lie, elsewhere than on the host
 
     def __init__(self, X: Any, Y: Any | None, root: Any | None, device: Device = None) -> None:
-        self.n, self.targets = int(X.shape[0]), 0 if Y is None else int(Y.shape[1])
-        self._arrays, self._device = (X, Y, root), device
+        self.n = int(X.shape[0])
+        self.targets = 0 if Y is None else int(Y.shape[1])
+        self._arrays = (X, Y, root)
+        self._device = device
         self._grouped: tuple[list[Index], Groups] | None = None
         self._lock = Lock()
 

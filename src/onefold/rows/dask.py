@@ -185,7 +185,9 @@ class Partition:
     ndim = 2
 
     def __init__(self, rows: Any, kept: Index | None, dtype: Any) -> None:
-        self._rows, self._kept, self.dtype = rows, kept, np.dtype(dtype)
+        self._rows = rows
+        self._kept = kept
+        self.dtype = np.dtype(dtype)
         self.shape = (len(rows) if kept is None else len(kept), int(rows.shape[1]))
 
     def __getitem__(self, index: Any) -> NDArray[Any]:
@@ -270,7 +272,9 @@ def common_dtype(dtypes: Sequence[Any]) -> np.dtype[Any]:
 
 def _checksum(rows: Any) -> tuple[float, float]:
     """Σ_ij u_i v_j x_ij, which rows that change places move and so does every value, and Σ |·| of it."""
-    part, total, scale = Partition(rows, None, np.float64), 0.0, 0.0
+    part = Partition(rows, None, np.float64)
+    total = 0.0
+    scale = 0.0
     v = 1.0 + np.arange(1, part.shape[1] + 1) * _GOLDEN % 1.0
     for start, block in part.blocks():
         u = 1.0 + np.arange(start + 1, start + 1 + len(block)) * _GOLDEN % 1.0
@@ -326,7 +330,9 @@ class DaskTable:
     def __init__(
         self, parts: list[Any], looks: list[Look], names: list[Any] | None, features: int, runner: Runner
     ) -> None:
-        self.parts, self.looks, self.runner = parts, looks, runner  # lazy values, and who makes them
+        self.parts = parts
+        self.looks = looks
+        self.runner = runner  # lazy values, and who makes them
         self.names = names  # columns of a dataframe
         self.lengths = np.array([look.rows for look in looks], dtype=np.intp)
         self.largest = max((look.largest for look in looks), default=0.0)  # absolute value
@@ -358,7 +364,8 @@ class DaskTable:
 
     def pieces(self) -> list[tuple[int, slice, Index | None]]:
         """(partition, the numbers of its rows in this table, which of its rows they are or None)."""
-        kept, starts = self._kept, np.concatenate([[0], np.cumsum(self.lengths)])
+        kept = self._kept
+        starts = np.concatenate([[0], np.cumsum(self.lengths)])
         cuts = starts if kept is None else np.searchsorted(kept, starts)
         found: list[tuple[int, slice, Index | None]] = []
         for number, (start, stop) in enumerate(pairwise(cuts.tolist())):
@@ -396,7 +403,8 @@ class DaskTable:
         for number in np.unique(places):
             local = own[order][places == number] - (ends[number] - self.lengths[number])
             lazy.append(pick(self.parts[number], local, self.dtype, self.looks[number]))
-        out, start = np.empty((index.size, self.shape[1]), dtype=self.dtype), 0
+        out = np.empty((index.size, self.shape[1]), dtype=self.dtype)
+        start = 0
         for rows in self.runner.each(lazy):
             out[order[start : start + len(rows)]] = rows
             start += len(rows)
@@ -421,11 +429,15 @@ def opened(X: Any, client: Any = None) -> Any:
         return X
     if is_frame(X):
         names = list(X.columns)
-        parts, features = list(X.to_delayed()), len(names)
+        parts = list(X.to_delayed())
+        features = len(names)
     else:
-        X, names = whole_rows(X), None
-        parts, features = list(X.to_delayed().ravel()), int(X.shape[1])
-    runner, look = runner_of(client), require_dask().delayed(look_at)
+        X = whole_rows(X)
+        names = None
+        parts = list(X.to_delayed().ravel())
+        features = int(X.shape[1])
+    runner = runner_of(client)
+    look = require_dask().delayed(look_at)
     looks = list(runner.each([look(part, i, names, features) for i, part in enumerate(parts)]))
     for found in looks:
         if found.trouble is not None:
@@ -487,7 +499,8 @@ class DaskRows(Rows):
 
     def __init__(self, table: DaskTable, Y: Any, root: Any, device: Device = None) -> None:
         super().__init__(table, Y, root, device)
-        self._table, self._pieces = table, table.pieces()
+        self._table = table
+        self._pieces = table.pieces()
         self._travelled: dict[str, tuple[Any, list[Any]]] = {}
 
     def part(self, index: Index) -> DaskRows:
@@ -522,10 +535,13 @@ class DaskRows(Rows):
 
     def _tasks(self, function: Any, groups: Groups | None, **settings: Any) -> list[Any]:
         """The lazy values of a task for every partition that has rows."""
-        delayed, parts = require_dask().delayed, self._table.parts
-        shared, count = delayed(function, traverse=False), 1 if groups is None else groups.count
+        delayed = require_dask().delayed
+        parts = self._table.parts
+        shared = delayed(function, traverse=False)
+        count = 1 if groups is None else groups.count
         run = partial(_work, dtype=self._table.dtype, groups=count, device=self._device, **settings)
-        (_, Y, root), looks = self._arrays, self._table.looks
+        _, Y, root = self._arrays
+        looks = self._table.looks
         sides = self._held(
             "targets, √weights, the kept rows and the first look",
             None,
@@ -533,7 +549,8 @@ class DaskRows(Rows):
         )
         labels: Sequence[Any] = [None] * len(sides)
         if groups is not None:
-            small, label = np.min_scalar_type(max(1, groups.count)), groups.label
+            small = np.min_scalar_type(max(1, groups.count))
+            label = groups.label
             labels = self._held("groups", label, ((label[r].astype(small),) for _, r, _ in self._pieces))
         return [
             delayed(run)(parts[number], side, label, shared)

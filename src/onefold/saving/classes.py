@@ -81,7 +81,8 @@ def _check_function(f: Any) -> None:
     """Every part must be a sum of finite terms; constructors compared shapes."""
     f = f.on_host()
     for weight, part in f.parts:
-        kernel, grid = part.kernel, isinstance(part, GridExpansion)
+        kernel = part.kernel
+        grid = isinstance(part, GridExpansion)
         if not isinstance(kernel, Kernel):
             raise BadContent("the kernel of its expansion is not a kernel")
         names = ["coef", "intercept", *(("lower", "step", "values") if grid else ("centres",))]
@@ -177,7 +178,8 @@ def _check_table_model(model: Any) -> None:
     """Parameters must make sense, and what prediction reads must fit together."""
     model.check_settings()
     tables = import_module("onefold.tables")  # a higher layer
-    inner, preparation = model.estimator_, model.preparation_
+    inner = model.estimator_
+    preparation = model.preparation_
     if type(inner).__name__ not in _ESTIMATORS:
         raise BadContent("its inner estimator is not a onefold estimator")
     if type(preparation) is not tables.Preparation or type(model.reading_) is not tables.Reading:

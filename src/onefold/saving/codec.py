@@ -112,7 +112,8 @@ def _masked_parts(value: np.ma.MaskedArray[Any, Any]) -> Parts:
 
 
 def _build_masked(parts: Parts) -> np.ma.MaskedArray[Any, Any]:
-    data, mask = _array(parts["$masked"]), np.ma.nomask if parts["mask"] is None else parts["mask"]
+    data = _array(parts["$masked"])
+    mask = np.ma.nomask if parts["mask"] is None else parts["mask"]
     if mask is not np.ma.nomask and (_array(mask).dtype != bool or mask.shape != data.shape):
         raise BadContent("the mask of a masked array does not fit its data")
     return np.ma.MaskedArray(data, mask=mask, fill_value=parts["fill_value"])
@@ -144,7 +145,8 @@ def _scalar_name(value: np.generic) -> str:
 
 
 def _build_scalar(parts: Parts) -> np.generic:
-    name, value = str(parts["$scalar"]), parts["value"]
+    name = str(parts["$scalar"])
+    value = parts["value"]
     if name not in _SCALARS:
         raise BadContent(f"the scalar type {name!r:.60} is unknown")
     dtype = np.dtype(name)
@@ -282,7 +284,8 @@ class Encoder:
 
     def _parameter(self, estimator: BaseEstimator, key: str, name: str, depth: int) -> Node:
         """A parameter's node; what served the fit alone (scorers, callbacks) may become its repr."""
-        value, defaults = getattr(estimator, key), _defaults(type(estimator))
+        value = getattr(estimator, key)
+        defaults = _defaults(type(estimator))
         notes = getattr(estimator, _DROPPED, {})
         if key in notes and value is defaults[key]:
             return {"$dropped": notes[key]}  # as it was when this model was loaded

@@ -99,7 +99,8 @@ def _header(text: str, arrays: Mapping[str, np.ndarray]) -> bytes:
     start = 0
     for name, array in arrays.items():
         offsets = [start, start + array.nbytes]
-        dtype, shape = _SAFETENSORS_NAMES[array.dtype.name], list(array.shape)
+        dtype = _SAFETENSORS_NAMES[array.dtype.name]
+        shape = list(array.shape)
         entries[name] = {"dtype": dtype, "shape": shape, "data_offsets": offsets}
         start = offsets[1]
     header = json.dumps(entries, separators=(",", ":")).encode()
@@ -147,12 +148,14 @@ class Container:
             raise BadContent("it is not a safetensors file or is truncated")
         header = parse_json(file.read(length), "header")
         metadata = header.pop("__metadata__", None)
-        self._file, self._data = file, _LENGTH_BYTES + length
+        self._file = file
+        self._data = _LENGTH_BYTES + length
         self._entries = _read_entries(header, size - self._data)
         wanted = {METADATA_KEY, CHECKSUM_KEY}
         if not isinstance(metadata, dict) or not wanted <= metadata.keys():
             raise BadContent("it is a safetensors file, but not a onefold model")
-        self.text, self._checksum = metadata[METADATA_KEY], metadata[CHECKSUM_KEY]
+        self.text = metadata[METADATA_KEY]
+        self._checksum = metadata[CHECKSUM_KEY]
         if not isinstance(self.text, str):
             raise BadContent("its metadata is not text")
 
@@ -165,7 +168,8 @@ class Container:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All arrays, in host memory and together no larger than the file; checks the checksum."""
-        total, there = sum(e.stop - e.start for e in self._entries.values()), available_memory()
+        total = sum(e.stop - e.start for e in self._entries.values())
+        there = available_memory()
         if there is not None and total > there:
             # A file may have holes: its size costs whoever made it nothing.
             raise BadContent(
@@ -193,7 +197,8 @@ class Container:
 
 def _read_entries(header: dict[str, Any], size: int) -> dict[str, Entry]:
     """The arrays of a header: they must fill the `size` bytes behind it without gap or overlap."""
-    entries, position = {name: _entry(name, node) for name, node in header.items()}, 0
+    entries = {name: _entry(name, node) for name, node in header.items()}
+    position = 0
     for entry in sorted(entries.values(), key=lambda entry: (entry.start, entry.stop)):
         if entry.start != position:
             raise BadContent("its arrays overlap or leave gaps")

@@ -262,7 +262,8 @@ def _size(function: FittedFunction) -> float:
 
 def _answers(model: Any, rows: Any) -> tuple[int, dict[str, Any]]:
     """Bytes of a number in the rows, and what the model says of them, by `_KEYS`; None where nothing."""
-    machine, of_tables = getattr(model, "estimator_", model), hasattr(model, "preparation_")
+    machine = getattr(model, "estimator_", model)
+    of_tables = hasattr(model, "preparation_")
     labels: Any = None
     predictions = probabilities = bounds = None
     try:

@@ -62,7 +62,8 @@ class Checkpoint:
     """A search's view of its journal; without one, nothing is kept and nothing is found."""
 
     def __init__(self, journal: Journal | None = None) -> None:
-        self._journal, self._mark = journal, ""
+        self._journal = journal
+        self._mark = ""
         self._found: dict[str, list[dict[str, Any]]] = {}
         for record in [] if journal is None else journal.records[1:]:
             self._found.setdefault(str(record.get("key")), []).append(record)
@@ -165,7 +166,9 @@ def known_cells(number: int, wanted: Set[int], alphas: Any, record: dict[str, An
     seconds = float(record["seconds"]) * len(rows) / len(record["alphas"])
     ranks = None if record["ranks"] is None else part(record["ranks"])
     others = {name: part(values) for name, values in record["others"].items()}
-    ridges, scores, report = np.asarray(columns), part(record["scores"]), dict(record["report"])
+    ridges = np.asarray(columns)
+    scores = part(record["scores"])
+    report = dict(record["report"])
     return Evaluation(number, ridges, scores, seconds, record["why"], report, ranks, others)
 
 
@@ -187,7 +190,9 @@ def _sorted(value: Any) -> str:
 
 def fingerprint(setup: Setup, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Named parts, as plain values; two searches with equal ones have equal evaluations."""
-    problem, task, splits = setup.problem, setup.task, setup.scoring.splits
+    problem = setup.problem
+    task = setup.task
+    splits = setup.scoring.splits
     if splits is None:
         held_out = "none"
     elif splits.leave_one_out:
@@ -236,7 +241,8 @@ def described(value: Any) -> Any:
 
 def _imported(value: Any) -> str:
     """The module and the name under which a function or a class is found; raise where it is not."""
-    module, name = str(getattr(value, "__module__", "")), getattr(value, "__qualname__", "")
+    module = str(getattr(value, "__module__", ""))
+    name = getattr(value, "__qualname__", "")
     try:
         found = reduce(getattr, name.split("."), sys.modules[module])
     except (AttributeError, KeyError):

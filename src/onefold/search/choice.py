@@ -75,7 +75,8 @@ def choose(leaders: list[Leader], scoring: Scoring, ledger: Ledger) -> Leader:
     best = next(leader for leader in leaders if leader.index == index)
     if len(leaders) == 1 or best.heldout is None:
         return best
-    weight, losses = scoring.training_weights, scoring.row_losses(best.heldout)
+    weight = scoring.training_weights
+    losses = scoring.row_losses(best.heldout)
     tied = [best]
     for leader in leaders:
         if leader.candidate.complexity < best.candidate.complexity:
@@ -94,7 +95,8 @@ def paired_difference(one: Any, other: Any, weight: Any | None) -> tuple[float, 
     v = np.ones(difference.size) if weight is None else weight[known]
     # Squares of squared errors leave the range of float64 long before the errors do.
     unit = float(np.abs(difference).max()) or 1.0
-    difference, share = difference / unit, v / v.sum()
+    difference = difference / unit
+    share = v / v.sum()
     mean = float(share @ difference)
     error = float(np.sqrt(np.sum((share * (difference - mean)) ** 2)))
     return unit * mean, unit * error
@@ -111,7 +113,9 @@ def beats_constant(heldout: Any, scoring: Scoring) -> bool:
 
 def constant_predictions(scoring: Scoring) -> Any:
     """The mean of the rows trained on, for every tested row (n, targets); NaN for the others."""
-    splits, Y, v = scoring.held_out, scoring.targets, scoring.training_weights
+    splits = scoring.held_out
+    Y = scoring.targets
+    v = scoring.training_weights
     weighted = v[:, None] * Y
     if splits.leave_one_out:
         return (weighted.sum(axis=0) - weighted) / (v.sum() - v)[:, None]
@@ -156,7 +160,9 @@ _Predictions = tuple[Any, Any]
 
 def blend_leaders(leaders: Sequence[Leader], chosen: Leader, scoring: Scoring) -> BlendResult:
     """The blend of the leaders, or the chosen one alone where that predicts held-out rows better."""
-    H, Y, v = np.stack([leader.heldout for leader in leaders]), scoring.targets, scoring.training_weights
+    H = np.stack([leader.heldout for leader in leaders])
+    Y = scoring.targets
+    v = scoring.training_weights
     tested = np.isfinite(H).all(axis=(0, 2))
     single = chosen.heldout, chosen.of_splits
     alone = BlendResult([chosen], np.ones(1), chosen.heldout, float(_scores(single, scoring).mean()))
@@ -165,7 +171,8 @@ def blend_leaders(leaders: Sequence[Leader], chosen: Leader, scoring: Scoring) -
     blended, crossfit = _crossfitted(leaders, H, tested, scoring)
     kept = np.flatnonzero(_fit(H, tested, scoring) > _LEAST)
     weights = _fit(H[kept], tested, scoring)
-    kept, weights = kept[weights > 0], weights[weights > 0]
+    kept = kept[weights > 0]
+    weights = weights[weights > 0]
     # What the weights minimise; labels count as ±1, which says more than right or wrong.
     losses = [np.sum((one[tested] - Y[tested]) ** 2, axis=1) for one in (blended[0], chosen.heldout)]
     gains = v[tested] @ losses[0] < v[tested] @ losses[1]
@@ -173,7 +180,8 @@ def blend_leaders(leaders: Sequence[Leader], chosen: Leader, scoring: Scoring) -
         return alone
     if not beats_constant(blended[0], scoring):
         return alone
-    members, score = [leaders[int(i)] for i in kept], float(_scores(blended, scoring).mean())
+    members = [leaders[int(i)] for i in kept]
+    score = float(_scores(blended, scoring).mean())
     return BlendResult(members, weights, blended[0], score, crossfit)
 
 
@@ -206,7 +214,10 @@ def _crossfitted(
     leaders: Sequence[Leader], H: Any, tested: Any, scoring: Scoring
 ) -> tuple[_Predictions, Crossfit]:
     """Predictions of every tested row with weights from the rows of other folds."""
-    apart, of_splits, found, made = leaders[0].of_splits is not None, [], [], []
+    apart = leaders[0].of_splits is not None
+    of_splits = []
+    found = []
+    made = []
     folds = _folds(scoring)
     for number, rows in enumerate(folds):
         rest = tested.copy()
@@ -247,7 +258,9 @@ def _scores_worse(blended: _Predictions, single: _Predictions, scoring: Scoring)
 
 def _scores(predictions: _Predictions, scoring: Scoring) -> Any:
     """The criterion of every split for given held-out predictions."""
-    (heldout, of_splits), problem, splits = predictions, scoring.problem, scoring.held_out
+    heldout, of_splits = predictions
+    problem = scoring.problem
+    splits = scoring.held_out
     of_splits = of_splits or [heldout[rows] for rows in splits.tests]
     shifted = [values[None] - problem.offset for values in of_splits]
     scores = scoring.criterion.score_splits(shifted, splits, problem, scoring.task)[0]

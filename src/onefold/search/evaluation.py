@@ -98,11 +98,15 @@ def solve(
     candidates: Sequence[Candidate], scoring: Scoring, alphas: Any, finish: bool, proposal: Any
 ) -> Callable[[], Evaluation]:
     """Ask the model of a proposal all that costs time, in any thread; the result then scores it."""
-    (number, ridges), mu = proposal, scoring.problem.ridge(alphas[proposal[1]])
+    number, ridges = proposal
+    mu = scoring.problem.ridge(alphas[proposal[1]])
     candidate = candidates[number]
     finish = finish and candidate.run.refit is None
-    start, scorings = time.perf_counter(), {"": scoring, **scoring.others}
-    asked, why, more = dict[str, Scored](), None, dict[str, Any](report={})
+    start = time.perf_counter()
+    scorings = {"": scoring, **scoring.others}
+    asked = dict[str, Scored]()
+    why = None
+    more = dict[str, Any](report={})
     try:
         model = candidate.model(len(mu))
         asked, why = _ask(model, scorings, mu)
@@ -119,9 +123,12 @@ def solve(
     seconds = time.perf_counter() - start
 
     def evaluation() -> Evaluation:  # in the thread of the search: scorers are the user's
-        tables, ranks, reason = dict[str, Any](), None, why
+        tables = dict[str, Any]()
+        ranks = None
+        reason = why
         for name, one in scorings.items():
-            tables[name], scored = np.full((len(mu), one.n_scores), np.nan), asked.get(name)
+            tables[name] = np.full((len(mu), one.n_scores), np.nan)
+            scored = asked.get(name)
             if scored is None:
                 continue
             there = scored.places[scored.finite]
@@ -140,7 +147,8 @@ def solve(
 
 def _ask(model: Model, scorings: dict[str, Scoring], mu: Any) -> tuple[dict[str, Scored], str | None]:
     """What every scoring gets with the ridges that can be solved with, and why others cannot."""
-    every, why = np.arange(len(mu)), None
+    every = np.arange(len(mu))
+    why = None
     each: list[dict[str, Scored]] = []
     # A factorisation that fails shows the model which ridges are not usable: once more, then one by one.
     for pieces in ([every], [every], np.split(every, every.size)):

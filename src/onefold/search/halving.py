@@ -120,7 +120,9 @@ class Halving:
 
     def sizes(self, setup: Setup) -> list[int]:
         """Rows of every stage, the last one all of them."""
-        n, least, found = setup.problem.n, self._least(setup), [setup.problem.n]
+        n = setup.problem.n
+        least = self._least(setup)
+        found = [setup.problem.n]
         while (size := min(int(n / self.factor ** len(found)), found[-1] - 1)) >= least:
             found.append(size)
         return found[::-1]
@@ -128,19 +130,25 @@ class Halving:
     def _least(self, setup: Setup) -> int:
         if self.min_resources != "smallest":
             return int(self.min_resources)
-        splits, classes = setup.scoring.held_out, setup.task.classes
-        folds, n = 1 if splits.leave_one_out else len(splits), setup.problem.n
+        splits = setup.scoring.held_out
+        classes = setup.task.classes
+        folds = 1 if splits.leave_one_out else len(splits)
+        n = setup.problem.n
         labels = 0 if classes is None else min(_PER_CLASS * len(classes), int(n / self.factor))
         return max(_FEWEST, _PER_FOLD * folds, labels, n // _SHARE)
 
     def run(self, search: Search) -> Found:
         """Search; a search that is stopped takes the best one so far to all rows."""
-        setup, names = search.setup, search.setup.names
+        setup = search.setup
+        names = search.setup.names
         splits = setup.scoring.held_out
         *smaller, n = self.sizes(setup)
-        order, near = nested_order(splits, setup.task, setup.seed or 0), next_widths(names)
-        every, stages = np.arange(len(setup.alphas)), list[dict[str, Any]]()
-        left, ridges = list(range(len(names))), dict[int, int]()  # the best first, and the best of each
+        order = nested_order(splits, setup.task, setup.seed or 0)
+        near = next_widths(names)
+        every = np.arange(len(setup.alphas))
+        stages = list[dict[str, Any]]()
+        left = list(range(len(names)))
+        ridges = dict[int, int]()  # the best first, and the best of each
         for size in smaller:
             if not search.goes_on():
                 break
@@ -187,10 +195,12 @@ class Halving:
 
 def compare(found: Found, near: Sequence[Sequence[int]]) -> tuple[dict[int, int], list[dict[str, Any]]]:
     """Which candidates go on, the best first, with the best ridge of each; and why others do not."""
-    ledger, (index, _) = found.ledger, found.ledger.best()
+    ledger = found.ledger
+    index, _ = found.ledger.best()
     best = next(leader for leader in found.leaders if leader.index == index)
     order = sorted(found.leaders, key=lambda o: (o is not best, -ledger.ranks[o.index, o.ridge]))
-    going_on, dropped = dict[int, int](), list[dict[str, Any]]()
+    going_on = dict[int, int]()
+    dropped = list[dict[str, Any]]()
     for one in order:
         difference, error = (0.0, 0.0) if one is best else _difference(one, best, found.scoring, ledger)
         if difference > 0 and difference > _ERRORS * error and one.index not in near[index]:
@@ -226,7 +236,8 @@ def _difference(one: Leader, best: Leader, scoring: Scoring, ledger: Ledger) -> 
 
 def _record(size: int, found: Found, left: list[int], dropped: list[dict[str, Any]]) -> dict[str, Any]:
     """What a stage did, in plain values; `left` were its first candidates."""
-    ledger, names = found.ledger, found.ledger.params
+    ledger = found.ledger
+    names = found.ledger.params
     tried = sorted({entry.candidate for entry in ledger.entries})
     best, ridge = ledger.best()
     cell = {"alpha": float(ledger.alphas[ridge]), "score": float(ledger.means[best, ridge])}
@@ -302,7 +313,8 @@ def next_widths(names: Sequence[dict[str, Any]]) -> list[list[int]]:
 
 def nested_order(splits: Splits, task: Task, seed: int) -> Any:
     """The problem's rows in an order whose every beginning has the share of each fold and class."""
-    n, generator = splits.n, np.random.default_rng([seed, 2])
+    n = splits.n
+    generator = np.random.default_rng([seed, 2])
     kinds = np.zeros(n, dtype=np.intp)
     if not splits.leave_one_out:
         for number in reversed(range(len(splits.tests))):
@@ -319,7 +331,8 @@ def nested_order(splits: Splits, task: Task, seed: int) -> Any:
 
 def subsample(setup: Setup, rows: Any) -> tuple[Scoring, Run]:
     """The criterion and the run on some of the rows, held out as the user's splits hold them out."""
-    rows, problem = np.sort(rows), setup.problem
+    rows = np.sort(rows)
+    problem = setup.problem
     part = problem.rows(rows, precomputed=setup.precomputed).about_its_mean()
     share = rows.size / problem.n
     if problem.weight is not None:

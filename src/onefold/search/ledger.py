@@ -51,7 +51,8 @@ class Ledger:
         return self.alphas.size - 1
 
     def _widen(self, rows: int, columns: int) -> None:
-        by, tables = ((0, rows), (0, columns)), (self.means, self.ranks)
+        by = ((0, rows), (0, columns))
+        tables = (self.means, self.ranks)
         self.means, self.ranks = (np.pad(old, by, constant_values=np.nan) for old in tables)
         self._tried = np.pad(self._tried, by)
 
@@ -102,10 +103,12 @@ class Ledger:
 
     def progress(self) -> dict[str, Any]:
         """What a progress bar shows; no best yet while every score so far is undefined."""
-        score, params = None, dict[str, Any]()
+        score = None
+        params = dict[str, Any]()
         if self.scored():
             candidate, ridge = self.best()
-            score, alpha = float(self.means[candidate, ridge]), float(self.alphas[ridge])
+            score = float(self.means[candidate, ridge])
+            alpha = float(self.alphas[ridge])
             params = {"alpha": alpha, "gamma": None, **self.params[candidate]}
         done = {"done": len(self.entries), "total": len(self.params)}
         return done | {"best_score": score, "best_params": params}
@@ -128,7 +131,8 @@ class Ledger:
 
     def cv_results(self) -> dict[str, Any]:
         """GridSearchCV's ``cv_results_``, of the cells that were tried; alpha runs slowest."""
-        tried, seconds = self._tried, np.zeros(len(self.params))
+        tried = self._tried
+        seconds = np.zeros(len(self.params))
         for entry in self.entries:
             seconds[entry.candidate] += entry.seconds
         ridges, numbers = np.nonzero(tried.T)
@@ -180,7 +184,8 @@ def best_cell(scores: Any, widths: Any, ridges: Any) -> tuple[int, int]:
     if not np.isfinite(scores).any():
         raise ValueError("the score of every candidate is undefined; check the criterion and the data.")
     comparable = np.where(np.isfinite(scores), scores, -np.inf)
-    widths, ridges = np.asarray(widths, dtype=float), np.asarray(ridges, dtype=float)
+    widths = np.asarray(widths, dtype=float)
+    ridges = np.asarray(ridges, dtype=float)
     tied = comparable >= comparable.max() - tie_tolerance(scores)
     columns = np.flatnonzero(tied.any(axis=1))
     columns = columns[widths[columns] == widths[columns].max()]
@@ -250,7 +255,8 @@ def edges(results: dict[str, Any], best: int) -> list[str]:
         if f"param_{name}" not in results or (name == "gamma" and later):
             continue
         values = np.ma.filled(results[f"param_{name}"].astype(float), np.nan)
-        tried, chosen = np.unique(values[np.isfinite(values)]), values[best]
+        tried = np.unique(values[np.isfinite(values)])
+        chosen = values[best]
         nearby = np.unique(values[same & np.isfinite(values)])
         if tried.size < 3 or nearby.size < 2 or chosen not in (tried[0], tried[-1]):
             continue

@@ -204,7 +204,9 @@ class Stage:
 
     def run(self, batches: Iterable[Sequence[Proposal]]) -> Stage:
         """Evaluate batches of proposals, each known to the ledger before the next one is asked for."""
-        search, ledger, proposals = self._search, self.ledger, list[Proposal]()
+        search = self._search
+        ledger = self.ledger
+        proposals = list[Proposal]()
         try:
             for batch in batches:
                 proposals = list(batch)
@@ -235,7 +237,9 @@ class Stage:
 
     def evaluate(self, proposals: Sequence[Proposal]) -> None:
         """Evaluate proposals, or find them in the journal; side by side where memory allows."""
-        search, ledger, rest = self._search, self.ledger, list[Proposal]()
+        search = self._search
+        ledger = self.ledger
+        rest = list[Proposal]()
         for number, ridges in proposals:
             missing = set(np.asarray(ridges).tolist())
             read = partial(known_cells, number, missing, ledger.alphas)
@@ -257,8 +261,10 @@ class Stage:
             del scored  # and its predictions, before the next model makes its own
             if search.callback is None:
                 continue
-            event, now = ledger.progress(), time.monotonic()
-            to_come, self._evaluated = max(event["total"] - event["done"], 0), self._evaluated + 1
+            event = ledger.progress()
+            now = time.monotonic()
+            to_come = max(event["total"] - event["done"], 0)
+            self._evaluated = self._evaluated + 1
             left = (now - self._began) / self._evaluated * to_come
             try:
                 times = {"seconds": now - search.began, "left": left}
@@ -278,9 +284,11 @@ class Stage:
     def _record(self, evaluation: Evaluation) -> None:
         """Put an evaluation into ledger and journal; hold on to what leads its group."""
         self.ledger.append(evaluation)
-        number, leader = evaluation.candidate, None
+        number = evaluation.candidate
+        leader = None
         if np.isfinite(evaluation.means).any():
-            groups, group = self.ledger.groups, self.candidates[number].group
+            groups = self.ledger.groups
+            group = self.candidates[number].group
             index, ridge = self.ledger.best(groups[group])
             if index == number and ridge in evaluation.ridges:
                 leader = self._leader(evaluation, ridge)
@@ -291,9 +299,12 @@ class Stage:
 
     def _leader(self, evaluation: Evaluation, ridge: int) -> Leader:
         """What the evaluation of a candidate has beyond its scores."""
-        number, alpha = evaluation.candidate, float(self.ledger.alphas[ridge])
+        number = evaluation.candidate
+        alpha = float(self.ledger.alphas[ridge])
         heldout = evaluation.heldout(self.scoring, ridge)
-        model, expansion, folds = evaluation.model, evaluation.expansion, evaluation.folds
+        model = evaluation.model
+        expansion = evaluation.expansion
+        folds = evaluation.folds
         candidate = self.candidates[number]
         return Leader(candidate, number, ridge, alpha, *heldout, model, expansion, folds)
 
@@ -318,7 +329,8 @@ class Stage:
 
     def _flattest(self) -> tuple[int, int]:
         """Of the simplest candidates the cell of the largest ridge, then of the smallest width."""
-        ledger, scored = self.ledger, np.argwhere(np.isfinite(self.ledger.means)).tolist()
+        ledger = self.ledger
+        scored = np.argwhere(np.isfinite(self.ledger.means)).tolist()
         least = min(self.candidates[number].complexity for number, _ in scored)
         cells = [
             (ledger.alphas[ridge], -float(ledger.params[number].get("gamma", 1.0)), -number, ridge)
@@ -330,7 +342,8 @@ class Stage:
 
     def leader(self, index: int, ridge: int) -> Leader:
         """A cell with its held-out predictions: those at hand, or made again."""
-        candidate, alpha = self.candidates[index], float(self.ledger.alphas[ridge])
+        candidate = self.candidates[index]
+        alpha = float(self.ledger.alphas[ridge])
         leader = self._held.get(candidate.group)
         if leader is None or leader.index != index:
 
@@ -356,7 +369,9 @@ class Stage:
 
 def progress_words(event: Mapping[str, Any]) -> str:
     """How far a search is: ``300 rows: 12/36 evaluations``; that of one stage needs no name for it."""
-    done, total, part = int(event["done"]), int(event["total"]), str(event["part"])
+    done = int(event["done"])
+    total = int(event["total"])
+    part = str(event["part"])
     name = "" if part == "grid" else f"{part}: "
     return f"{name}{min(done, total)}/{total} evaluations"
 
@@ -365,7 +380,9 @@ class Progress:
     """The callback of one search on behalf of an estimator: a line if `verbose`, and the user's own."""
 
     def __init__(self, name: str, verbose: int, callback: Callback | None) -> None:
-        self._name, self._verbose, self._callback = name, verbose, callback
+        self._name = name
+        self._verbose = verbose
+        self._callback = callback
 
     def __call__(self, event: dict[str, Any]) -> None:
         if self._verbose:

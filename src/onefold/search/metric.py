@@ -62,7 +62,8 @@ _GPU_ROWS = 4  # times as many on a GPU
 METRIC_ROWS = 4000  # that a metric of many rows is learned from
 TEACHERS = 1500  # rows that the metric of a fold is learned from, at most
 AGAIN = 1.3  # times as many rows are worth repeating a path
-ONE, CROSS = (1.0,), (0.5, 1.0, 2.0)  # widths of a round, times the last one
+ONE = (1.0,)
+CROSS = (0.5, 1.0, 2.0)  # widths of a round, times the last one
 FINER = (1.0, 1.5, 2.25)  # with more rows, narrower kernels are likelier to be best
 RESERVED_ROWS = 500  # are reserved where there are as many,
 RESERVED_SHARE = 0.5  # but no more than this share of all
@@ -76,10 +77,14 @@ _CHOOSING = 20.0  # for dense fits of all members where others are quicker,
 _FITTING = 100.0  # and at most
 _BETTER = 10.0  # times as many rows, fitted exactly, are better than landmarks
 _TAUGHT = 100  # fits of a second pass: three paths, some five rounds each, six cells
-_LOOK, _ROUNDS = "first look", "learning the metric"
-_REPEATED, _FOLDS, _ALL = "second pass on more rows", "all folds", "all rows"
+_LOOK = "first look"
+_ROUNDS = "learning the metric"
+_REPEATED = "second pass on more rows"
+_FOLDS = "all folds"
+_ALL = "all rows"
 _AROUND = 9  # cells around the best of a first look
-_USUAL_ROUNDS, _USUAL_MEMBERS = 4, 3  # of a track, and of a blend
+_USUAL_ROUNDS = 4
+_USUAL_MEMBERS = 3  # of a track, and of a blend
 _SLOW_ROWS = 800  # of a fit are slow: kernel values, distances, copies, calls
 
 Cell = tuple[float, int]
@@ -104,8 +109,10 @@ class MetricSearch:
 
     def run(self, search: Search) -> Found:
         """Learn the metrics, search and choose; if stopped, with the best that has been found."""
-        setup, n = search.setup, search.setup.problem.n
-        splits, reserve = setup.scoring.held_out, self.rows < n
+        setup = search.setup
+        n = search.setup.problem.n
+        splits = setup.scoring.held_out
+        reserve = self.rows < n
         first = first_rows(setup.problem)
         look = _LOOK_SHARE * min(n, first) >= LOOK_ROWS
         if not reserve and n <= first and not look:
@@ -117,7 +124,8 @@ class MetricSearch:
             rounds = _Rounds(search, _ROUNDS, teachers=self.teachers)
             return rounds.found(rounds.learned(self, start))
         paths, learned = self._find_paths(search, division, start)
-        history, groups = learned.history, {path.group for path in paths}
+        history = learned.history
+        groups = {path.group for path in paths}
         members = [one for one in learned.leaders if one.candidate.group in groups]
         again = division.training.size > AGAIN * first
         if again and search.goes_on():
@@ -127,10 +135,12 @@ class MetricSearch:
             rounds = _Rounds(search, _REPEATED, division.training, division.validation)
             most = 2 * self.max_rounds if reserve else 0
             learned = rounds.found(rounds.repeated(paths, FINER, most))
-            members, history = learned.leaders, history + learned.history
+            members = learned.leaders
+            history = history + learned.history
         if again or reserve:  # k fits on all rows for each, or one
             cheap = reserve and setup.problem.machine.gpu
-            least, ledger = _WORTH_ONE if cheap else WORTH, learned.ledger
+            least = _WORTH_ONE if cheap else WORTH
+            ledger = learned.ledger
             members = worth_fitting(members, ledger, learned.scoring, blend=self.blend, least=least)
         members = members if search.goes_on() else members[:1]
         if reserve:
@@ -156,8 +166,10 @@ class MetricSearch:
         self, search: Search, members: list[Leader], division: Division, history: list[dict[str, Any]]
     ) -> Found:
         """Metrics of some of the rows in a search on all rows, scored by the reserved folds."""
-        setup, splits = search.setup, search.setup.scoring.held_out
-        problem, task = setup.problem, setup.task
+        setup = search.setup
+        splits = search.setup.scoring.held_out
+        problem = setup.problem
+        task = setup.task
         tests, left = ([one[i] for i in division.reserved] for one in (splits.tests, splits.left_out))
         inside = Splits(splits.n, tests, left)
         reserved = np.unique(np.concatenate(inside.left_out))
@@ -165,7 +177,9 @@ class MetricSearch:
         run, rest, reserved = self._decided(setup, members, rest, reserved)
         if not run.approximation.streams:  # the exact method: rows held out cost least at the end
             order = np.concatenate([rest, reserved])
-            problem, task, inside = problem.rows(order), task.rows(order), inside.within(order)
+            problem = problem.rows(order)
+            task = task.rows(order)
+            inside = inside.within(order)
         outside = setup.scoring.criterion.start(problem, task, inside)
         closed = run.approximation.selects
         load = replace(run.load, parts=outside.parts if closed else None)
@@ -206,17 +220,21 @@ class MetricSearch:
         The run of the setup, unless that takes long: then conjugate gradients where they are quicker. In
         place of landmarks, the true kernel that would refit them, or as many rows as it can take.
         """
-        problem, run = setup.problem, setup.run
+        problem = setup.problem
+        run = setup.run
         if not run.reason or problem.remote or problem.streamed:
             return run, rest, reserved
-        fits, (n, d, targets), exact = Workload(len(members), 1), problem.shape, run.approximation.exact
+        fits = Workload(len(members), 1)
+        n, d, targets = problem.shape
+        exact = run.approximation.exact
         if exact and rows_within(_CHOOSING, problem, fits) < n:
             kernel = members[0].candidate.kernel
             quicker = with_true_kernel(problem, kernel, _FITTING)
             if quicker is not None and not quicker.selects:  # conjugate gradients
                 run = replace(run, refit=quicker.start(problem, [kernel], Workload()))
         folds = replace(fits, folds=max(2, len(setup.scoring.held_out)))
-        needed, usable = Exact().peak_bytes(n, d, targets, folds, 1), problem.machine.usable
+        needed = Exact().peak_bytes(n, d, targets, folds, 1)
+        usable = problem.machine.usable
         if run.refit is not None:
             closed = run.refit.approximation.selects
             if not closed or usable is None or needed <= usable:
@@ -242,7 +260,8 @@ class MetricSearch:
         few = drawn(division.training, first_rows(setup.problem), generator, setup.task.labels)
         rounds = _Rounds(search, _ROUNDS, few, division.validation)
         found = rounds.found(rounds.learned(self, start))
-        ranks, best = found.ledger.ranks, dict[Any, tuple[Path, float]]()
+        ranks = found.ledger.ranks
+        best = dict[Any, tuple[Path, float]]()
         for path in rounds.paths:
             groups = (path.track.name, "none"), (path.track.name, path.track.kind)
             own = [one for one in found.leaders if one.candidate.group[:2] in groups]
@@ -287,7 +306,8 @@ class Path:
     def up_to(self, leader: Leader) -> Path:
         """The path that ends with the best cell of one of its rounds."""
         params = leader.candidate.params
-        number, cell = int(params["round"]), (_width(params), leader.ridge)
+        number = int(params["round"])
+        cell = (_width(params), leader.ridge)
         return replace(self, rounds=self.rounds[:number], cells=[*self.cells[:number], cell])
 
     def goes_on(self, ledger: Ledger, max_rounds: int) -> bool:
@@ -323,11 +343,17 @@ class _Rounds:
         teachers: int = 0,
     ) -> None:
         setup = search.setup
-        self._search, self._seed, self._whole = search, setup.seed or 0, training is None
-        self._run, scoring, self._rows = setup.run, setup.scoring, setup.problem.n
+        self._search = search
+        self._seed = setup.seed or 0
+        self._whole = training is None
+        self._run = setup.run
+        scoring = setup.scoring
+        self._rows = setup.problem.n
         if training is not None:
-            order, self._rows = np.concatenate([training, validation]), training.size
-            problem, part = setup.problem.rows(order).alone(), np.arange(training.size, order.size)
+            order = np.concatenate([training, validation])
+            self._rows = training.size
+            problem = setup.problem.rows(order).alone()
+            part = np.arange(training.size, order.size)
             splits = Splits(order.size, [part], [part])
             # By the loss that models are trained with: were rare classes trained with large weights and
             # scored with small ones, the kernels that learn nothing of them would be the best.
@@ -338,17 +364,20 @@ class _Rounds:
         named = f"{name}, {self._rows} rows"
         self._stage = search.stage(named, scoring=scoring, shown_as=name)
         self._parts = scoring.held_out.left_out
-        n, generator = self._run.problem.n, np.random.default_rng([self._seed, 4])
+        n = self._run.problem.n
+        generator = np.random.default_rng([self._seed, 4])
         self._teachers = [np.delete(np.arange(n), part) for part in self._parts]
         if training is None:
             labels = setup.task.labels
             self._teachers = [drawn(rest, teachers, generator, labels) for rest in self._teachers]
             self._teachers.append(drawn(np.arange(n), max(teachers, METRIC_ROWS), generator, labels))
-        self._alphas, self.paths = self._stage.ledger.alphas, list[Path]()
+        self._alphas = self._stage.ledger.alphas
+        self.paths = list[Path]()
 
     def found(self, batches: Iterator[list[Proposal]]) -> Found:
         """What rounds lead to, with the best cell of every group, and the rows it was trained on."""
-        found, history = self._stage.run(batches).found(), list[dict[str, Any]]()
+        found = self._stage.run(batches).found()
+        history = list[dict[str, Any]]()
         for one in found.leaders:
             score = float(found.ledger.means[one.index, one.ridge])
             cell = {"alpha": one.alpha, "score": score, "rows": self._rows}
@@ -371,7 +400,8 @@ class _Rounds:
         """A cross of cells for the next metric of every path, while the last one has gained."""
         ledger = self._stage.ledger
         while going_on := [one for one in going_on if one.goes_on(ledger, most)]:
-            proposals, steps = list[Proposal](), [(one.rounds[-1], one.cells[-1]) for one in going_on]
+            proposals = list[Proposal]()
+            steps = [(one.rounds[-1], one.cells[-1]) for one in going_on]
             metrics = list(map_in_order(self._next, steps, self._at_once(going_on)))
             for path, last in zip(going_on, metrics):
                 path.rounds.append(last)
@@ -388,12 +418,14 @@ class _Rounds:
         start: Mapping[str, Cell],
     ) -> Iterator[list[Proposal]]:
         """Every family: its whole grid, or from a cell on until the best one is a local optimum."""
-        ledger, order = self._stage.ledger, np.argsort(self._alphas, kind="stable")
+        ledger = self._stage.ledger
+        order = np.argsort(self._alphas, kind="stable")
         half = np.sort(order[:: 1 if self._whole else 2])
 
         def cells(name: str, width: float | None = None, ridge: int = 0) -> list[Proposal]:
             """Those not yet tried among the neighbours of a cell, or of the whole grid."""
-            own, found = widths if first[name].whole.kernel.has_width else [1.0], list[Proposal]()
+            own = widths if first[name].whole.kernel.has_width else [1.0]
+            found = list[Proposal]()
             middle = None if width is None else int(np.argmin(np.abs(np.log(own) - np.log(width))))
             for place in range(len(own)):
                 if middle is not None and abs(place - middle) > 1:
@@ -427,9 +459,11 @@ class _Rounds:
         # these rows.
 
         def last_round(path: Path) -> Round:
-            last, steps = self._first(path.track), path.cells[:-1]
+            last = self._first(path.track)
+            steps = path.cells[:-1]
             if path.rounds and not self._whole:
-                last, steps = path.rounds[-1], path.cells[-2:-1]
+                last = path.rounds[-1]
+                steps = path.cells[-2:-1]
             for cell in steps:
                 last = self._next((last, cell))
             return last
@@ -465,8 +499,10 @@ class _Rounds:
     def _next(self, step: tuple[Round, Cell]) -> Round:
         """The round after another, from its models at a cell; a journal may know it."""
         last, (width, ridge) = step
-        track, cell = last.track, (width, float(self._run.problem.ridge(self._alphas[ridge])))
-        lineage, journal = (*last.lineage, cell), self._search.checkpoint
+        track = last.track
+        cell = (width, float(self._run.problem.ridge(self._alphas[ridge])))
+        lineage = (*last.lineage, cell)
+        journal = self._search.checkpoint
         names = {"kernel": track.name, "metric": track.kind}
         key = [f"metric of {self._stage.name}", names, lineage]
 
@@ -489,7 +525,8 @@ class _Rounds:
     def _cross(self, last: Round, cell: Cell, factors: Sequence[float]) -> list[Proposal]:
         """The width times each factor at the ridge; of several, itself at the neighbours in size too."""
         width, ridge = cell
-        near, alone = next_ridges(self._alphas, ridge), np.array([ridge])
+        near = next_ridges(self._alphas, ridge)
+        alone = np.array([ridge])
         numbers = self._add(last, [width * factor for factor in factors])
         middle = numbers[factors.index(1.0)] if len(numbers) > 1 else numbers[0]
         return [Proposal(n, near if n == middle and len(factors) > 1 else alone) for n in numbers]
@@ -498,7 +535,8 @@ class _Rounds:
         """Candidates of a round, one for each width, and their numbers."""
         closed = last.parts is None and self._run.approximation.selects and self._whole
         run = self._run if closed else replace(self._run, shared=None)  # landmarks follow the metric
-        numbers, parts = list[int](), self._parts
+        numbers = list[int]()
+        parts = self._parts
         for width in widths if last.whole.kernel.has_width else [1.0]:
             names: dict[str, Any] = {"kernel": last.track.name, "metric": last.metric}
             names["round"] = len(last.lineage)
@@ -528,16 +566,20 @@ class Division(NamedTuple):
 def divide(splits: Splits, task: Task, size: int, seed: int, *, reserve: bool) -> Division:
     """Reserve the last splits, if asked to; the last of the others divides what is left."""
     generator = np.random.default_rng([seed, 0])
-    reserved, free, numbers = list[int](), np.ones(splits.n, dtype=bool), range(len(splits.left_out))
+    reserved = list[int]()
+    free = np.ones(splits.n, dtype=bool)
+    numbers = range(len(splits.left_out))
     for number in reversed(numbers) if reserve else ():
         left = free.copy()
         left[splits.left_out[number]] = False
         enough = reserved and splits.n - np.count_nonzero(free) >= RESERVED_ROWS
         if enough or (reserved and left.mean() < 1 - RESERVED_SHARE):
             break
-        reserved, free = [number, *reserved], left
+        reserved = [number, *reserved]
+        free = left
     for number in reversed(numbers):
-        tests, left = splits.tests[number], splits.left_out[number]
+        tests = splits.tests[number]
+        left = splits.left_out[number]
         validation = np.unique(tests[free[tests]])
         pool = free.copy()
         pool[left] = False
@@ -545,7 +587,8 @@ def divide(splits: Splits, task: Task, size: int, seed: int, *, reserve: bool) -
             break
     else:  # no split but the reserved ones: any fifth of the other rows
         order = generator.permutation(np.flatnonzero(free))
-        validation, pool = order[: max(1, order.size // 5)], free.copy()
+        validation = order[: max(1, order.size // 5)]
+        pool = free.copy()
         pool[validation] = False
     if not pool.any():
         raise ValueError(
@@ -563,8 +606,11 @@ def first_rows(problem: Problem) -> int:
 
 def rows_within(seconds: float, problem: Problem, load: Workload) -> int:
     """How many rows can be worked on exactly in some seconds where they are; METRIC_ROWS at least."""
-    machine, (n, d, targets) = problem.machine, problem.shape
-    load, found, exact = machine.load(load), METRIC_ROWS, Exact()
+    machine = problem.machine
+    n, d, targets = problem.shape
+    load = machine.load(load)
+    found = METRIC_ROWS
+    exact = Exact()
     while found < n:
         rows = min(n, int(1.2 * found))
         time = machine.seconds(partial(exact.duration, rows, d, targets, load), seconds)
@@ -591,9 +637,13 @@ def fit_cost(
 def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, int]) -> Workload:
     """What is asked of the run on all rows, as so many kernels of one ridge and all folds."""
     n, d, targets = shape
-    folds, rounds = max(2, load.folds), min(learning.max_rounds, _USUAL_ROUNDS)
-    tracks, families = len(learning.tracks), len({track.name for track in learning.tracks})
-    few, cross, finer = learning.rows < n, len(CROSS) + 2, len(FINER) + 2  # widths, two more ridges
+    folds = max(2, load.folds)
+    rounds = min(learning.max_rounds, _USUAL_ROUNDS)
+    tracks = len(learning.tracks)
+    families = len({track.name for track in learning.tracks})
+    few = learning.rows < n
+    cross = len(CROSS) + 2
+    finer = len(FINER) + 2  # widths, two more ridges
     members = min(tracks, _USUAL_MEMBERS if learning.blend else 2)
 
     def learn(rows: float) -> float:
@@ -604,7 +654,8 @@ def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, 
         """Rows outside the fold that scores rounds, and outside one that no metric sees."""
         return max(1, min(wanted, int(max(1 - (1 + few) / folds, 0.4) * n)))
 
-    before, rows = 0.0, outside(FIRST_ROWS) if n > FIRST_ROWS else n
+    before = 0.0
+    rows = outside(FIRST_ROWS) if n > FIRST_ROWS else n
     looks = _LOOK_SHARE * min(n, FIRST_ROWS) >= LOOK_ROWS
     if looks:
         widths = families * len(learning.widths)

@@ -132,7 +132,9 @@ def next_round(
 
     `teachers` are the rows that each part's metric is learned from and, with `whole`, the final one's.
     """
-    (width, ridge), problem, count = cell, run.problem, len(teachers) - whole
+    width, ridge = cell
+    problem = run.problem
+    count = len(teachers) - whole
     kernels = [*last.part_kernels(width, count), last.whole.at(width)]
 
     def learned(number: int) -> Fitted:
@@ -169,7 +171,9 @@ class CrossFitted(Model):
     no_leave_one_out = "leave-one-out cannot be used with a learned metric; use folds, such as cv=5."
 
     def __init__(self, run: Run, parts: Sequence[Any], kernels: Sequence[Kernel]) -> None:
-        self._run, self._parts, self._kernels = run, parts, kernels
+        self._run = run
+        self._parts = parts
+        self._kernels = kernels
         self._fitted: dict[tuple[int, float], Expansion] = {}  # by part and μ, where there is one μ
         self.report: dict[str, Any] = {
             "name": run.approximation.name,
@@ -195,14 +199,16 @@ class CrossFitted(Model):
 
     def _predicted(self, number: int, alphas: Any) -> Array:
         """A part (μ, |J|, targets) in the problem's units, NaN where a μ cannot be solved with."""
-        problem, rows = self._run.problem, self._parts[number]
+        problem = self._run.problem
+        rows = self._parts[number]
         part, model = self._without(number, alphas.size)
         ridges = problem.ridge_of_part(part, alphas)
         usable = model.usable(None, ridges)
         found = [part.restore(model.expansion(mu)) for mu in ridges[usable]]
         if alphas.size == 1 and found:
             self._fitted[number, float(alphas[0])] = found[0]
-        xp, targets = namespace(problem.Y), problem.Y.shape[1]
+        xp = namespace(problem.Y)
+        targets = problem.Y.shape[1]
         values = like(np.full((alphas.size, len(rows), targets), np.nan), problem.Y)
         if found:  # all ridges share their centres, and so one product with the kernel
             coef = xp.concat([one.coef for one in found], axis=1)

@@ -90,7 +90,8 @@ class Reordered(Smoother):
 
     def __init__(self, inner: Smoother, order: Index) -> None:
         super().__init__(inner.n, inner.border)
-        self.inner, self.order = inner, order  # order: the row in each place
+        self.inner = inner
+        self.order = order  # order: the row in each place
         self.place = np.empty_like(order)  # the place of each row
         self.place[order] = np.arange(order.size)
 
@@ -234,16 +235,20 @@ def choose_route(
     weights of very different size have graded the rows; `rank` is known where there is a thin factor.
     """
     if gpu:
-        eigen, triangle = 24.0 if n <= LARGE else 36.0 if n <= _HUGE else 77.0, 1.0
+        eigen = 24.0 if n <= LARGE else 36.0 if n <= _HUGE else 77.0
+        triangle = 1.0
     else:
-        eigen, triangle = 12.0, 0.45 if n > LARGE else 0.6
+        eigen = 12.0
+        triangle = 0.45 if n > LARGE else 0.6
     triangles = ridges * (2 if need == "heldout" else 1) * triangle
     name: Literal["eigen", "cholesky", "low rank"]
     if uneven:
-        name, cost = "cholesky", triangles
+        name = "cholesky"
+        cost = triangles
         reason = "weights of very different size, which an eigendecomposition would treat inaccurately"
     elif rank is not None:
-        name, cost = "low rank", min(eigen, triangles)
+        name = "low rank"
+        cost = min(eigen, triangles)
         reason = f"numerical rank {rank} of {n}"
     else:
         name, cost = ("cholesky", triangles) if triangles < eigen else ("eigen", eigen)

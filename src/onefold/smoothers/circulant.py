@@ -190,7 +190,8 @@ class CirculantFilter:
 
     def leading_residuals(self, spectrum: Array, length: int) -> Array:
         """e_J = (R_b)_JJ⁻¹ (R_b y)_J for all leading blocks J of `length` cells at once."""
-        shape, residuals = self.shape, self.back(spectrum)
+        shape = self.shape
+        residuals = self.back(spectrum)
         s = next(s for s in range(1, len(shape) + 1) if math.prod(shape[s:]) == length)
         if s == len(shape):
             averages = _half_mean(self.values[None, ...], shape)
@@ -228,7 +229,8 @@ class CirculantSmoother(Smoother):
 
     def _grid(self, Y: Array) -> Array:
         """Targets (n, t) as (t, n_0, …, n_{p−1}), zeros in cells without data."""
-        xp, t = namespace(Y), Y.shape[1]
+        xp = namespace(Y)
+        t = Y.shape[1]
         columns = xp.permute_dims(Y, (1, 0))
         if self._pads.size:
             columns = xp.concat([columns, zeros((t, self._pads.size), Y)], axis=1)
@@ -236,7 +238,8 @@ class CirculantSmoother(Smoother):
 
     def _rows(self, grid: Array) -> Array:
         """(t, cells) back to (n, t), or (μ, t, cells) to (μ, n, t)."""
-        xp, levels = namespace(grid), len(self.spectrum.shape)
+        xp = namespace(grid)
+        levels = len(self.spectrum.shape)
         columns = xp.reshape(grid, (*grid.shape[:-levels], self._cells))[..., : self.n]
         return xp.matrix_transpose(columns)
 
@@ -247,7 +250,8 @@ class CirculantSmoother(Smoother):
         self, Y: Array, values: list[float]
     ) -> Iterator[tuple[slice, Array, list[CirculantFilter], Array]]:
         """Some μ at a time, as cache allows: which, R_b Y (μ, n, t), filters, targets on the grid."""
-        xp, grid = namespace(Y), self._grid(Y)
+        xp = namespace(Y)
+        grid = self._grid(Y)
         if self._pads.size:
             for part in spans(len(values), 1):
                 filtered = self._filter(values[part.start])
@@ -275,7 +279,8 @@ class CirculantSmoother(Smoother):
 
         1ᵀα = 0 and U1 ∝ 1 leave the intercept only the mean of the completed targets.
         """
-        xp, values = namespace(Y), vector(alphas).tolist()
+        xp = namespace(Y)
+        values = vector(alphas).tolist()
         dual = zeros((len(values), *Y.shape), Y)
         intercepts = dual[:, 0, :] * 0.0
         for part, rows, _, grid in self._in_turn(Y, values):
@@ -299,7 +304,8 @@ class CirculantSmoother(Smoother):
         return out
 
     def heldout(self, Y: Array, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
-        xp, grid = namespace(Y), self._grid(Y)
+        xp = namespace(Y)
+        grid = self._grid(Y)
         cells = [np.asarray(rows) for rows in parts]
         blocks = [None if self._pads.size else self._leading_block(part) for part in cells]
         pieces: list[list[Array]] = [[] for _ in parts]
@@ -321,7 +327,9 @@ class CirculantSmoother(Smoother):
 
     def _leading_block(self, cells: Index) -> int | None:
         """Length of a set of cells if it is a diagonal block of the leading levels, else None."""
-        shape, length, first = self.spectrum.shape, int(cells.size), int(cells.min())
+        shape = self.spectrum.shape
+        length = int(cells.size)
+        first = int(cells.min())
         if length not in [math.prod(shape[s:]) for s in range(1, len(shape) + 1)]:
             return None
         whole = first % length == 0 and np.array_equal(np.sort(cells), np.arange(first, first + length))
@@ -359,7 +367,8 @@ class CirculantSmoother(Smoother):
             limit=_MAX_ITERATIONS,
             definite=filtered.definite,
         )
-        worst, solves = float(found.residual.max()), self.solves
+        worst = float(found.residual.max())
+        solves = self.solves
         solves["iterative_solves"] = solves.get("iterative_solves", 0) + 1
         solves["most_iterations"] = max(solves.get("most_iterations", 0), found.iterations)
         solves["largest_residual"] = max(solves.get("largest_residual", 0.0), worst)
@@ -419,7 +428,9 @@ class CirculantSmoother(Smoother):
         return _entries(_first_row(self.spectrum.eigenvalues, shape), shape, cells, cells)
 
     def logdet(self, alphas: ArrayLike) -> HostArray:
-        values, shape, found = self.spectrum.eigenvalues, self.spectrum.shape, []
+        values = self.spectrum.eigenvalues
+        shape = self.spectrum.shape
+        found = []
         xp = namespace(values)
         for alpha in vector(alphas).tolist():
             filtered = self._filter(alpha)

@@ -75,7 +75,8 @@ from onefold.smoothers.base import GIVEN, LARGE, Flags, Rounding, Smoother, Unso
 _BELOW = 100.0  # times the noise: a smaller ridge would be decided by it
 _SATURATED = 1e-8  # of (R_b)_ii: a row that decides its own fitted value
 _SINGLE_ROWS = 600  # from which a factor of float32 saves time
-_ROUGH, _REFINED = 0.003, 4  # of the residuals that a rough solution may be wrong by; steps to get there
+_ROUGH = 0.003
+_REFINED = 4  # of the residuals that a rough solution may be wrong by; steps to get there
 _STRIP = 256  # rows of n treated at a time, where all at once would be a second array of n × n
 _CORNER = 0.25  # of the rows: a corner that begins above is not worth an array of its own
 _FEWEST = 1000  # rows, below which a decomposition takes no time worth saving by a thin factor
@@ -165,7 +166,8 @@ class DenseSmoother(Smoother):
             size = operator.alphas.shape[0]
             none = BorderCorrection(linalg.zeros((size, self.n), Y), linalg.ones(size, Y))
             return operator.apply(Y), none
-        xp, t = namespace(Y), Y.shape[1]
+        xp = namespace(Y)
+        t = Y.shape[1]
         both = operator.apply(xp.concat([Y, self.border[:, None]], axis=1))
         rho = xp.asarray(both[:, :, t], copy=True)
         border = BorderCorrection(rho, rho @ self.border)
@@ -182,7 +184,9 @@ class DenseSmoother(Smoother):
         predictions as they are, but their coefficients, r/μ, would multiply the rounding of every
         later kernel value.
         """
-        xp, s, pieces = namespace(Y), self.border, []
+        xp = namespace(Y)
+        s = self.border
+        pieces = []
         for operator in self.operators(alphas, Y.shape[1]):
             residuals, border = self._first(operator, Y)
             dual = residuals / operator.alphas[:, None, None]
@@ -200,7 +204,8 @@ class DenseSmoother(Smoother):
         return xp.concat(pieces)
 
     def leave_one_out(self, Y: Array, alphas: ArrayLike) -> Array:
-        diagonals, residuals = [], []
+        diagonals = []
+        residuals = []
         for operator in self.operators(alphas, Y.shape[1]):
             operator.expect_blocks()
             found, border = self._first(operator, Y)
@@ -212,7 +217,8 @@ class DenseSmoother(Smoother):
 
     def some_left_out(self, Y: Array, rows: Index, alpha: float) -> Array:
         """`leave_one_out` of some rows, ascending, at one μ: (rows, targets)."""
-        operator, here = next(iter(self.operators([alpha]))), like_index(rows, Y)
+        operator = next(iter(self.operators([alpha])))
+        here = like_index(rows, Y)
         residuals, border = self._first(operator, Y)
         diagonal = operator.diagonal_at(rows) - take_rows(border.rho[0, :], here) ** 2 / border.sigma[0]
         diagonal = self._known(diagonal[None, :], [alpha])[0, :]
@@ -239,8 +245,11 @@ class DenseSmoother(Smoother):
         self, Y: Array, parts: Sequence[Index], alphas: ArrayLike
     ) -> tuple[Array, Array | None]:
         r"""α (μ, parts, n, t) of the models without each part; with a border sᵀŶ / sᵀs (μ, parts, t)."""
-        duals, levels, sets = [], [], LeftOut(parts, Y)
-        xp, blanked = namespace(Y), sets.blanked(Y)
+        duals = []
+        levels = []
+        sets = LeftOut(parts, Y)
+        xp = namespace(Y)
+        blanked = sets.blanked(Y)
         for operator in self.operators(alphas, blanked.shape[1]):
             found, border = self._heldout(operator, blanked, sets)
             filled = xp.stack([sets.replaced(blanked, f) for f in found])
@@ -259,13 +268,15 @@ class DenseSmoother(Smoother):
         """f_J = −(R_b)_JJ⁻¹ (R_b Y⁰)_J for every μ and set, and the border's correction."""
         operator.expect_blocks(sets.first)
         RY, border = self._first(operator, blanked)
-        xp, found = namespace(blanked), []
+        xp = namespace(blanked)
+        found = []
         for index in range(RY.shape[0]):
             solved: dict[int, Array] = {}
             own = xp.reshape(RY[index, :, :], (self.n * sets.count, -1))
             for numbers, rows, places in sets.groups:
                 check_stop()
-                block, part = operator.block(rows, index), take_rows(border.rho[index, :], rows)
+                block = operator.block(rows, index)
+                part = take_rows(border.rho[index, :], rows)
                 block -= part[..., :, None] * (part / border.sigma[index])[..., None, :]
                 right = take_rows(own, places)
                 try:
@@ -291,7 +302,9 @@ class DenseSmoother(Smoother):
             value = operator.logdet()
             if self.border is not None:
                 # That on the complement of s: + log(sᵀG⁻¹s) − log(sᵀs).
-                xp, s, border = namespace(value), self.border, self._first(operator)[1]
+                xp = namespace(value)
+                s = self.border
+                border = self._first(operator)[1]
                 value = value + xp.log(border.sigma / operator.alphas) - xp.log(s @ s)
             values.append(value)
         return vector(namespace(values[0]).concat(values))
@@ -327,7 +340,8 @@ class LeftOut:
                 rows = np.stack([self.parts[k] for k in some])
                 places = rows * self.count + np.array(some)[:, None]
                 if linalg.uses_lapack(Y):
-                    rows, places = rows[0], places[0]
+                    rows = rows[0]
+                    places = places[0]
                 self.groups.append((some, like_index(rows, Y), like_index(places, Y)))
 
     def blanked(self, Y: Array) -> Array:
@@ -336,7 +350,8 @@ class LeftOut:
 
     def replaced(self, blanked: Array, found: Sequence[Array]) -> Array:
         """Ŷ for every set, shape (n, k · t), from Y⁰ and the f_J (|J|, t)."""
-        xp, (n, t) = namespace(blanked), (blanked.shape[0], found[0].shape[1])
+        xp = namespace(blanked)
+        (n, t) = (blanked.shape[0], found[0].shape[1])
         nothing = xp.zeros_like(blanked[:1, :t])
         values = xp.take(xp.concat([*found, nothing]), self._source, axis=0)
         return blanked + xp.reshape(values, (n, self.count * t))
@@ -356,7 +371,8 @@ class _Decomposed(DenseSmoother):
         """As many μ together as need no larger arrays than U."""
         if not self.solvable(alphas).all():
             raise not_psd(self.smallest_eigenvalue)
-        values, xp = self._spectrum[0], namespace(self._spectrum[0])
+        values = self._spectrum[0]
+        xp = namespace(self._spectrum[0])
         mu = like(vector(alphas), values)
         weights = (values[None, :] if self._thin else mu[:, None]) / (values[None, :] + mu[:, None])
         below = self.below_rounding(alphas)
@@ -424,13 +440,16 @@ class _Filtered(Operator):
     def solve_signal(self, Y: Array) -> Array:
         if self.thin:
             return self._mixed(Y, 1.0 / (self.values + self.alphas[:, None]))
-        weights, xp = self.weights, namespace(self.weights)
+        weights = self.weights
+        xp = namespace(self.weights)
         kept = xp.where(weights < 1, weights / self.alphas[:, None], xp.zeros_like(weights))
         return self._mixed(Y, kept)
 
     def _mixed(self, Y: Array, weights: Array) -> Array:
         """U [weights] Uᵀ Y of shape (μ, n, t) for weights (μ, λ), as one product; Y as in `apply`."""
-        xp, a, (m, q) = namespace(Y), weights.shape[0], self.vectors.shape
+        xp = namespace(Y)
+        a = weights.shape[0]
+        m, q = self.vectors.shape
         own = Y[:, None, :] if Y.ndim == 2 else xp.permute_dims(Y, (1, 0, 2))
         n, c, t = own.shape
         flat = xp.reshape(own, (n, c * t))
@@ -444,7 +463,8 @@ class _Filtered(Operator):
 
     def diagonal(self) -> Array:
         """(U∘U) [weights], a strip of U∘U at a time."""
-        xp, (m, q) = namespace(self.weights), self.vectors.shape
+        xp = namespace(self.weights)
+        m, q = self.vectors.shape
         columns = xp.permute_dims(self.weights, (1, 0))
         strips = [self.vectors[part, :] ** 2 @ columns[:q, ...] for part in spans(m, _STRIP)]
         coupled = xp.concat(strips) if strips else columns[:0, ...]
@@ -456,11 +476,13 @@ class _Filtered(Operator):
         if self.rest is None or single is None:
             return coupled
         out = np.empty((coupled.shape[0] + single.shape[0], *coupled.shape[1:]))
-        out[self.rest], out[self.alone] = coupled, single
+        out[self.rest] = coupled
+        out[self.alone] = single
         return out
 
     def block(self, rows: Array, index: int) -> Array:
-        xp, q = namespace(self.weights), self.vectors.shape[1]
+        xp = namespace(self.weights)
+        q = self.vectors.shape[1]
         roots = xp.sqrt(self.weights[index, :q])
         if self.rest is None or self.alone is None:
             factor = take_rows(self.vectors, rows) * roots
@@ -475,7 +497,8 @@ class _Filtered(Operator):
         return block
 
     def logdet(self) -> Array:
-        xp, (n, rank) = namespace(self.weights), self.vectors.shape
+        xp = namespace(self.weights)
+        n, rank = self.vectors.shape
         known = xp.sum(xp.log(self.values[None, :] + self.alphas[:, None]), axis=1)
         return known + (n - rank) * xp.log(self.alphas) if self.thin else known
 
@@ -580,7 +603,8 @@ class CholeskySmoother(DenseSmoother):
     ) -> None:
         super().__init__(K.shape[0], border)
         self._K: Any = K
-        self._overwrite, self._rounding = overwrite, rounding
+        self._overwrite = overwrite
+        self._rounding = rounding
         self._buffer: Any = None
         self._decomposed: SpectralSmoother | None = None
         self._last: tuple[float, Operator] | None = None
@@ -608,7 +632,8 @@ class CholeskySmoother(DenseSmoother):
         if K is not None and alpha >= self._smallest:
             diagonal = namespace(K).linalg.diagonal(K) + 0.0
             if self._overwrite:
-                shifted, self._K = K, None
+                shifted = K
+                self._K = None
             else:
                 # One buffer serves every μ: the last operator is done with when the next is asked for.
                 shifted = namespace(K).asarray(K, copy=True) if self._buffer is None else self._buffer
@@ -635,7 +660,8 @@ class _Factorised(Operator):
     # Where G is of float32, K in float64 refines what is solved with its factor.
 
     def __init__(self, G: Array, alpha: float, K: Any = None) -> None:
-        self._alpha, self._K = alpha, K
+        self._alpha = alpha
+        self._K = K
         self.alphas = alpha * linalg.ones(1, G if K is None else K)
         self._factor = dense.cholesky(G, overwrite=True)
         self._inverted = False
@@ -652,11 +678,13 @@ class _Factorised(Operator):
         if self._inverted or row < _CORNER * self._factor.shape[0]:
             if not self._inverted:
                 check_stop()
-                self._factor, self._inverted = dense.invert_lower(self._factor), True
+                self._factor = dense.invert_lower(self._factor)
+                self._inverted = True
             self._corner = 0, self._factor
         elif self._corner is None or self._corner[0] > row:
             check_stop()
-            corner, host = self._factor[row:, row:], linalg.uses_lapack(self._factor)
+            corner = self._factor[row:, row:]
+            host = linalg.uses_lapack(self._factor)
             copy = np.array(corner, order="F") if host else namespace(corner).asarray(corner, copy=True)
             self._corner = row, dense.invert_lower(copy)
         return self._corner
@@ -671,7 +699,8 @@ class _Factorised(Operator):
                 return (self._alpha * found)[None, :, :]
             G = dense.add_to_diagonal(self._K.copy(), self._alpha)
             try:
-                self._factor, self._K = dense.cholesky(G, overwrite=True), None
+                self._factor = dense.cholesky(G, overwrite=True)
+                self._K = None
             except np.linalg.LinAlgError as error:
                 raise UnsolvableError(
                     f"the kernel matrix plus alpha={self._alpha:.3g} is not positive definite; use a "
@@ -682,7 +711,8 @@ class _Factorised(Operator):
 
     def _refined(self, Y: Any) -> Any | None:
         """(K + μI)⁻¹ Y by a factor of float32, as exact as a rough solution must be; or None."""
-        found, left = np.zeros_like(Y), Y
+        found = np.zeros_like(Y)
+        left = Y
         with np.errstate(over="ignore", invalid="ignore"):  # beyond float32: no solution
             for _ in range(_REFINED):
                 found += dense.cholesky_solve(self._factor, left)
@@ -699,7 +729,8 @@ class _Factorised(Operator):
 
     def diagonal(self) -> Array:
         _, inverse = self._inverse()
-        xp, total = namespace(inverse), 0.0 * inverse[0, :]
+        xp = namespace(inverse)
+        total = 0.0 * inverse[0, :]
         for part in spans(inverse.shape[0], _STRIP):
             total += xp.sum(inverse[part, :] ** 2, axis=0)
         return self._alpha * total[None, :]

@@ -129,7 +129,9 @@ class GohbergSemencul:
                 "the Toeplitz matrix has a leading block that is singular or not positive definite, so "
                 'that its inverse cannot be computed; use a larger alpha, or approximation="exact".'
             )
-        self._x, self._n, self._length = x, x.size, toeplitz.length
+        self._x = x
+        self._n = x.size
+        self._length = toeplitz.length
         self._Fx = rfft(self._x, self._length)
         self._Fz = rfft(_reversed(x), self._length)
 
@@ -156,14 +158,16 @@ class GohbergSemencul:
     def diagonal(self) -> HostArray:
         """Its diagonal (n,)."""
         # The diagonal reads the same from both ends; the first half has the fewer roundings.
-        n, half = self._n, (self._n + 1) // 2
+        n = self._n
+        half = (self._n + 1) // 2
         first = np.cumsum(self._x[:half] ** 2 - _reversed(self._x)[:half] ** 2) / self._x[0]
         return np.concatenate([first, first[: n - half][::-1]])
 
     def block(self, start: int, stop: int) -> HostArray:
         """G⁻¹ on the contiguous rows start … stop − 1."""
         size = stop - start
-        x, z = self._x[start:stop], _reversed(self._x)[start:stop]
+        x = self._x[start:stop]
+        z = _reversed(self._x)[start:stop]
         block = np.empty((size, size))
         block[0] = self.product(_unit(self._n, start))[0, start:stop]
         for i in range(1, size):
@@ -210,7 +214,8 @@ def _unit(n: int, place: int = 0) -> HostArray:
 
 def strang_circulant(toeplitz: SymmetricToeplitz) -> Callable[[float], Map]:
     """μ → (V → M(μ)⁻¹ V): the circulant matrix of order n with t_j for j ≤ n/2."""
-    n, half = toeplitz.n, toeplitz.n // 2 + 1
+    n = toeplitz.n
+    half = toeplitz.n // 2 + 1
     column = toeplitz.column.copy()
     column[half:] = toeplitz.column[1 : n - half + 1][::-1]
     eigenvalues = np.maximum(rfft(column).real, 0.0)
@@ -224,8 +229,10 @@ def strang_circulant(toeplitz: SymmetricToeplitz) -> Callable[[float], Map]:
 
 def deflated_embedding(toeplitz: SymmetricToeplitz) -> Callable[[float], Map]:
     """Low polynomials exactly, the rest by the embedding of length 2n; `_DEGREES` arrays of n."""
-    n, length = toeplitz.n, 0.0
-    points, Q = np.linspace(-1.0, 1.0, n), np.full((min(_DEGREES, n), n), n**-0.5)
+    n = toeplitz.n
+    length = 0.0
+    points = np.linspace(-1.0, 1.0, n)
+    Q = np.full((min(_DEGREES, n), n), n**-0.5)
     for k in range(1, len(Q)):  # orthonormal to rounding while k ≪ √n
         Q[k] = points * Q[k - 1] - length * Q[k - 2]
         length = float(np.linalg.norm(Q[k]))
@@ -277,7 +284,8 @@ def log_determinant(column: HostArray) -> float:
     O(n²) time, O(n) memory; raises ``LinAlgError`` if the matrix is not positive definite.
     """
     t = np.asarray(column, dtype=np.float64)
-    error, total = float(t[0]), 0.0
+    error = float(t[0])
+    total = 0.0
     predictor = np.zeros(0)
     for k in range(t.size):
         if not error > 0:
@@ -346,10 +354,12 @@ class ToeplitzSmoother(Smoother):
         self._preconditioner: Callable[[float], Map] | None = None
         self._earlier: list[tuple[float, HostArray]] = []
         self.report: dict[str, Any] = {} if report is None else report
-        solver, reason = "levinson", f"n = {n} ≤ {SHORT}: O(n²) is faster than iterating"
+        solver = "levinson"
+        reason = f"n = {n} ≤ {SHORT}: O(n²) is faster than iterating"
         self._iterates = n > SHORT
         if self._iterates:
-            solver, reason = "pcg", f"n = {n} > {SHORT}: O(n log n) per iteration"
+            solver = "pcg"
+            reason = f"n = {n} > {SHORT}: O(n log n) per iteration"
         self.report.update(solver=solver, reason=reason, iterations=0, residual=0.0)
 
     def solvable(self, alphas: ArrayLike) -> Flags:
@@ -654,7 +664,8 @@ class ToeplitzSmoother(Smoother):
             ) from None
 
     def _iterated_errors(self, solved: _Solved, rows: Index) -> HostArray:
-        W, g = solved.W[:, rows], solved.g[rows]
+        W = solved.W[:, rows]
+        g = solved.g[rows]
         runs = 1 + int(np.count_nonzero(np.diff(rows) > 1))
 
         def scattered(V: HostArray) -> HostArray:
@@ -690,7 +701,8 @@ class ToeplitzSmoother(Smoother):
                 'use cv="loo", more folds, or a larger alpha.'
             )
         self._note("heldout_residual", residual)
-        E, h = found.X[:-1], found.X[-1]
+        E = found.X[:-1]
+        h = found.X[-1]
         return E + ((E @ g) / (solved.total - g @ h))[:, None] * h
 
 

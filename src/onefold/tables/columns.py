@@ -65,7 +65,8 @@ _FLAGS = {"true": (True,), "false": (False,)}  # what they say, which is not 1 a
 
 def kind_of(column: pa.ChunkedArray) -> Kind:
     """What a column holds, as far as preparing it is concerned."""
-    kind, types = column.type, pa.types
+    kind = column.type
+    types = pa.types
     if types.is_null(kind) or column.null_count == len(column) > 0:
         return "empty"
     if types.is_boolean(kind):
@@ -176,7 +177,8 @@ def without_words(
     column: pa.ChunkedArray, words: tuple[str, ...], form: NumberFormat = PLAIN
 ) -> pa.ChunkedArray:
     """A column with null where a value is one of the words, or means the same: -999.0 for -999."""
-    plain, meanings = decoded(column), (meaning_of(word, form) for word in words)
+    plain = decoded(column)
+    meanings = (meaning_of(word, form) for word in words)
     meant = {one for one in meanings if not isinstance(one, str) and one == one}
     kind = kind_of(plain)
     if kind == "numeric" and meant and not pa.types.is_duration(plain.type):
@@ -351,7 +353,8 @@ def times_in(
         one, other = ("times of day", "dates") if order == "time" else ("dates", "times of day")
         raise TableError(f"column '{name}' should hold {one} but holds {other}; convert it")
     else:
-        seconds, found = typed_seconds(column, zone), zone_of(column)
+        seconds = typed_seconds(column, zone)
+        found = zone_of(column)
     refuse_other_zone(name, zone, found)
     return seconds
 
@@ -431,7 +434,8 @@ def phases(seconds: np.ndarray, cycle: str) -> np.ndarray:
         return np.asarray(np.mod(seconds / _DAY_SECONDS + 3.0, 7.0) / 7.0)
     moment = np.floor(seconds).astype("int64").astype("datetime64[s]")
     year = moment.astype("datetime64[Y]")
-    begin, end = year.astype("datetime64[s]"), (year + 1).astype("datetime64[s]")
+    begin = year.astype("datetime64[s]")
+    end = (year + 1).astype("datetime64[s]")
     return np.asarray((moment - begin).astype(np.float64) / (end - begin).astype(np.float64))
 
 
@@ -470,12 +474,16 @@ def _parsed(text: pa.Array, order: str) -> tuple[pa.Array, np.ndarray]:
     def has(name: str, pattern: str = ".") -> np.ndarray:
         return np.asarray(pc.match_substring_regex(parts.field(name).fill_null(""), pattern))
 
-    hour, minute, second, halved = number("hour"), number("minute"), number("second"), has("half")
+    hour = number("hour")
+    minute = number("minute")
+    second = number("second")
+    halved = has("half")
     wrong = halved & ((hour < 1) | (hour > 12))
     hour = np.where(halved, hour % 12 + 12.0 * has("half", "[pP]"), hour)
     seconds = 3600.0 * hour + 60.0 * minute + second
     wrong |= (minute > 59) | (second > 60) | (seconds > _DAY_SECONDS)
-    date, zoned = parts.field("date").fill_null(""), has("zone")
+    date = parts.field("date").fill_null("")
+    zoned = has("zone")
     if order == "time":
         wrong |= ~has("hour") | np.asarray(pc.not_equal(date, ""))
         zoned = np.zeros(len(text), dtype=bool)

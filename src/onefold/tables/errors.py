@@ -52,7 +52,9 @@ class TableError(ValueError):
         self, cause: str, remedies: Sequence[Remedy | str] = (), options: Sequence[str] = ()
     ) -> None:
         super().__init__(cause, remedies, options)
-        self.cause, self.remedies, self.options = cause, tuple(remedies), tuple(options)
+        self.cause = cause
+        self.remedies = tuple(remedies)
+        self.options = tuple(options)
 
     def __str__(self) -> str:
         return self.spelled(_as_python, str)
@@ -86,7 +88,8 @@ class SeveralProblems(TableError):
 
     def __init__(self, problems: Sequence[TableError]) -> None:
         super().__init__(f"the table has {len(problems)} problems")
-        self.args, self.problems = (problems,), tuple(problems)
+        self.args = (problems,)
+        self.problems = tuple(problems)
 
     def spelled(self, spell: Callable[[Remedy], str | None], name: Callable[[str], str]) -> str:
         """The sentences one after another."""

@@ -165,7 +165,9 @@ class TableModel(BaseEstimator):
         if training.cv_words == "folds as given":
             inner.set_params(cv=self.cv)
         inner.set_params(callback=None, checkpoint=None)  # they have done their work
-        self.estimator_, self.preparation_, self.reading_ = inner, training.preparation, training.reading
+        self.estimator_ = inner
+        self.preparation_ = training.preparation
+        self.reading_ = training.reading
         self.feature_names_in_ = np.asarray(training.columns, dtype=object)
         self.n_features_in_ = len(training.columns)
         if hasattr(inner, "classes_"):
@@ -193,8 +195,10 @@ class TableModel(BaseEstimator):
             else:
                 training = files.enter_context(training_of(self, X, y, sample_weight, groups))
                 inner = self.inner_estimator(training.search, cv=training.cv)
-                matrix, y = training.X, training.y
-                weight, groups = training.sample_weight, training.groups
+                matrix = training.X
+                y = training.y
+                weight = training.sample_weight
+                groups = training.groups
             if isinstance(matrix, np.memmap):  # its file is there for as long as the matrix is
                 weakref.finalize(matrix, files.pop_all().close)
             return inner, matrix, self.fitted_target(y), {"sample_weight": weight, "groups": groups}
@@ -563,7 +567,8 @@ class TableClassifier(ClassifierMixin, TableModel):
 
     def score(self, X: TableLike | TableSource, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """Accuracy on the rows of a table; y may be the name of a column of X."""
-        known, weights = self.known_target(X, y), cast(Any, sample_weight)
+        known = self.known_target(X, y)
+        weights = cast(Any, sample_weight)
         if known is not None and known.dtype == object:  # with labels that the model does not know
             return float(np.average(known == self.predict(X), weights=weights))
         return float(super().score(X, known, sample_weight))

@@ -52,7 +52,8 @@ def in_order_of(training: Training) -> str | None:
     """A column of dates that the rows are sorted by, up or down, where folds are drawn at random."""
     if not training.cv_words.endswith("-fold"):
         return None
-    preparation, matrix = training.preparation, training.X
+    preparation = training.preparation
+    matrix = training.X
     for part, (name, place) in zip(preparation.parts, preparation.spans()):
         if isinstance(part, DateColumn):
             rows = np.asarray(matrix[:: max(1, matrix.size // MOST_VALUES), place])
@@ -108,9 +109,11 @@ def _identifies(rows: TableRows, name: str) -> bool:
 
 def findings(model: Any, training: Training, suspicious: list[str], seconds: float) -> dict[str, Any]:
     """What the fit of a table's estimator found."""
-    estimator, target = model.estimator_, training.target
+    estimator = model.estimator_
+    target = training.target
     y = np.ravel(training.y) if hasattr(estimator, "classes_") else training.y  # labels may be a column
-    scores, found = None, heldout_predictions(estimator, y)
+    scores = None
+    found = heldout_predictions(estimator, y)
     if found is not None and np.isfinite(found.values).all(axis=1).any():
         found = replace(found, values=model.in_target_units(found.values))
         scores = scores_of(estimator, found, training.X, y, training.sample_weight)
@@ -168,7 +171,8 @@ def stopped_note(search: dict[str, Any]) -> str | None:
     """Why a search ended early, and what it has not tried."""
     if search["stopped"] is None:
         return None
-    why, short = f"was {search['stopped']}", "{:.4g}".format
+    why = f"was {search['stopped']}"
+    short = "{:.4g}".format
     why = "stopped at its time budget" if search["stopped"] == "time_budget" else why
     untried = [
         ", ".join(f"{k} {short(v) if isinstance(v, float) else v}" for k, v in one.items())

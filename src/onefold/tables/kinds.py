@@ -60,7 +60,8 @@ _PAIRS = (
 )
 BOOLEANS = {word: truth for pair in _PAIRS for word, truth in zip(pair, (True, False))}
 _BLOCK_NUMBERS = 1 << 22  # of rows that are encoded at a time, if they are neither few nor many
-_FEWEST_ROWS, _MOST_ROWS = 256, 1 << 16
+_FEWEST_ROWS = 256
+_MOST_ROWS = 1 << 16
 
 
 class Made(NamedTuple):
@@ -205,7 +206,8 @@ class DateColumn(NumberColumn):
         values[:, 0] = (seconds - self.mean) / self.scale
         for j, cycle in enumerate(self.cycles):
             angle = 2.0 * np.pi * phases(seconds, cycle)
-            values[:, 1 + 2 * j], values[:, 2 + 2 * j] = np.sin(angle), np.cos(angle)
+            values[:, 1 + 2 * j] = np.sin(angle)
+            values[:, 2 + 2 * j] = np.cos(angle)
         return Made(values, missing)
 
     def examples(self) -> list[Any]:

@@ -93,8 +93,10 @@ class ColumnMoments:
         """Of both sets of rows."""
         if not (self.n and other.n):
             return self if self.n else other
-        unit, n = np.maximum(self.unit, other.unit), self.n + other.n
-        mine, theirs = self.unit / unit, other.unit / unit
+        unit = np.maximum(self.unit, other.unit)
+        n = self.n + other.n
+        mine = self.unit / unit
+        theirs = other.unit / unit
         shift = other.mean * theirs - self.mean * mine
         squares = self.squares * mine**2 + other.squares * theirs**2 + shift**2 * (self.n * other.n / n)
         return ColumnMoments(n, unit, self.mean * mine + shift * (other.n / n), squares)
@@ -114,7 +116,9 @@ class Median:
     """
 
     def __init__(self, size: int = _SAMPLE) -> None:
-        self._size, self._random, self.exact = size, np.random.default_rng(0), True
+        self._size = size
+        self._random = np.random.default_rng(0)
+        self.exact = True
         self._values: np.ndarray = np.empty(0)
         self._keys: np.ndarray = np.empty(0)  # the values with the smallest keys are the sample
 
@@ -125,7 +129,9 @@ class Median:
         self._keys = np.concatenate([self._keys, self._random.random(len(values))])
         if more and len(self._keys) > self._size:
             kept = np.argpartition(self._keys, self._size)[: self._size]
-            self._values, self._keys, self.exact = self._values[kept], self._keys[kept], False
+            self._values = self._values[kept]
+            self._keys = self._keys[kept]
+            self.exact = False
 
     def value(self) -> float:
         """The median; NaN of no values."""
@@ -147,7 +153,8 @@ class NumberLearner:
         """Take the column of a block of rows; returns how many have no value."""
         large = inexact_as_number(column)
         if large is not None:
-            value, row = column[large].as_py(), rows.start + large + 1
+            value = column[large].as_py()
+            row = rows.start + large + 1
             raise TableError(
                 f"column '{self.name}' has {value} in data row {row}, which is not exact in float64 and "
                 "looks like an identifier",
@@ -191,12 +198,14 @@ class DateLearner(NumberLearner):
 
     def __init__(self, name: str, order: str = UNSETTLED) -> None:
         super().__init__(name)
-        self.order, self.zone = order, ""
+        self.order = order
+        self.zone = ""
         self._span = (np.inf, -np.inf)
         self._waves = ColumnMoments.of(np.empty((0, 2 * len(PERIODS))))
 
     def add(self, column: pa.ChunkedArray, rows: TableRows) -> int:
-        self.order, self.zone = ("time" if pa.types.is_time(column.type) else UNSETTLED), zone_of(column)
+        self.order = "time" if pa.types.is_time(column.type) else UNSETTLED
+        self.zone = zone_of(column)
         return self.add_values(typed_seconds(column, self.zone))
 
     def add_values(self, values: np.ndarray) -> int:
@@ -237,7 +246,9 @@ class TextLearner:
     """
 
     def __init__(self, name: str, codes: bool, min_frequency: float | None) -> None:
-        self.name, self.codes, self.min_frequency = name, codes, min_frequency
+        self.name = name
+        self.codes = codes
+        self.min_frequency = min_frequency
         self.median = Median()  # of dates, if that is what they are
         self._counts: dict[str, int] = {}
         self._first: dict[str, int] = {}  # the rows in which they come first
@@ -387,7 +398,9 @@ class Learner:
     ) -> None:
         if missing not in {"error", "impute"}:
             raise TableError(f"missing must be 'error' or 'impute'; got '{missing}'")
-        self._exclude, self._missing, self._codes = set(exclude), missing, set(categorical)
+        self._exclude = set(exclude)
+        self._missing = missing
+        self._codes = set(categorical)
         self._min_frequency = min_frequency
         self.rows = 0
         self._learners: dict[str, Any] = {}  # of columns that have a value

@@ -176,7 +176,8 @@ class TableSource(ABC):
     def require(self, name: str, option: str = "") -> None:
         """Refuse a column that the table does not have; `option` is where it was named."""
         if name not in self.names:
-            colon, near = ": " if option else "", did_you_mean(name, self.names)
+            colon = ": " if option else ""
+            near = did_you_mean(name, self.names)
             cause = f"{colon}{self.path.name} has no column '{name}'; {near}"
             raise TableError(cause, self.elsewhere, [option] if option else [])
 

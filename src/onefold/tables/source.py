@@ -181,7 +181,8 @@ class ParquetSource(TableSource):
         return TableRows(table, reading=self.reading, remarks=self.remarks)
 
     def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
-        wanted, start = list(self.names if columns is None else columns), 0
+        wanted = list(self.names if columns is None else columns)
+        start = 0
         ahead = {"batch_readahead": 1, "fragment_readahead": 1}
         with self._plain_errors():
             found = self._data.to_batches(columns=wanted, batch_size=min(rows, 1 << 20), **ahead)
@@ -204,7 +205,8 @@ def _parquet_files(path: Path) -> list[Path]:
     """The files behind a pattern or in a folder, sorted; raises if there are none."""
     if os.path.isfile(path):
         return [path]
-    pattern, shown = str(path), str(path)
+    pattern = str(path)
+    shown = str(path)
     if os.path.isdir(path):
         pattern, shown = (os.path.join(it, "*.parquet") for it in (glob.escape(pattern), pattern))
     found = sorted(one for one in glob.glob(pattern) if os.path.isfile(one))
@@ -224,7 +226,8 @@ class ExcelSource(TableSource):
     options = ("decimal", "thousands", "na_values", "dayfirst", "sheet")
 
     def __init__(self, path: Path, reading: Reading | None = None) -> None:
-        self.path, self.reading = path, reading or Reading()
+        self.path = path
+        self.reading = reading or Reading()
         try:
             calamine: Any = import_module("python_calamine")
         except ImportError as error:
@@ -254,7 +257,8 @@ class ExcelSource(TableSource):
                 "merged?); the first row must name every column once",
                 ["write one header row above the table", *self.elsewhere],
             )
-        self._cells, self.names = cells[1:], tuple(header)
+        self._cells = cells[1:]
+        self.names = tuple(header)
         check_names(self.names, self.path.name)
         if not self._cells:
             raise TableError(f"{path.name} has a header row but no rows; add rows")
@@ -288,13 +292,16 @@ class ExcelSource(TableSource):
         """Columns with a cell that has an error or no value, as only the file itself tells."""
         found: dict[str, TableError] = {}
         for cell in _cells(self.path, self._sheet):
-            error, place = cell.get("t") == "e", re.fullmatch("([A-Z]+)([0-9]+)", cell.get("r", ""))
+            error = cell.get("t") == "e"
+            place = re.fullmatch("([A-Z]+)([0-9]+)", cell.get("r", ""))
             if place is None or not (error or [one.tag[-2:] for one in cell] == ["}f"]):
                 continue
             column = functools.reduce(lambda sum, one: 26 * sum + ord(one) - 64, place[1], 0) - 1
-            column, row = column - self._start[1], int(place[2]) - 1 - self._start[0]
+            column = column - self._start[1]
+            row = int(place[2]) - 1 - self._start[0]
             if 0 <= column < len(self.names) and row > 0:
-                name, what = self.names[column], "an error" if error else _NOT_COMPUTED
+                name = self.names[column]
+                what = "an error" if error else _NOT_COMPUTED
                 cause = f"column '{name}' has {what} in cell {place[0]} (data row {row})"
                 remedies = ["correct it", "empty the cell if its value is missing"]
                 found.setdefault(name, TableError(cause, remedies))
@@ -364,13 +371,15 @@ class SvmlightSource(TableSource):
         if not len(self._labels):
             raise TableError(f"{path.name} is empty; a table needs rows")
         used = np.flatnonzero(X.getnnz(axis=0))
-        free, filled = available_memory(), 8 * X.shape[0] * len(used)
+        free = available_memory()
+        filled = 8 * X.shape[0] * len(used)
         if free is not None and filled > _SHARE * free:
             raise TableError(
                 f"{path.name} would take {filled / 2**30:.1f} GiB as a dense table; read it with "
                 "sklearn.datasets.load_svmlight_file and fit LSSVCCV or LSSVRCV to the sparse matrix"
             )
-        self.names, self._features = ("target", *(f"x{number}" for number in used)), X.tocsc()
+        self.names = ("target", *(f"x{number}" for number in used))
+        self._features = X.tocsc()
 
     def bytes_in_memory(self) -> int:
         """Of the filled table, which is known to fit."""
@@ -384,7 +393,8 @@ class SvmlightSource(TableSource):
         return self._rows(self.names if columns is None else columns).slices(rows)
 
     def _rows(self, names: Sequence[str]) -> TableRows:
-        X, labels = self._features, self._labels
+        X = self._features
+        labels = self._labels
         if (labels == np.round(labels)).all() and np.abs(labels).max() < 2.0**53:
             labels = labels.astype(np.int64)  # written +1, -1
         columns = {"target": labels}

@@ -87,12 +87,11 @@ def learn_target(rows: TableRows, name: str, task: TargetKind | None = None) -> 
         exact = not pa.types.is_floating(column.type)
         inferred, reason = _task_of_numbers(values, distinct, name, exact)
     else:
-        inferred, reason = (
-            "classification",
-            f"'{name}' holds {'booleans' if kind == 'boolean' else kind}",
-        )
+        inferred = "classification"
+        reason = f"'{name}' holds {'booleans' if kind == 'boolean' else kind}"
     if task is not None:
-        inferred, reason = task, "as requested"
+        inferred = task
+        reason = "as requested"
     if inferred == "classification":
         if kind == "numeric" and (values != np.round(values)).any():
             raise TableError(
@@ -340,7 +339,8 @@ def known_labels(found: Sequence[str], classes: np.ndarray) -> np.ndarray:
     by_meaning = {meaning: one for meaning, one in known if meanings[meaning] == 1}
     if classes.dtype.kind == "b":
         by_meaning |= {0: False, 1: True}
-    kind, numbers = type(classes[0].item()), classes.dtype.kind in "iuf"
+    kind = type(classes[0].item())
+    numbers = classes.dtype.kind in "iuf"
     for text in dict.fromkeys(found):
         said = meaning_of(text)
         whole = numbers and isinstance(said, Decimal) and abs(said) < _EXACT
@@ -369,17 +369,21 @@ def folds_of(
         return "loo", "leave-one-out"
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer):
         return cv, "folds as given"
-    cv, most, what = int(cv), len(y), f"rows, but the table has {len(y)} (n_samples={len(y)})"
+    cv = int(cv)
+    most = len(y)
+    what = f"rows, but the table has {len(y)} (n_samples={len(y)})"
     more: list[str] = ["add rows"]
     instead: list[Remedy] = []
     if groups is not None:
         if gap is not None:
             raise TableError("ordered rows and groups cannot be combined; leave one of them out")
         most = len(np.unique(groups))
-        what, more = f"groups, but there {'is only' if most == 1 else 'are only'} {most}", []
+        what = f"groups, but there {'is only' if most == 1 else 'are only'} {most}"
+        more = []
     elif classes and gap is None and cv <= len(y):
         most = int(np.unique(y, return_counts=True)[1].max())
-        what, more = f"rows of one class, but the largest class has {most}", []
+        what = f"rows of one class, but the largest class has {most}"
+        more = []
         instead = [Remedy("cv", "loo")]
     if cv > most:
         fewer = [Remedy("cv", most)] if most > 1 else []

@@ -67,7 +67,8 @@ class TextTypes:
         self._types: dict[str, tuple[pa.DataType | None, NumberFormat]] = {}
         self.notes: dict[str, str] = {}
         self.problems: dict[str, TableError] = {}
-        declared, points = reading.number_format, []
+        declared = reading.number_format
+        points = []
         for name, column in columns.items():
             try:
                 self._types[name] = kind, form = column.type()
@@ -105,7 +106,8 @@ class _Evidence:
     """What the values of one column have in common so far."""
 
     def __init__(self, name: str, declared: NumberFormat) -> None:
-        self._name, self._declared = name, declared
+        self._name = name
+        self._declared = declared
         self._empty = self._whole = True
         self._digits = 0
         self.fitting = list(FORMATS)
@@ -252,7 +254,9 @@ class DelimitedSource(TableSource):
 
     def _encoding_of_head(self) -> str:
         """As asked for, by the byte order mark, which is no part of the text, UTF-8, or Windows-1252."""
-        head, name, asked = self._head(_HEAD), self.path.name, self.reading.encoding
+        head = self._head(_HEAD)
+        name = self.path.name
+        asked = self.reading.encoding
         marked = next((one for mark, one in _MARKS.items() if head.startswith(mark)), None)
         if asked is not None:
             plain = codecs.lookup(asked).name
@@ -292,11 +296,14 @@ class DelimitedSource(TableSource):
 
     def _read_header(self, delimiter: str | None) -> int:
         """Find delimiter and column names; returns the length of the longest of the first lines."""
-        size, complete, records = _HEAD, False, list[list[str]]()
+        size = _HEAD
+        complete = False
+        records = list[list[str]]()
         # Very wide tables have headers longer than the first piece.
         while len(records) < 2 and not complete and size <= _LONGEST:
             data = self._head(size)
-            complete, size = len(data) < size, 8 * size
+            complete = len(data) < size
+            size = 8 * size
             decoder = codecs.getincrementaldecoder(self._encoding)()
             text = decoder.decode(data, complete).lstrip("\ufeff\r\n")
             self.delimiter = delimiter or _delimiter_of(text)
@@ -358,7 +365,8 @@ class DelimitedSource(TableSource):
             raise self._diagnosis(str(error)) from error
 
     def _diagnosis(self, message: str) -> TableError:
-        name, encoding = self.path.name, self.reading.encoding
+        name = self.path.name
+        encoding = self.reading.encoding
         ragged = _RAGGED.search(message)
         if ragged:
             line, expected, got = ragged.groups()

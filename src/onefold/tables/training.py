@@ -69,7 +69,8 @@ _ROOM: list[Remedy | str] = [
 KERNELS = (
     "rbf", "powexp", "laplacian", "matern", "matern12", "matern32", "matern52", "polynomial", "linear",
 )  # fmt: skip
-AUTO, PLAIN = "auto", "rbf"
+AUTO = "auto"
+PLAIN = "rbf"
 _OF_ONE_KERNEL = ("toeplitz", "circulant", "grid", "state_space")  # by order or place of the rows
 _PLAIN_FOR = {"state_space": "matern52"}  # where an approximation has no rbf kernel
 
@@ -197,7 +198,8 @@ def _learned(
     cv, words = _splits(model, y, groups, named.get("groups"))
     others = [named.get("sample_weight", "")]
     others += [named["target"]] if target is not None and model.task == "regression" else []
-    constant, names = preparation.constant, preparation.identifiers
+    constant = preparation.constant
+    names = preparation.identifiers
     copies = copies_note(columns_of(preparation, matrix))
     notes = (
         *shown.remarks,
@@ -218,7 +220,8 @@ def _splits(model: Any, y: Any, groups: Any, group_column: str | None) -> tuple[
     """The splits of a search, and what they are in words."""
     if y is None:
         return model.cv, ""
-    classes, gap = model.task == "classification", model.gap if model.ordered else None
+    classes = model.task == "classification"
+    gap = model.gap if model.ordered else None
     cv, words = folds_of(model.cv, y, classes=classes, groups=groups, seed=model.random_state, gap=gap)
     if group_column is not None:
         words = words.replace("groups kept", f"groups of '{group_column}' kept")
@@ -597,7 +600,8 @@ def _without_metric(model: Any, named: list[Any], why: str, on_disk: bool) -> Se
 
 def _halves(model: Any) -> bool:
     """Whether some of the rows make a problem of the same kind, and the criterion holds rows out."""
-    approximation, classes = resolve_approximation(model.approximation), model.task == "classification"
+    approximation = resolve_approximation(model.approximation)
+    classes = model.task == "classification"
     given = model.criterion if model.criterion is not None else "error" if classes else "mse"
     first, *_ = resolve_criteria(given, classifier=classes).values()
     return approximation.selects and approximation.learns_metrics and first.holds_out
