@@ -27,8 +27,8 @@ from benchmarks.tables_data import TASKS, present, small_split
 from onefold import LSSVCCV, LSSVRCV
 from onefold.calibration import fit_calibrator
 from onefold.estimators.final import _fitted
-from onefold.linalg import host_array, like
-from onefold.search import metric
+from onefold.linalg import asarray_like, host_array
+from onefold.search import metric_search
 from onefold.search.loop import Search
 
 ROWS = 3000
@@ -58,7 +58,10 @@ def job(given: tuple[str, int, str | None, Path]) -> str:
         return list(leaders)
 
     begin = time.perf_counter()
-    with mock.patch.object(metric, "_HOPELESS", 1e9), mock.patch.object(metric, "worth_fitting", every):
+    with (
+        mock.patch.object(metric_search, "_HOPELESS", 1e9),
+        mock.patch.object(metric_search, "worth_fitting", every),
+    ):
         setup = estimator.set_up(A, a)
         with estimator._threads(setup.problem.n):
             found = setup.strategy.run(Search(setup))
@@ -66,7 +69,7 @@ def job(given: tuple[str, int, str | None, Path]) -> str:
     np.savez_compressed(
         out / f"{name}-{split}.npz",
         heldout=np.stack([found.scoring.problem.in_table(o.heldout, rows) for o in found.leaders]),
-        tested=np.stack([host_array(f.predict(like(B, setup.problem.Y))) for f in functions]),
+        tested=np.stack([host_array(f.predict(asarray_like(B, setup.problem.Y))) for f in functions]),
         targets=found.scoring.problem.in_table(found.scoring.targets, rows),
         families=[one.candidate.params["kernel"] for one in found.leaders],
         train=a,

@@ -38,7 +38,7 @@ def rows(n: int, d: int = 54, t: int = 7) -> Problem:
     given: dict[str, Any] = {"generator": generator, "device": DEVICE, "dtype": torch.float64}
     X = torch.randn(max(200, n // SHRINK), d, **given)
     Y = torch.sin(X @ torch.randn(d, t, **given) / d**0.5)
-    return Problem(X, Y + 0.1 * torch.randn(Y.shape, **given), None, True).alone()
+    return Problem(X, Y + 0.1 * torch.randn(Y.shape, **given), None, True).centred()
 
 
 @contextmanager

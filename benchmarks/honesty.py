@@ -22,8 +22,8 @@ from onefold import LSSVCCV, LSSVRCV
 from onefold.estimators.setup import RELATIVE_GAMMAS
 from onefold.kernels import RBF
 from onefold.search.choice import blend_leaders, paired_difference
+from onefold.search.learned_metric import gradient_metric
 from onefold.search.loop import Search
-from onefold.search.metrics import gradient_metric
 
 DRAWS = 50
 FEATURES = 8

@@ -35,7 +35,7 @@ class Splits:
     leave_one_out: bool = False  # part i is row i alone: there is a closed form that needs no blocks
 
     @classmethod
-    def alone(cls, n: int, *, pooled: bool = True) -> Splits:
+    def leave_each_out(cls, n: int, *, pooled: bool = True) -> Splits:
         """Every row left out by itself; one score of all of them, or one each."""
         rows = np.arange(n)
         single = cast(Sequence[Index], rows[:, None])  # n sets of one row without n objects
@@ -100,7 +100,7 @@ class Splits:
     def within(self, rows: Index) -> Splits:
         """The splits of some rows, in their order and numbering; those with rows on both sides."""
         if self.leave_one_out:
-            return Splits.alone(len(rows), pooled=len(self) == 1)
+            return Splits.leave_each_out(len(rows), pooled=len(self) == 1)
         place = np.full(self.n, -1)
         place[rows] = np.arange(len(rows))
 
@@ -138,7 +138,7 @@ def make_splits(
         if len(others) in (1, size - 1):  # the only row of its class, perhaps
             number = int(others[0]) if len(others) == 1 else 0
             _check_classes(labels, np.delete(np.arange(size), number), number)
-        return Splits.alone(size, pooled=splitter is None)
+        return Splits.leave_each_out(size, pooled=splitter is None)
     plain = type(splitter) is KFold and not splitter.shuffle and labels is None and kept is None
     if plain and splitter.n_splits <= n:  # known folds: long tables need no lists of what is left
         folds = np.array_split(np.arange(n), splitter.n_splits)
@@ -290,7 +290,7 @@ def at_ridge(
     return of_rows, of_splits if splits.repeated else None
 
 
-def drawn(rows: Index, size: int, generator: Any, labels: NDArray[Any] | None = None) -> Index:
+def sample_rows(rows: Index, size: int, generator: Any, labels: NDArray[Any] | None = None) -> Index:
     """Some of the rows, in order, drawn at random, of every label its share; all if they are no more."""
     if rows.size <= size:
         return np.sort(rows)

@@ -40,7 +40,7 @@ from sklearn.utils import check_random_state
 
 from onefold.approximations import Exact
 from onefold.criteria import Task
-from onefold.heldout import drawn
+from onefold.heldout import sample_rows
 from onefold.rows import picked_rows, to_host
 from onefold.search import GridEdgeWarning
 from onefold.search.ledger import tie_tolerance
@@ -290,7 +290,7 @@ def _draw_rows(setup: Setup, size: int, generator: Any) -> Any:
     if rows is not None:
         return np.sort(rows)
     if task.classes is None:
-        return drawn(np.arange(problem.n), size, generator)
+        return sample_rows(np.arange(problem.n), size, generator)
     folds = setup.cv if isinstance(setup.cv, int) else 5
     picked = []
     for label in task.classes:

@@ -29,7 +29,7 @@ from onefold.linalg import distances
 from onefold.machine.speed import Speed
 from onefold.machine.threads import use_threads
 from onefold.search import GridEdgeWarning
-from onefold.search.metric import rows_within
+from onefold.search.metric_search import rows_within
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((80, 2))

@@ -198,7 +198,7 @@ def test_what_an_approximation_cannot_give_is_refused_before_any_work(
 ) -> None:
     for kind in (Nystroem, Grid, Toeplitz, Circulant):
         monkeypatch.setattr(kind, "model", pytest.fail)
-        monkeypatch.setattr(kind, "most_formed", min(kind.most_formed, 30))
+        monkeypatch.setattr(kind, "max_rows_for_matrix", min(kind.max_rows_for_matrix, 30))
     monkeypatch.setattr(Nystroem, "share", pytest.fail)
     monkeypatch.setattr("onefold.approximations.auto._ALWAYS_EXACT", 2)
     path = tmp_path / "journal"
@@ -251,7 +251,7 @@ def test_what_goes_together_is_what_the_manual_says(criteria, name, word) -> Non
         assert np.isfinite(search.fit(rows, targets).best_score_)
         if criterion == "radius_margin":
             most = {"yes": np.inf, "up to 4,096 rows": 4096, "yes (d)": 4096}[word]
-            assert approximation.most_formed == most
+            assert approximation.max_rows_for_matrix == most
 
 
 def test_a_scorer_that_asks_for_other_rows_is_told_why() -> None:

@@ -323,7 +323,7 @@ def test_a_learned_metric_has_the_ridge_of_its_rows(data, kernel):
 
 def test_cross_fitted_metrics_at_the_ridge_of_their_parts(data):
     from onefold.kernels import RBF
-    from onefold.search.metrics import CrossFitted
+    from onefold.search.learned_metric import CrossFitted
 
     X, y, weights, _ = data
     model = LSSVRCV(gammas=[0.3], alphas=[1e-2], loss="mean", cv=4, approximation="exact")

@@ -12,7 +12,7 @@ from onefold import KernelRidge
 from onefold.expansions import Blend, Expansion, FoldModels, mixed
 from onefold.expansions import kernel as kernel_room
 from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial, Precomputed
-from onefold.linalg import like, to_numpy
+from onefold.linalg import asarray_like, to_numpy
 
 RNG = np.random.default_rng(3)
 D = 3
@@ -202,7 +202,7 @@ def test_arrays_that_must_not_be_written_to_go_without_a_warning() -> None:
             torch.asarray(values)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            like(values, torch.zeros(1)).add_(1)
+            asarray_like(values, torch.zeros(1)).add_(1)
     finally:
         torch.set_warn_always(False)
     assert (values == 1).all()

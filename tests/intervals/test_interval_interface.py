@@ -179,7 +179,7 @@ def test_intervals_without_models_for_each_fold_are_not_called_cv_plus(
     approximation, intervals, monkeypatch, tmp_path
 ):
     """Intervals of the final model, which CV+ promises nothing about, had its name, and nobody knew."""
-    monkeypatch.setattr("onefold.approximations.Circulant.most_folded", 10)
+    monkeypatch.setattr("onefold.approximations.Circulant.max_rows_for_fold_models", 10)
     monkeypatch.setattr(
         "onefold.approximations.nystroem_models.FactoredModel.trains_without", lambda *_: 0
     )

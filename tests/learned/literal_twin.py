@@ -15,7 +15,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 from scipy.optimize import nnls
 
-from onefold.search.metric import CROSS, FINER
+from onefold.search.metric_search import CROSS, FINER
 
 FLOOR = 1e-6
 

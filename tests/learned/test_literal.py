@@ -20,9 +20,9 @@ from sklearn.model_selection import (
 
 from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
 from onefold.estimators import setup
-from onefold.heldout import drawn
-from onefold.search import metric, metrics
-from onefold.search.metric import FINER, ONE
+from onefold.heldout import sample_rows
+from onefold.search import learned_metric, metric_search
+from onefold.search.metric_search import FINER, ONE
 from tests.learned.literal_twin import (
     Cell,
     Data,
@@ -118,8 +118,8 @@ def test_families_and_kinds_of_metric_compete(estimator, what, cv) -> None:
 @pytest.mark.parametrize(("track", "seed"), [*zip(TRACKS, [None, 3, 3, None])])
 def test_gradients_and_mean_distances_at_rows_drawn(track, seed, monkeypatch) -> None:
     """Longer tables take both from some of their rows: the same ones, drawn from the seed."""
-    monkeypatch.setattr(metrics, "GRADIENT_ROWS", 25)
-    monkeypatch.setattr(metrics, "_PAIRS_OF", 20)
+    monkeypatch.setattr(learned_metric, "GRADIENT_ROWS", 25)
+    monkeypatch.setattr(learned_metric, "_PAIRS_OF", 20)
 
     def pairs(n):
         return np.sort(np.random.default_rng(seed or 0).choice(n, 20, replace=False))
@@ -169,8 +169,8 @@ CASES = [
 @pytest.fixture
 def few_rows(monkeypatch):
     """Small numbers in place of thousands."""
-    monkeypatch.setattr(metric, "RESERVED_ROWS", 20)
-    monkeypatch.setattr(metric, "_VALIDATION", 12)
+    monkeypatch.setattr(metric_search, "RESERVED_ROWS", 20)
+    monkeypatch.setattr(metric_search, "_VALIDATION", 12)
 
 
 def last_folds(splits):
@@ -224,9 +224,9 @@ class Twin:
         size = model.metric_rows or N
         self.all = model.metric_rows is None
         labelled = setup.task.labels
-        found = metric.divide(splits, setup.task, size, seed, reserve=not self.all)
-        few = drawn(found.training, first, np.random.default_rng([seed, 1]), labelled)
-        fewest = drawn(found.training, look, np.random.default_rng([seed, 5]), labelled)
+        found = metric_search.divide(splits, setup.task, size, seed, reserve=not self.all)
+        few = sample_rows(found.training, first, np.random.default_rng([seed, 1]), labelled)
+        fewest = sample_rows(found.training, look, np.random.default_rng([seed, 5]), labelled)
         check_division(found, splits, few, [] if self.all else last_folds(splits))
         self.few = few.size
         self.trained = found.training.size
@@ -244,7 +244,7 @@ class Twin:
         if teachers is not None:  # of each fold, and of the final metric
             generator = np.random.default_rng([seed, 4])
             sets = [*((train, teachers[0]) for train, _ in pairs), (np.arange(N), teachers[1])]
-            self.whole.teachers = [drawn(rows, size, generator, labelled) for rows, size in sets]
+            self.whole.teachers = [sample_rows(rows, size, generator, labelled) for rows, size in sets]
 
     def search(self, tracks):
         """The cells that are compared, and what led each group on the way."""
@@ -303,7 +303,7 @@ class Twin:
     def with_its_metric(self, top):
         """The cells on all rows, with the metric of the training rows: a cross where that is cheap."""
         wanted = [(top.width, top.alpha)]
-        if metric._CHEAP_ROWS >= N:
+        if metric_search._CHEAP_ROWS >= N:
             wanted = cross(top.width, top.alpha, ALPHAS, FINER)
         names = (top.family, top.metric, top.round)
         spaces = [top.whole] * len(self.whole.splits)
@@ -320,8 +320,8 @@ REGIMES += [(40, FEW, False, False), (FEW + 2, FEW, False, False)]
 @pytest.mark.parametrize(("rows", "first", "blend", "cheap"), REGIMES)
 @pytest.mark.parametrize(("estimator", "cv", "what", "weights"), CASES)
 def test_paths(estimator, cv, what, weights, rows, first, blend, cheap, few_rows, monkeypatch) -> None:
-    monkeypatch.setattr(metric, "FIRST_ROWS", first)
-    monkeypatch.setattr(metric, "_CHEAP_ROWS", N if cheap else N - 1)
+    monkeypatch.setattr(metric_search, "FIRST_ROWS", first)
+    monkeypatch.setattr(metric_search, "_CHEAP_ROWS", N if cheap else N - 1)
     y, Y = targets(what)
     settings = GRID | {"cv": cv, "metric_rows": rows, "blend": blend, "max_rounds": SHORT}
     model = estimator("auto", metric="auto", random_state=5, **settings)
@@ -345,8 +345,8 @@ def test_round_zero_goes_on_from_a_first_look(
     estimator, cv, what, weights, rows, few_rows, monkeypatch
 ) -> None:
     """The whole grid on 15 rows; then from the best cell of each family to a local optimum."""
-    monkeypatch.setattr(metric, "FIRST_ROWS", FEW)
-    monkeypatch.setattr(metric, "LOOK_ROWS", 15)
+    monkeypatch.setattr(metric_search, "FIRST_ROWS", FEW)
+    monkeypatch.setattr(metric_search, "LOOK_ROWS", 15)
     monkeypatch.setitem(globals(), "WIDTHS", FINE["gammas"])
     monkeypatch.setitem(globals(), "ALPHAS", FINE["alphas"])
     y, Y = targets(what)
@@ -361,8 +361,8 @@ def test_round_zero_goes_on_from_a_first_look(
 def test_metrics_of_folds_from_some_of_their_rows(
     estimator, cv, what, weights, few_rows, monkeypatch
 ) -> None:
-    monkeypatch.setattr(metric, "FIRST_ROWS", FEW)
-    monkeypatch.setattr(metric, "METRIC_ROWS", 50)
+    monkeypatch.setattr(metric_search, "FIRST_ROWS", FEW)
+    monkeypatch.setattr(metric_search, "METRIC_ROWS", 50)
     monkeypatch.setattr(setup, "TEACHERS", 40)
     y, Y = targets(what)
     model = estimator("auto", metric="auto", random_state=5, cv=cv, max_rounds=SHORT, **GRID)

@@ -10,7 +10,7 @@ import pytest
 
 from onefold import LSSVRCV
 from onefold.approximations import Grid
-from onefold.machine.files import replacing
+from onefold.machine.files import atomic_write
 from onefold.machine.speed import Speed, machine_speed
 
 
@@ -19,7 +19,7 @@ def test_an_error_leaves_what_was_there_and_nothing_else(tmp_path) -> None:
     path.write_text("old")
 
     def write() -> None:
-        with replacing(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_text("half")
             raise OSError("disk full")
 
@@ -46,7 +46,7 @@ def test_errors_of_the_disk_name_the_file_that_was_asked_for(
     tmp_path, number, kind, words, named
 ) -> None:
     def write() -> None:
-        with replacing(tmp_path / "file") as temporary:
+        with atomic_write(tmp_path / "file") as temporary:
             raise OSError(number, os.strerror(number), *([str(temporary)] if named else []))
 
     with pytest.raises(kind, match=words) as found:
@@ -67,7 +67,7 @@ def test_folders_and_devices_are_refused_before_the_work(tmp_path, what) -> None
         path.symlink_to(tmp_path / "pipe")
     before = path.lstat()
     with pytest.raises(OSError, match="folder or a device; give the name of a file") as found:
-        replacing(path).__enter__()
+        atomic_write(path).__enter__()
     assert found.value.filename == str(path)
     assert path.lstat() == before
 
@@ -76,14 +76,14 @@ def test_folders_and_devices_are_refused_before_the_work(tmp_path, what) -> None
 def test_a_link_leads_to_the_new_file(tmp_path) -> None:
     (tmp_path / "file").write_text("old")
     (tmp_path / "link").symlink_to("file")
-    with replacing(tmp_path / "link") as temporary:
+    with atomic_write(tmp_path / "link") as temporary:
         temporary.write_text("new")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "file").read_text() == "new"
 
 
 def test_errors_of_other_files_stay_as_they_are(tmp_path) -> None:
-    with pytest.raises(FileNotFoundError) as found, replacing(tmp_path / "file"):
+    with pytest.raises(FileNotFoundError) as found, atomic_write(tmp_path / "file"):
         (tmp_path / "other").read_text()
     assert found.value.filename == str(tmp_path / "other")
 
@@ -98,7 +98,7 @@ def test_threads_do_not_share_a_name(tmp_path) -> None:
     path = tmp_path / ("x" * 240)  # near the limit of file systems, to which nothing can be added
 
     def write(number: int) -> None:
-        with replacing(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_text(str(number) * 1000)
 
     with ThreadPoolExecutor(8) as pool:

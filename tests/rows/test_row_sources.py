@@ -11,7 +11,7 @@ import onefold.rows.device as device
 from onefold.basis import Design, collect, predict_groups
 from onefold.basis.ridge import RidgePath, by_cholesky, squared_error
 from onefold.kernels import RBF
-from onefold.linalg import like, to_numpy
+from onefold.linalg import asarray_like, to_numpy
 from onefold.rows import Groups, group_rows, rows_of, to_device
 
 RNG = np.random.default_rng(3)
@@ -72,7 +72,7 @@ def test_predictions_of_the_groups_asked_for_in_the_order_of_blocks(tmp_path, gr
     coefficients = [RNG.standard_normal((20, 2)), None, RNG.standard_normal((20, 2)), None]
     for source in sources(tmp_path, X, Y, None):
         design = Design(RBF(0.3), source.sample(np.arange(20)))
-        given = [None if c is None else like(c, source.reference) for c in coefficients]
+        given = [None if c is None else asarray_like(c, source.reference) for c in coefficients]
         seen = np.zeros(N, dtype=bool)
         for group, rows, values in predict_groups(design, source, given, groups):
             assert np.all(groups.label[rows] == group)

@@ -18,7 +18,7 @@ from sklearn.metrics import get_scorer, make_scorer, mean_absolute_error
 from sklearn.model_selection import GroupKFold, KFold
 
 import onefold.search.loop as loop
-import onefold.search.metric as metric
+import onefold.search.metric_search as metric_search
 from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV, load
 from onefold.approximations import Circulant, Nystroem, auto
 from onefold.kernels import RBF
@@ -327,7 +327,7 @@ def test_the_checksum_tells_columns_of_zeros_and_ones_apart():
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_metric_of_more_rows_is_another_on_all_rows(tmp_path, monkeypatch):
     """A search that is stopped goes to all rows with metrics of few; the one that goes on, of more."""
-    monkeypatch.setattr(metric, "FIRST_ROWS", 100)
+    monkeypatch.setattr(metric_search, "FIRST_ROWS", 100)
     y = np.sin(2 * MORE[:, 0]) * MORE[:, 1] + np.random.default_rng(1).standard_normal(400)
     settings = {"metric": "diagonal", "max_rounds": 1, "gammas": [1.0], "alphas": [1.0]}
     settings |= {"metric_rows": 300, "random_state": 0}
@@ -415,10 +415,10 @@ def test_interruptions_that_end_the_fit(monkeypatch):
     with pytest.raises(KeyboardInterrupt):  # the second part of the search has the second one
         LSSVRCV(**ROUNDS, metric_rows=50, callback=pressed).fit(X, Y)
     with monkeypatch.context() as patch:  # while metrics of the second pass are learned, on no row yet
-        learn = metric.next_round
-        patch.setattr(metric, "FIRST_ROWS", 50)
+        learn = metric_search.next_round
+        patch.setattr(metric_search, "FIRST_ROWS", 50)
         patch.setattr(
-            metric,
+            metric_search,
             "next_round",
             lambda last, run, *a, **k: pressed() if run.problem.n > 150 else learn(last, run, *a, **k),
         )

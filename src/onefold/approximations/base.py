@@ -35,7 +35,7 @@ from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Laplacian, Precomputed
 from onefold.linalg import is_sparse
 from onefold.linalg.distances import without_triton
-from onefold.machine.memory import require_of
+from onefold.machine.memory import require_available
 from onefold.machine.speed import Speed
 from onefold.machine.warning import warn_user
 from onefold.smoothers.base import UNSOLVABLE, why_unsolvable
@@ -61,13 +61,13 @@ class Approximation(ABC):
     selects: ClassVar[bool] = True  # its models make held-out predictions
     smooths: ClassVar[bool] = False  # they are `WholeModel`, for criteria of the whole smoother
     no_leave_one_out: ClassVar[str] = ""  # why its models leave no single rows out, and what to do
-    most_formed: ClassVar[float] = 0  # rows up to which its models form their kernel matrix
+    max_rows_for_matrix: ClassVar[float] = 0  # rows up to which its models form their kernel matrix
     supports_weights: ClassVar[bool] = True
     learns_metrics: ClassVar[bool] = True  # its models take any metric: they are of no order or grid
     # Where the models without each fold, which predict new rows, come from: a closed form, or fits that
     # are cheap enough; None where there are none.
     fold_models: ClassVar[Literal["closed", "refitted"] | None] = None
-    most_folded: ClassVar[float] = math.inf  # rows up to which there are such models
+    max_rows_for_fold_models: ClassVar[float] = math.inf  # rows up to which there are such models
     # Settings that a search may choose as it chooses gamma, the values to try given as a list.
     searched: ClassVar[tuple[str, ...]] = ()
     remedy: ClassVar[str] = "use fewer rows, or a computer with more memory"  # where memory is short
@@ -128,7 +128,7 @@ class Approximation(ABC):
                 f"the criterion needs the residual operator of all rows, which {self!r} does not have; "
                 'use approximation="exact" or "nystroem", or criterion="mse" or "error".'
             )
-        if needs == "matrix" and not self.most_formed:
+        if needs == "matrix" and not self.max_rows_for_matrix:
             return (
                 f"the criterion needs the kernel matrix, which {self!r} does not form; use "
                 'approximation="exact", or another criterion.'
@@ -137,22 +137,22 @@ class Approximation(ABC):
 
     def check_formed(self, n: int) -> None:
         """Raise if the kernel matrix of `n` rows is too large to be formed for a criterion alone."""
-        if n > self.most_formed:
+        if n > self.max_rows_for_matrix:
             raise ValueError(
                 f'criterion="radius_margin" needs the kernel matrix, which {self!r} forms for up to '
-                f"{self.most_formed:,} rows only, and there are {n:,}; use fewer rows, or the criterion "
-                '"mse", "error" or "evidence".'
+                f"{self.max_rows_for_matrix:,} rows only, and there are {n:,}; use fewer rows, or the "
+                'criterion "mse", "error" or "evidence".'
             )
 
     def has_folds(self, n: int) -> bool:
         """Whether there are models without each fold of n rows."""
-        return self.fold_models is not None and n <= self.most_folded
+        return self.fold_models is not None and n <= self.max_rows_for_fold_models
 
     def share(self, problem: Problem, kernels: Sequence[Kernel]) -> Any:
         """What the models of all kernels share; None where each stands alone."""
         return None
 
-    def converges(self, problem: Problem) -> bool:
+    def has_known_duration(self, problem: Problem) -> bool:
         """Whether its time is known beforehand: iterations may go on for longer."""
         return True
 
@@ -204,7 +204,7 @@ class Approximation(ABC):
             needed = self.peak_bytes(*problem.shape, load, 1)
         else:
             needed = self.memory(*problem.shape, load, problem.free)
-        require_of(problem.free, needed or 0, what, self.remedy)
+        require_available(problem.free, needed or 0, what, self.remedy)
 
 
 def with_true_kernel(
@@ -228,7 +228,7 @@ def with_true_kernel(
     fits = needed is None or machine.usable is None or needed <= machine.usable
     alone = isinstance(kernel, Precomputed) or is_sparse(problem.X)
     found = dense if alone or (fits and time[dense] <= max(2 * time[iterative], _DIRECT)) else iterative
-    unfit = not found.converges(problem) or (found is dense and not fits)
+    unfit = not found.has_known_duration(problem) or (found is dense and not fits)
     if seconds is not None and (unfit or time[found] > seconds):
         return None
     return found

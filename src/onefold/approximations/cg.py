@@ -45,13 +45,13 @@ from onefold.linalg import (
     Array,
     HostArray,
     Index,
+    as_float64,
+    asarray_like,
     device_of,
-    double,
     host_array,
     is_sparse,
-    like,
     namespace,
-    queued,
+    prefers_large_calls,
     take_rows,
     zeros,
 )
@@ -159,7 +159,7 @@ class ConjugateGradients(Approximation):
         """One after the other: each has threads of its own, and keeps what tiles it finds room for."""
         return 1
 
-    def converges(self, problem: Problem) -> bool:
+    def has_known_duration(self, problem: Problem) -> bool:
         """Whether a few iterations will do: on a GPU beyond what holds a factor, hundreds are needed."""
         machine = problem.machine
         return not machine.gpu or holds_factor(problem.n, machine.free)
@@ -302,7 +302,7 @@ class IterativeModel(Model):
         for name in names:
             if name in self._operators:
                 continue
-            if queued(X):
+            if prefers_large_calls(X):
                 self._operators[name] = DeviceOperator(self._kernel, X, name)
             else:
                 size = self.problem.n**2 * np.dtype(name).itemsize // 2
@@ -335,7 +335,7 @@ class IterativeModel(Model):
             offset = (root**2 @ Y) / float(root @ root)
         Y = Y - offset[None, :]
         # In units of their own, by a power of 2: squares neither underflow nor overflow.
-        unit = like(np.exp2(np.frexp(host_array(xp.max(xp.abs(Y), axis=0)))[1]), Y)
+        unit = asarray_like(np.exp2(np.frexp(host_array(xp.max(xp.abs(Y), axis=0)))[1]), Y)
         operators = self._operators_for(mu)
 
         def times(operator: Operator, *, fast: bool) -> Map:
@@ -419,7 +419,7 @@ class DeviceOperator:
     def __init__(self, kernel: Kernel, X: Array, dtype: str) -> None:
         xp = namespace(X)
         origin = common_origin(kernel, X)
-        rows = double(X) if origin is None else double(X) - origin[None, :]
+        rows = as_float64(X) if origin is None else as_float64(X) - origin[None, :]
         rows = xp.astype(rows, getattr(xp, dtype))
         side = _GPU_SIDE if linalg.on_accelerator(X) else _SIDE
         self._kernel = kernel
@@ -435,7 +435,7 @@ class DeviceOperator:
             for j, (there, bound) in enumerate(zip(self._parts, self._bound)):
                 check_stop()
                 tile = self._kernel(left, left) if i == j else bound(left)  # at no distance from itself
-                tile = tile if rough else double(tile)
+                tile = tile if rough else as_float64(tile)
                 out[part, :] += tile @ narrow[there, :]
                 del tile  # before the next one needs its memory
         return out
@@ -447,7 +447,7 @@ class FactorPreconditioner:
     def __init__(self, kernel: Kernel, X: Array, root: Array) -> None:
         xp = namespace(X)
         origin = common_origin(kernel, X)
-        rows = double(X) if origin is None else double(X) - origin[None, :]
+        rows = as_float64(X) if origin is None else as_float64(X) - origin[None, :]
         self._kernel = kernel
         self._rows = xp.astype(rows, xp.float32)
         self._root = root
@@ -490,7 +490,7 @@ class FactorPreconditioner:
                 K[part, :] = tile
             # No eigenvalue is larger than the largest sum of a row's sizes.
             largest = max(largest, float(xp.max(xp.sum(xp.abs(tile), axis=1, dtype=xp.float64))))
-        diagonal = double(self._kernel.diagonal(rows)) * self._root**2 + (mu + jitter * largest)
+        diagonal = as_float64(self._kernel.diagonal(rows)) * self._root**2 + (mu + jitter * largest)
         xp.reshape(K, (-1,))[:: n + 1] = xp.astype(diagonal, rows.dtype)
         try:
             self._factor = cholesky(K, overwrite=True)
@@ -512,7 +512,7 @@ class LowRankPreconditioner:
         self._features = xp.empty((n, rank), dtype=dtype, device=device_of(root))
         for _, rows, values in predict_groups(design, rows_of(X), [T]):
             self._features[rows, :] = values * root[rows, None]
-        large = queued(root)
+        large = prefers_large_calls(root)
         self._threads = 1 if large else None
         self._parts = list(spans(n, device_rows(rank) if large else _BLOCK))
 
@@ -527,7 +527,7 @@ class LowRankPreconditioner:
         self._values = linalg.clip_in_place(values, 0.0, None)
 
     def _some(self, part: slice) -> Any:
-        return double(self._features[part, :])
+        return as_float64(self._features[part, :])
 
     def solver(self, mu: float) -> Map:
         inner = (self._vectors / (self._values + mu)[None, :]) @ self._vectors.T
@@ -576,7 +576,9 @@ def solve_refined(
         def correct(left: Array, some: Index, relative: HostArray, limit: int) -> Solution | None:
             nonlocal rho
             # A rough product is relative to what it multiplies: a correction needs fewer digits than a.
-            goal = like(np.maximum(0.3 * tolerance, _DIGITS * relative), Y) * take_rows(scale, some)
+            goal = asarray_like(np.maximum(0.3 * tolerance, _DIGITS * relative), Y) * take_rows(
+                scale, some
+            )
             if fit_intercept and rho is None:
                 # Whatever is wrong with ρ = A⁻¹s shows in the next residual, and is put right with it.
                 left = xp.concat([root[:, None], left], axis=1)

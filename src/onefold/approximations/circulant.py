@@ -47,7 +47,7 @@ from onefold.approximations.problem import Parts, Problem, TargetRidges, Workloa
 from onefold.approximations.structured import StructuredModel, Trained, Validate, check_choices
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, listed
-from onefold.linalg import Array, HostArray, Index, double, is_sparse, like, take_rows
+from onefold.linalg import Array, HostArray, Index, as_float64, asarray_like, is_sparse, take_rows
 from onefold.machine.threads import map_threads, spans
 from onefold.rows import to_host
 from onefold.smoothers.base import Reordered, Smoother
@@ -159,12 +159,12 @@ class Circulant(Approximation):
 
     name = "circulant"
     smooths = True
-    most_formed = FORMED  # only where there are more cells than rows
+    max_rows_for_matrix = FORMED  # only where there are more cells than rows
     supports_weights = False
     learns_metrics = False
     searched = ("spacing",)
     fold_models = "refitted"
-    most_folded = 2000  # they predict by n² values of the true kernel
+    max_rows_for_fold_models = 2000  # they predict by n² values of the true kernel
 
     def __post_init__(self) -> None:
         check_choices(self, _CHOICES)
@@ -365,7 +365,7 @@ def first_row(
         high = turned[: n // 2 : -1]
         low += high
         high[...] = low
-    return like(values, reference)
+    return asarray_like(values, reference)
 
 
 def choose_shape(n: int, levels: int) -> tuple[int, ...]:
@@ -413,7 +413,7 @@ def row_order(order: Order, X: Array, shape: tuple[int, ...], seed: int) -> Inde
 
 def principal_coordinates(X: Any, levels: int) -> HostArray:
     """Rows along the leading `levels` principal directions, (n, levels); zeros where X has fewer."""
-    X = double(to_host(X))
+    X = as_float64(to_host(X))
     n, features = X.shape
     kept = min(levels, features)
     mean = np.asarray(X.mean(axis=0)).reshape(-1)
@@ -448,7 +448,7 @@ def data_spacing(X: Array, order: Index, shape: tuple[int, ...]) -> tuple[float,
         if not first.size:
             spacing.append(1.0)
             continue
-        here, there = (double(to_host(take_rows(X, order[at]))) for at in (first, first + step))
+        here, there = (as_float64(to_host(take_rows(X, order[at]))) for at in (first, first + step))
         difference = here - there
         squares = difference.multiply(difference) if is_sparse(X) else difference**2
         spacing.append(float(np.sqrt(squares.sum() / first.size)))

@@ -30,7 +30,7 @@ from onefold.approximations.problem import Parts, Problem, TargetRidges, Workloa
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import check_symmetric, gram, kernel_product
-from onefold.linalg import Array, Index, like_index, namespace, take_rows, vector, zeros
+from onefold.linalg import Array, Index, as_vector, index_like, namespace, take_rows, zeros
 from onefold.machine.speed import Speed
 from onefold.machine.threads import spans
 from onefold.smoothers import dense
@@ -66,7 +66,7 @@ class Exact(Approximation):
     name = "exact"
     exact = True
     smooths = True
-    most_formed = math.inf
+    max_rows_for_matrix = math.inf
     fold_models = "closed"
     remedy = 'use fewer rows, approximation="nystroem", or a computer with more memory'
 
@@ -149,7 +149,7 @@ class ExactModel(SmoothingModel):
     def leave_one_out(self, alphas: ArrayLike) -> Array:
         predictions = self.smoother.leave_one_out(self.problem.scaled_targets(), alphas)
         predictions = self.problem.unscale(predictions)
-        values = vector(alphas)
+        values = as_vector(alphas)
         rows = np.arange(self.problem.n)
         refitted = self._refits(values, rows.size) & ~self.smoother.below_rounding(values)
         places = np.flatnonzero(refitted).tolist()
@@ -176,7 +176,7 @@ class ExactModel(SmoothingModel):
         return predictions
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
-        values = vector(alphas)
+        values = as_vector(alphas)
         below = self._refits(values, len(parts))
         above = values[~below]
         n, targets = self.problem.Y.shape
@@ -198,7 +198,7 @@ class ExactModel(SmoothingModel):
             pieces = [] if literal.all() else [closed[number]]
             pieces.append(self._trained_without(rows, values[literal]))
             back = np.argsort(np.argsort(literal, kind="stable"))
-            found.append(xp.take(xp.concat(pieces), like_index(back, self.problem.Y), axis=0))
+            found.append(xp.take(xp.concat(pieces), index_like(back, self.problem.Y), axis=0))
         return found
 
     def _heldout_by_duals(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
@@ -212,7 +212,7 @@ class ExactModel(SmoothingModel):
         values = X @ columns if given else kernel_product(self._kernel, X, X, columns)
         values = values + xp.reshape(level, (-1,))[None, :]
         values = xp.permute_dims(xp.reshape(values, (n, a, k, t)), (2, 1, 0, 3))
-        return [xp.take(values[i, ...], like_index(J, values), axis=1) for i, J in enumerate(parts)]
+        return [xp.take(values[i, ...], index_like(J, values), axis=1) for i, J in enumerate(parts)]
 
     def _without(self, parts: Parts, alphas: ArrayLike) -> tuple[Array, Array]:
         r"""α = R_b Ŷ / μ (μ, parts, n, t) and b = (sᵀŶ − (Ks)ᵀα) / sᵀs (μ, parts, t) without parts."""
@@ -233,7 +233,7 @@ class ExactModel(SmoothingModel):
         below = self.smoother.below_rounding(alphas)
         n = self.problem.n
         worth = n <= LARGE and (parts <= _FEW_PARTS or parts * float(n) ** 3 <= _REFIT_WORK)
-        return below | (vector(alphas) < _TINY) if worth else below
+        return below | (as_vector(alphas) < _TINY) if worth else below
 
     def _outweighs(self, rows: Index) -> bool:
         """Whether some rows carry nearly all the weight, so that the others are lost in its rounding."""
@@ -242,7 +242,7 @@ class ExactModel(SmoothingModel):
 
     def _trained_without(self, rows: Index, alphas: ArrayLike) -> Array:
         """The rows predicted by models that are fitted without them."""
-        values = vector(alphas)
+        values = as_vector(alphas)
         asked = take_rows(self.problem.X, rows)
         if isinstance(self._kernel, Precomputed):
             asked = take_rows(asked.T, np.delete(np.arange(self.problem.n), rows)).T

@@ -41,7 +41,7 @@ from onefold.approximations.problem import Parts, Problem, TargetRidges, Workloa
 from onefold.expansions import GridExpansion
 from onefold.expansions.grid import LARGEST_DIMENSION, Lattice, largest_lattice, make_lattice
 from onefold.kernels import Kernel
-from onefold.linalg import Array, HostArray, host_array, is_sparse, like, vector
+from onefold.linalg import Array, HostArray, as_vector, asarray_like, host_array, is_sparse
 from onefold.linalg.iterate import Map, quotients
 from onefold.machine.speed import Speed
 from onefold.machine.threads import check_stop, spans
@@ -223,7 +223,7 @@ class GridModel(Model):
 
     def _solve(self, sets: list[GridSums], whole: GridSums, alphas: ArrayLike) -> list[Fitted]:
         """f − b on the grid (μ, targets, points) and b (μ, targets) of several training sets."""
-        mu = vector(alphas)
+        mu = as_vector(alphas)
         bordered = self.problem.fit_intercept
         # Targets without their mean: what the border would remove anyway takes no digits.
         means = [s.Y1 / s.total if bordered else np.zeros_like(s.Y1) for s in sets]
@@ -283,7 +283,7 @@ class GridModel(Model):
         alphas, t, m = values.shape
         grid = np.ascontiguousarray(values.reshape(alphas * t, m).T)
         found = self._lattice.interpolated(self._X[rows], grid).reshape(-1, alphas, t)
-        return like(found.transpose(1, 0, 2) + intercept[:, None, :], self.problem.Y)
+        return asarray_like(found.transpose(1, 0, 2) + intercept[:, None, :], self.problem.Y)
 
 
 def interpolation_error(kernel: Kernel, lattice: Lattice, X: HostArray) -> float:

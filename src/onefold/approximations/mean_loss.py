@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from onefold.approximations.model import InnerWholeModel, Model, WholeModel
 from onefold.approximations.problem import Parts, distinct_shares
 from onefold.expansions import Expansion, FoldModels
-from onefold.linalg import Array, HostArray, Index, like_index, vector
+from onefold.linalg import Array, HostArray, Index, as_vector, index_like
 from onefold.rows import Rows
 
 _FOUR_FIFTHS = 0.8  # of the rows, and of their ridge
@@ -55,7 +55,7 @@ class MeanLossModel(Model):
 
     def _questions(self, parts: Parts, alphas: ArrayLike) -> Iterator[Question]:
         """All parts, by their ridges, or all ridges at once for a model that reads its rows once."""
-        mu = vector(alphas)
+        mu = as_vector(alphas)
         shares, which = distinct_shares(self.problem.shares(parts))
         if shares.size == 1 or self.one_pass:
             picks = [slice(mu.size * share, mu.size * (share + 1)) for share in which]
@@ -77,11 +77,11 @@ class MeanLossModel(Model):
         return flags
 
     def leave_one_out(self, alphas: ArrayLike) -> Array:
-        mu = vector(alphas)
+        mu = as_vector(alphas)
         shares, which = distinct_shares(self.problem.single_shares())
         predictions = self._inner.leave_one_out(shares[0] * mu)
         for place, share in enumerate(shares[1:], start=1):
-            rows = like_index(np.flatnonzero(which == place), predictions)
+            rows = index_like(np.flatnonzero(which == place), predictions)
             predictions[:, rows, :] = self._inner.leave_one_out(share * mu)[:, rows, :]
         return predictions
 

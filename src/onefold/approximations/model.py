@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from onefold.approximations.problem import Parts, Problem
 from onefold.expansions import Expansion, FoldModels
-from onefold.linalg import Array, HostArray, host_array, like, namespace, take_rows
+from onefold.linalg import Array, HostArray, asarray_like, host_array, namespace, take_rows
 from onefold.rows import Rows
 from onefold.smoothers import Smoother
 from onefold.smoothers.base import Flags
@@ -145,7 +145,7 @@ class WholeModel(Model):
         return np.ones(np.size(alphas), dtype=np.bool_)
 
     def kernel_matrix(self) -> Array:
-        """K without weights (n, n), an array of its own; see `Approximation.most_formed`."""
+        """K without weights (n, n), an array of its own; see `Approximation.max_rows_for_matrix`."""
         raise NotImplementedError(f"{type(self).__name__} does not form its kernel matrix")
 
     def squared_radii(self, alphas: ArrayLike) -> HostArray | None:
@@ -164,7 +164,7 @@ class SmoothingModel(WholeModel):
 
     def least_costs(self, alphas: ArrayLike) -> HostArray:
         residuals = self.smoother.residuals(self.problem.scaled_targets(), alphas)
-        Y = like(self.problem.scaled_targets(), residuals)  # some smoothers answer on the host
+        Y = asarray_like(self.problem.scaled_targets(), residuals)  # some smoothers answer on the host
         return host_array(namespace(residuals).sum(Y[None, ...] * residuals, axis=1))
 
     def trace(self, alphas: ArrayLike) -> HostArray:

@@ -84,7 +84,7 @@ class Nystroem(Approximation):
 
     name = "nystroem"
     smooths = True
-    most_formed = FORMED
+    max_rows_for_matrix = FORMED
     fold_models = "closed"
     remedy = "use fewer landmarks (n_components)"
 

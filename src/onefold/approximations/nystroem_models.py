@@ -63,12 +63,12 @@ from onefold.linalg import (
     Array,
     HostArray,
     Index,
+    as_vector,
+    asarray_like,
     host_array,
-    like,
     namespace,
     outer,
     take_rows,
-    vector,
     zeros,
 )
 from onefold.machine.threads import cached_property, limit_blas, map_all, spans
@@ -112,7 +112,7 @@ class BasisModel(WholeModel):
         return self._contrasts - left.shape[1] + left.sum(axis=1)
 
     def logdet(self, alphas: ArrayLike) -> HostArray:
-        return self._contrasts * np.log(vector(alphas)) - np.log(self._left(alphas)).sum(axis=1)
+        return self._contrasts * np.log(as_vector(alphas)) - np.log(self._left(alphas)).sum(axis=1)
 
     @property
     def _contrasts(self) -> int:
@@ -130,7 +130,7 @@ class BasisModel(WholeModel):
 
     def least_costs(self, alphas: ArrayLike) -> HostArray:
         lengths = host_array(self._path.lengths(alphas))
-        return self.residual_squares(alphas) + vector(alphas)[:, None] * lengths
+        return self.residual_squares(alphas) + as_vector(alphas)[:, None] * lengths
 
     @limit_blas(1)
     def kernel_matrix(self) -> HostArray:
@@ -181,7 +181,7 @@ class BasisModel(WholeModel):
         """With ‖K − K̃‖₂ and ding2012's bound; warns of a ridge that rounding hides."""
         found = kernel_error(self.design, self.T, self.source, seed=0)
         data = self.problem.targets, self.problem.weight
-        bound = decision_bound(found, *data, vector(expansion.intercept), alpha)
+        bound = decision_bound(found, *data, as_vector(expansion.intercept), alpha)
         self.report |= {key: found[key] for key in ("kernel_error", "kernel_error_rows")}
         self.report["decision_bound"] = bound
         if not (self.problem.remote or self.problem.streamed):
@@ -202,8 +202,10 @@ class BasisModel(WholeModel):
         ridges = TargetRidges(alpha, self.problem.Y.shape[1])
         [(theta, intercept)] = self.in_features(ridges.distinct)
         design = self.design
-        coef = like(ridges.own(namespace(theta).permute_dims(theta, (1, 0, 2))), design.landmarks)
-        level = like(ridges.own(intercept), design.landmarks)
+        coef = asarray_like(
+            ridges.own(namespace(theta).permute_dims(theta, (1, 0, 2))), design.landmarks
+        )
+        level = asarray_like(ridges.own(intercept), design.landmarks)
         weight = self.problem.weight
         return decision_change(design, self.source, weight, coef, level, ridges.each, seed=0)
 
@@ -211,7 +213,9 @@ class BasisModel(WholeModel):
     def of_landmarks(self, alphas: ArrayLike, parts: Parts | None = None) -> list[Solution]:
         """β of the landmarks (m, μ, targets) and b (μ, targets), as `in_features`."""
         found = self.in_features(alphas, parts)
-        moved = ((like(array, self.design.landmarks) for array in solution) for solution in found)
+        moved = (
+            (asarray_like(array, self.design.landmarks) for array in solution) for solution in found
+        )
         return [(mapped(self.design.mix, coef), intercept) for coef, intercept in moved]
 
     def solved(self, alpha: ArrayLike, parts: Parts | None = None) -> list[tuple[Array, Array]]:
@@ -229,7 +233,7 @@ class FactoredModel(BasisModel):
     def __init__(self, problem: Problem, design: Design, T: Any, report: dict[str, Any]) -> None:
         super().__init__(problem, design, T, report)
         root = problem.root_weight
-        self._root = np.ones(problem.n) if root is None else vector(root)
+        self._root = np.ones(problem.n) if root is None else as_vector(root)
         self._V = finite_kernel(features_of(design, self.source))
         self._Y = problem.targets
 
@@ -343,7 +347,7 @@ class SummedModel(BasisModel):
         totals = host_array(self._path.target_squares)
         lost = np.any(squares < _LEAST_SHARE * totals[None, :], axis=1)
         if lost.any():
-            [(coef, intercept)] = self.in_features(vector(alphas)[lost])
+            [(coef, intercept)] = self.in_features(as_vector(alphas)[lost])
             sums = ResidualSquares(self.design, flat(coef), intercept)
             squares[lost] = host_array(self.source.sums(sums, at_most=self.design.threads)[0])
         return squares
@@ -397,7 +401,7 @@ class SummedModel(BasisModel):
         matrix = path.vectors if T is None else T @ path.vectors
         inner = path.in_vectors(alphas)
         intercept = path.coefficients(alphas)[1]
-        ridges = like(np.reshape(alphas, -1), inner)
+        ridges = asarray_like(np.reshape(alphas, -1), inner)
         xp = namespace(inner)
 
         def left_out_alone(block: Block) -> tuple[Array, Array]:
@@ -416,7 +420,7 @@ class SummedModel(BasisModel):
         out = zeros((np.size(alphas), *self.problem.Y.shape), self.problem.Y)
         lost = []
         for _, rows, (found, few) in self.source.map(left_out_alone, at_most=self.design.threads):
-            out[:, rows, :] = like(found, out)
+            out[:, rows, :] = asarray_like(found, out)
             lost.append(few)
         many = int(sum(float(few) for few in lost))
         if many:
@@ -427,7 +431,7 @@ class SummedModel(BasisModel):
         t = int(self.problem.Y.shape[1])
         out = [zeros((np.size(alphas), len(rows), t), self.problem.Y) for rows in parts]
         for part, places, values in self.heldout_blocks(parts, alphas):
-            out[part][:, places, :] = like(values, out[part])
+            out[part][:, places, :] = asarray_like(values, out[part])
         return out
 
     def heldout_blocks(self, parts: Parts, alphas: ArrayLike) -> Iterator[tuple[int, Any, Array]]:
@@ -483,12 +487,12 @@ class SummedModel(BasisModel):
         features = features if self.T is None else features @ self.T
         xp = namespace(features)
         root = self.problem.root_weight
-        root = like(np.ones(len(rows)) if root is None else take_rows(root, rows), features)
-        y = like(take_rows(self.problem.Y, rows), features)
+        root = asarray_like(np.ones(len(rows)) if root is None else take_rows(root, rows), features)
+        y = asarray_like(take_rows(self.problem.Y, rows), features)
         theta, intercept = path.coefficients(alphas)
         residual = y[None, ...] - predictions_of(features @ flat(theta), intercept)
         centred = root[:, None] * (features @ path.vectors - path.mean[None, :])
-        identity = like(np.eye(len(rows)), features)
+        identity = asarray_like(np.eye(len(rows)), features)
         shrinkage = path.shrinkage(alphas)
         found = []
         for i in range(np.size(alphas)):
@@ -602,7 +606,7 @@ class RowsModel(InnerWholeModel):
         """Some rows, each predicted from all others: (μ, rows, targets)."""
         problem = self.problem
         landmarks = self._inner
-        mu = vector(alphas)
+        mu = as_vector(alphas)
         errors = problem.targets[None, ...] - host_array(landmarks.leave_one_out(alphas))
         V = landmarks.whitened()
         smoother = landmarks.thin_smoother()
@@ -620,7 +624,7 @@ class RowsModel(InnerWholeModel):
         solutions = landmarks.of_landmarks(alphas)
         _, dual, _ = next(self._duals(solutions, mu[:, None], [np.arange(0)]))
         change = times_difference(dual.reshape(problem.n, -1)).reshape(rows.size, mu.size, -1)
-        diagonal = vector(landmarks.design.kernel.diagonal(X)) - np.sum(V[rows] ** 2, axis=1)
+        diagonal = as_vector(landmarks.design.kernel.diagonal(X)) - np.sum(V[rows] ** 2, axis=1)
         # Row by row the diagonal of (K − K̃) S R_b S, R_b = I − s sᵀ/sᵀs − U [λ/(λ+μ)] Uᵀ.
         product = np.tile(weight[rows] * diagonal, (mu.size, 1))
         if problem.fit_intercept:
@@ -629,7 +633,7 @@ class RowsModel(InnerWholeModel):
         product -= (values[None, :] / (values[None, :] + mu[:, None])) @ inner.T
         product /= mu[:, None]
         left_out = problem.targets[rows] - (1.0 + product[:, :, None]) * errors[:, rows]
-        return like(left_out + change.transpose(1, 0, 2), problem.Y)
+        return asarray_like(left_out + change.transpose(1, 0, 2), problem.Y)
 
     @limit_blas(1)
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
@@ -645,7 +649,7 @@ class RowsModel(InnerWholeModel):
 
     def _product(self, rows: Any, centres: Any, coef: Any) -> Any:
         """[k(x_i, z_j)] · coef for coef (centres, μ, targets), NumPy."""
-        columns = like(coef.reshape(coef.shape[0], -1), self.problem.X)
+        columns = asarray_like(coef.reshape(coef.shape[0], -1), self.problem.X)
         values = kernel_product(self._inner.design.kernel, rows, centres, columns)
         return host_array(values).reshape(-1, *coef.shape[1:])
 
@@ -676,7 +680,7 @@ class RowsModel(InnerWholeModel):
         for number, (rest, dual, intercept) in enumerate(trained):
             coef[rest, number] = dual[:, 0]
             level[number] = intercept[0]
-        arrays = (like(values, X) for values in (coef.reshape(n, -1), level.reshape(-1)))
+        arrays = (asarray_like(values, X) for values in (coef.reshape(n, -1), level.reshape(-1)))
         return Expansion(landmarks.design.kernel, X, *arrays)
 
     def final_report(self, alpha: ArrayLike, expansion: Expansion) -> dict[str, Any]:

@@ -12,7 +12,16 @@ from numpy.typing import ArrayLike
 
 from onefold import linalg
 from onefold.expansions import Expansion
-from onefold.linalg import Array, HostArray, Index, host_array, like, namespace, take_rows, vector
+from onefold.linalg import (
+    Array,
+    HostArray,
+    Index,
+    as_vector,
+    asarray_like,
+    host_array,
+    namespace,
+    take_rows,
+)
 from onefold.linalg.speed import device_speed
 from onefold.machine import memory
 from onefold.machine.speed import Speed, machine_speed
@@ -256,17 +265,17 @@ class Problem:
             X = take_rows(X.T, rows).T
         if self.remote and fetch:
             X = to_device(X, self.device)
-            Y = like(Y, X)
-            root = None if root is None else like(root, X)
+            Y = asarray_like(Y, X)
+            root = None if root is None else asarray_like(root, X)
         part = replace(self, X=X, Y=Y, root_weight=root, kept=kept)
         return part.of_mean() if self.loss == "mean" else part
 
     def without(self, rows: Any, *, precomputed: bool = False) -> Problem:
         """The problem of all other rows, where they are, alone."""
         rest = np.delete(np.arange(self.n), rows)
-        return self.rows(rest, precomputed=precomputed, fetch=False).alone()
+        return self.rows(rest, precomputed=precomputed, fetch=False).centred()
 
-    def alone(self) -> Problem:
+    def centred(self) -> Problem:
         """The same problem about its own mean: what it restores is in this one's units."""
         return replace(self, offset=None).about_its_mean()
 
@@ -279,7 +288,7 @@ class Problem:
         weight = np.ones(self.n) if weight is None else weight
         mean = (weight / weight.sum()) @ Y
         mean = np.where(np.all(Y[:1] == Y, axis=0), Y[0], mean)  # of equal numbers: exactly
-        return replace(self, Y=self.Y - like(mean, self.Y)[None, :], offset=self.offset + mean)
+        return replace(self, Y=self.Y - asarray_like(mean, self.Y)[None, :], offset=self.offset + mean)
 
     def in_table(self, values: Any, n: int) -> Any:
         """Values (rows, columns) of its rows in a table of the user's n; NaN for rows of weight 0."""
@@ -347,7 +356,7 @@ class Problem:
 
     def restore(self, expansion: Expansion) -> Expansion:
         """The expansion of this problem as one of the user's targets."""
-        intercept = expansion.intercept + like(self.offset, expansion.intercept)
+        intercept = expansion.intercept + asarray_like(self.offset, expansion.intercept)
         return replace(expansion, intercept=intercept)
 
     def scaled_targets(self) -> Array:
@@ -383,7 +392,7 @@ class TargetRidges:
     """One ridge for all targets, or one for each, and what has to be solved for them."""
 
     def __init__(self, alpha: ArrayLike, targets: int) -> None:
-        self.each = np.broadcast_to(vector(alpha), targets)  # (targets,): the μ of each
+        self.each = np.broadcast_to(as_vector(alpha), targets)  # (targets,): the μ of each
         # (μ,): every μ once; (targets,): the position of each target's μ among them
         self.distinct, self.which = np.unique(self.each, return_inverse=True)
 

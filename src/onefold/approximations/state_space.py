@@ -21,7 +21,7 @@ from onefold.approximations.problem import Parts, Problem, TargetRidges, Workloa
 from onefold.expansions import Expansion, FoldModels, LineExpansion
 from onefold.kernels import Kernel, Laplacian, Matern
 from onefold.kernels.line import LineKernel, line_kernel
-from onefold.linalg import Array, HostArray, Index, host_array, is_sparse, like
+from onefold.linalg import Array, HostArray, Index, asarray_like, host_array, is_sparse
 from onefold.machine.speed import Speed
 from onefold.machine.threads import map_in_order, thread_budget
 from onefold.rows import to_host
@@ -138,12 +138,12 @@ class StateSpaceModel(SmoothingModel):
 
     def leave_one_out(self, alphas: ArrayLike) -> Array:
         found = self.smoother.leave_one_out(self._scaled_targets(), alphas)
-        return self.problem.unscale(like(found, self.problem.Y))
+        return self.problem.unscale(asarray_like(found, self.problem.Y))
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         found = self.smoother.heldout(self._scaled_targets(), parts, alphas)
         return [
-            self.problem.unscale(like(values, self.problem.Y), rows)
+            self.problem.unscale(asarray_like(values, self.problem.Y), rows)
             for values, rows in zip(found, parts)
         ]
 
@@ -174,5 +174,5 @@ class StateSpaceModel(SmoothingModel):
         found = list(map_in_order(columns, parts))
         coef = np.concatenate([dual for dual, _ in found], axis=1)[place]
         intercept = np.concatenate([b for _, b in found])
-        coef, intercept = (like(values, self.problem.Y) for values in (coef, intercept))
+        coef, intercept = (asarray_like(values, self.problem.Y) for values in (coef, intercept))
         return LineExpansion(self._kernel, self.problem.X, coef, intercept)

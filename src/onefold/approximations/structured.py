@@ -27,7 +27,7 @@ from onefold.basis import predictions_of
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import kernel_product
-from onefold.linalg import Array, HostArray, Index, namespace, scattered, take_rows, vector, zeros
+from onefold.linalg import Array, HostArray, Index, as_vector, namespace, scattered, take_rows, zeros
 from onefold.smoothers.base import UnsolvableError
 
 Validate = Literal["kernel", "matrix"]
@@ -54,7 +54,7 @@ class StructuredModel(SmoothingModel):
 
     def ridges_of_all_rows(self, parts: Parts, alphas: ArrayLike) -> HostArray:
         """The μ of all rows for the μ of models without these parts, all of the same share."""
-        return vector(alphas) / float(self.problem.shares(parts)[0])
+        return as_vector(alphas) / float(self.problem.shares(parts)[0])
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         if self.validate == "matrix":

@@ -31,7 +31,7 @@ from onefold.approximations.structured import StructuredModel, Trained, check_ch
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import common_origin, tile_side
-from onefold.linalg import Array, HostArray, Index, is_sparse, like
+from onefold.linalg import Array, HostArray, Index, asarray_like, is_sparse
 from onefold.machine.threads import check_stop, limit_blas, map_in_order, spans
 from onefold.machine.warning import warn_user
 from onefold.rows import to_host
@@ -98,7 +98,7 @@ class Toeplitz(Approximation):
 
     name = "toeplitz"
     smooths = True
-    most_formed = FORMED
+    max_rows_for_matrix = FORMED
     supports_weights = False
     learns_metrics = False
     fold_models = "refitted"
@@ -220,10 +220,10 @@ class ToeplitzModel(StructuredModel):
 
     def heldout_by_matrix(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         found = self.smoother.heldout(self.problem.targets, parts, alphas)
-        return [like(values, self.problem.Y) for values in found]
+        return [asarray_like(values, self.problem.Y) for values in found]
 
     def leave_one_out_by_matrix(self, alphas: ArrayLike) -> Array:
-        return like(self.smoother.leave_one_out(self.problem.targets, alphas), self.problem.Y)
+        return asarray_like(self.smoother.leave_one_out(self.problem.targets, alphas), self.problem.Y)
 
     def left_out_by_kernel(self, some: Index, alpha: float) -> tuple[Index, Array]:
         """From four fifths of all rows: each row alone would need a matrix of its own."""
@@ -244,7 +244,9 @@ class ToeplitzModel(StructuredModel):
         for key in ("iterations", "residual", "indefinite_up_to"):
             if key in model.report:
                 self.report[key] = max(self.report.get(key, 0.0), model.report[key])
-        return Trained(rows, like(dual, self.problem.Y), like(intercepts, self.problem.Y))
+        return Trained(
+            rows, asarray_like(dual, self.problem.Y), asarray_like(intercepts, self.problem.Y)
+        )
 
     def kernel_matrix(self) -> HostArray:
         """T for the rows as they came."""
@@ -270,7 +272,7 @@ class ToeplitzModel(StructuredModel):
         ridges = TargetRidges(alpha, self.problem.Y.shape[1])
         dual, intercepts = map(ridges.own, self.coefficients(ridges.distinct))
         centres = None if isinstance(self.kernel, Precomputed) else self.problem.X
-        dual, intercepts = (like(values, self.problem.Y) for values in (dual, intercepts))
+        dual, intercepts = (asarray_like(values, self.problem.Y) for values in (dual, intercepts))
         return Expansion(self.kernel, centres, dual, intercepts)
 
 

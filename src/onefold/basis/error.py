@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike
 
 from onefold.basis.statistics import Design
 from onefold.kernels.tiles import gram, kernel_product
-from onefold.linalg import Array, HostArray, host_array, like, namespace, zeros
+from onefold.linalg import Array, HostArray, asarray_like, host_array, namespace, zeros
 from onefold.rows import Block, Rows
 
 SAMPLE = 2048
@@ -57,7 +57,7 @@ def kernel_error(design: Design, T: Array | None, source: Rows, *, seed: int) ->
         inner = features.T @ vector
         return K @ vector - features @ (inner if T is None else T @ (T.T @ inner))
 
-    norm = (n / size) * largest_eigenvalue(difference, like(rng.standard_normal(size), K))
+    norm = (n / size) * largest_eigenvalue(difference, asarray_like(rng.standard_normal(size), K))
     largest = float(namespace(K).max(namespace(K).linalg.diagonal(K)))
     return {"kernel_error": norm, "kernel_error_rows": size, "largest_diagonal": largest}
 

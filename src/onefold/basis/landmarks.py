@@ -28,12 +28,12 @@ from onefold.linalg import (
     Array,
     HostArray,
     Index,
-    alike,
-    double,
+    as_float64,
     host_array,
+    index_like,
     is_sparse,
-    like_index,
     namespace,
+    rows_like,
     take_rows,
 )
 from onefold.machine.threads import check_stop, spans
@@ -69,7 +69,7 @@ def given_rows(rows: Any, X: Array) -> Basis:
             f"landmark rows must have shape (landmarks, {X.shape[1]}), as X has {X.shape[1]} "
             f"features; got {tuple(getattr(rows, 'shape', ()))}."
         )
-    rows = alike(rows, X)
+    rows = rows_like(rows, X)
     if not linalg.all_finite(rows):
         raise ValueError("the landmark rows contain NaN or infinite values; impute or drop these rows.")
     return Basis(rows, None, {"method": "given"})
@@ -106,11 +106,13 @@ def _clusters(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Bas
     metric = metric_of(kernel)
     rows = take_rows(X, candidates)
     if linalg.on_accelerator(X):
-        return Basis(alike(_lloyd(rows, metric, m, rng), X), None, report)
+        return Basis(rows_like(_lloyd(rows, metric, m, rng), X), None, report)
     points = rows = to_host(rows)
     if metric is not None:
         # S x, dense rows about their mean: a product would lose the digits of far ones.
-        points = double(rows) if is_sparse(rows) else double(rows) - double(rows).mean(axis=0)
+        points = (
+            as_float64(rows) if is_sparse(rows) else as_float64(rows) - as_float64(rows).mean(axis=0)
+        )
         points = Transform(1.0, metric, points)(points)
     scaled, origin, unit = _in_single(points)
     size = max(1024, 2 * m)
@@ -124,9 +126,9 @@ def _clusters(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Bas
         places = np.arange(len(means.labels_) + 1)
         sizes = np.bincount(labels, minlength=m)
         shares = scipy.sparse.csr_array((1.0 / sizes[labels], labels, places), shape=(len(labels), m))
-        centres = shares.T @ double(rows)
+        centres = shares.T @ as_float64(rows)
         centres = (centres.toarray() if is_sparse(centres) else centres)[sizes > 0]
-    return Basis(alike(centres, X), None, report)
+    return Basis(rows_like(centres, X), None, report)
 
 
 def _lloyd(rows: Array, metric: Metric | None, m: int, rng: np.random.Generator) -> Array:
@@ -136,7 +138,7 @@ def _lloyd(rows: Array, metric: Metric | None, m: int, rng: np.random.Generator)
     time: as in k-means++, in few steps.
     """
     xp = namespace(rows)
-    rows = double(rows)
+    rows = as_float64(rows)
     origin = xp.mean(rows, axis=0)
     rows = rows - origin[None, :]
     points = rows if metric is None else Transform(1.0, metric, rows)(rows)
@@ -163,7 +165,7 @@ def _lloyd(rows: Array, metric: Metric | None, m: int, rng: np.random.Generator)
         fresh = rng.choice(left.size, size, replace=False, p=left / left.sum())
         chosen = np.concatenate([chosen, fresh])
     centres = take_rows(points, chosen)
-    numbers = like_index(np.arange(chosen.size), rows)[None, :]
+    numbers = index_like(np.arange(chosen.size), rows)[None, :]
 
     def means(centres: Array, values: Array) -> tuple[Array, Array]:
         """The mean of the values of each centre's points, which are nearest to it, and their number."""
@@ -207,7 +209,7 @@ def _pivots(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis
     candidates = _drawn(X.shape[0], max(4096, 4 * m), rng)
     rows = take_rows(X, candidates)
     origin = common_origin(kernel, rows)
-    rows = double(rows) if origin is None else double(rows) - origin[None, :]
+    rows = as_float64(rows) if origin is None else as_float64(rows) - origin[None, :]
 
     def values(some: Array, others: Array) -> HostArray:
         return finite_kernel(host_array(kernel(some, others)))

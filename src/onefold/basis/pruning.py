@@ -33,7 +33,7 @@ from onefold.basis.landmarks import Basis
 from onefold.basis.ridge import Centred, predictions_of
 from onefold.basis.statistics import Design, Statistics, collect, features_of, holds_groups
 from onefold.kernels import Kernel
-from onefold.linalg import Array, HostArray, Index, host_array, is_sparse, like, take_rows
+from onefold.linalg import Array, HostArray, Index, asarray_like, host_array, is_sparse, take_rows
 from onefold.linalg.dense import invert_lower
 from onefold.machine.threads import cached_property, limit_blas
 from onefold.rows import Groups, Rows, group_rows
@@ -214,6 +214,6 @@ class Pruner:
         coefficients = np.zeros((int(centres.shape[0]), count, t))
         for step, (index, coef) in enumerate(zip(path.centres, path.coef)):
             coefficients[index, step] = coef
-        matrix = like(coefficients.reshape(-1, count * t), centres)
+        matrix = asarray_like(coefficients.reshape(-1, count * t), centres)
         found = features_of(Design(self.kernel, centres), self.source.part(test), matrix)
         return predictions_of(found, path.intercept)

@@ -38,7 +38,17 @@ from numpy.typing import ArrayLike
 
 from onefold import linalg
 from onefold.basis.statistics import Statistics
-from onefold.linalg import Array, HostArray, Index, like, namespace, outer, queued, vector, zeros
+from onefold.linalg import (
+    Array,
+    HostArray,
+    Index,
+    as_vector,
+    asarray_like,
+    namespace,
+    outer,
+    prefers_large_calls,
+    zeros,
+)
 from onefold.linalg.dense import minus_outer, solve_positive, symmetric_eigh
 from onefold.linalg.iterate import conjugate_gradients
 from onefold.machine.threads import map_all
@@ -114,7 +124,7 @@ class RidgePath:
         values, self.vectors = symmetric_eigh(self._about.gram(), release_lock=True)
         # A Gram matrix has no negative eigenvalue: the size of one that is shows the rounding errors.
         self.values = namespace(values).clip(values, 0.0, None)
-        known = vector(values)
+        known = as_vector(values)
         self.noise = 10 * float(max(-known.min(initial=0.0), _EPS * known.max(initial=0.0)))
         self._projected = self.vectors.T @ self._about.cross
         self.target_squares = statistics.target_square - self._about.mean_target * statistics.target_sum
@@ -143,12 +153,12 @@ class RidgePath:
         """What the fit leaves of each direction, μ / (d + μ): (μ, r); all of one that is rounding."""
         shrinkage = self.shrinkage(alphas)
         xp = namespace(shrinkage)
-        mu = like(np.reshape(alphas, (-1, 1)), shrinkage)
+        mu = asarray_like(np.reshape(alphas, (-1, 1)), shrinkage)
         return xp.where(shrinkage > 0, mu * shrinkage, xp.ones_like(shrinkage))
 
     def shrinkage(self, alphas: ArrayLike) -> Array:
         """1 / (d + μ) of shape (μ, r); 0 where d + μ is no larger than the rounding errors of d."""
-        total = self.values[None, :] + like(np.reshape(alphas, (-1, 1)), self.values)
+        total = self.values[None, :] + asarray_like(np.reshape(alphas, (-1, 1)), self.values)
         known = total > self.noise
         xp = namespace(total)
         return xp.where(known, 1.0 / xp.where(known, total, xp.ones_like(total)), xp.zeros_like(total))
@@ -166,7 +176,7 @@ class NearbyPath:
 
     def coefficients(self, alphas: ArrayLike) -> Solution:
         """θ and b for a vector of μ."""
-        mu = vector(alphas)
+        mu = as_vector(alphas)
         if self.own is None:
             theta = self._iterate(mu) if mu.min() > self._whole.noise else None
             if theta is not None:
@@ -212,7 +222,7 @@ class FoldPaths:
         fit_intercept: bool,
     ) -> None:
         """`left_out` holds the groups that each part is trained without; `whole` is the model of all."""
-        together = queued(statistics[0].gram)
+        together = prefers_large_calls(statistics[0].gram)
         self._fit_intercept = fit_intercept
         if together:
             self.T = T  # from features to the coordinates that θ and `groups` are in
@@ -240,7 +250,7 @@ class FoldPaths:
 
 def by_cholesky(parts: Sequence[Statistics], alphas: Any, *, fit_intercept: bool) -> list[Solution]:
     """θ and b of each part; by eigenvalues where rounding leaves a matrix that is not positive."""
-    mu = vector(alphas)
+    mu = as_vector(alphas)
     about = [Centred(part, fit_intercept) for part in parts]
     xp = namespace(about[0].cross)
     grams = xp.stack([a.gram() for a in about])
@@ -253,7 +263,7 @@ def by_cholesky(parts: Sequence[Statistics], alphas: Any, *, fit_intercept: bool
         at_once = max(1, _BATCH_BYTES // (8 * count * r * r))
         pieces = []
         for start in range(0, mu.size, at_once):
-            some = like(mu[start : start + at_once], grams)
+            some = asarray_like(mu[start : start + at_once], grams)
             shifted = grams[None, ...] + some[:, None, None, None] * identity
             columns = xp.broadcast_to(crosses[None, ...], (some.shape[0], count, r, t))
             batch = (xp.reshape(shifted, (-1, r, r)), xp.reshape(columns, (-1, r, t)))
@@ -342,7 +352,7 @@ class FactorPath:
 
     def coefficients(self, alphas: ArrayLike) -> Solution:
         """θ and b for a vector of μ."""
-        mu = vector(alphas)
+        mu = as_vector(alphas)
         shrunk = self._values[:, None] / (self._values[:, None] ** 2 + mu[None, :])
         theta = mapped(self._vectors, shrunk[:, :, None] * self._projected[:, None, :])
         if not len(self._first):
@@ -357,10 +367,10 @@ class FactorPath:
 
     def lengths(self, alphas: ArrayLike) -> HostArray:
         """‖θ‖² = Σ p² σ² / (σ² + μ)²: (μ, targets)."""
-        shrunk = self._values[None, :] / (self._values[None, :] ** 2 + vector(alphas)[:, None])
+        shrunk = self._values[None, :] / (self._values[None, :] ** 2 + as_vector(alphas)[:, None])
         return shrunk**2 @ self._projected**2
 
     def left(self, alphas: ArrayLike) -> HostArray:
         """What the fit leaves of each direction, μ / (σ² + μ): (μ, r)."""
-        mu = vector(alphas)[:, None]
+        mu = as_vector(alphas)[:, None]
         return mu / (self._values[None, :] ** 2 + mu)

@@ -24,7 +24,16 @@ from onefold import linalg
 from onefold.basis.whitening import Precision
 from onefold.kernels import Kernel, tiles
 from onefold.kernels.base import Tile
-from onefold.linalg import Array, HostArray, double, host_array, is_sparse, namespace, queued, zeros
+from onefold.linalg import (
+    Array,
+    HostArray,
+    as_float64,
+    host_array,
+    is_sparse,
+    namespace,
+    prefers_large_calls,
+    zeros,
+)
 from onefold.linalg.dense import add_gram, add_lower, mirror
 from onefold.machine.threads import cached_property, check_stop, limit_blas, spans
 from onefold.rows import Block, Groups, Rows
@@ -91,7 +100,7 @@ class Design:
     @cached_property
     def _bound(self) -> tuple[Tile, Array | None]:
         """The tile function of the landmarks about their common origin, and that origin."""
-        landmarks = double(self.landmarks) if self.precision == "double" else self.landmarks
+        landmarks = as_float64(self.landmarks) if self.precision == "double" else self.landmarks
         origin = tiles.common_origin(self.kernel, landmarks)
         if origin is None:
             return self.kernel.bind(landmarks), None
@@ -100,10 +109,10 @@ class Design:
 
     def inner(self) -> Array:
         """The landmark kernel W, float64, where the landmarks are."""
-        rows = double(self.landmarks)
+        rows = as_float64(self.landmarks)
         origin = tiles.common_origin(self.kernel, rows)
         rows = rows if origin is None else rows - origin[None, :]
-        W = finite_kernel(double(self.kernel(rows, rows)))
+        W = finite_kernel(as_float64(self.kernel(rows, rows)))
         xp = namespace(W)
         size = xp.abs(W)
         # Products of subnormal numbers take a processor a hundred times longer.
@@ -113,7 +122,7 @@ class Design:
         """Feature tiles of consecutive rows in `dtype`; each is overwritten by the next."""
         bound, origin = self._bound
         m = int(self.landmarks.shape[0])
-        large = queued(rows)
+        large = prefers_large_calls(rows)
         dense = not (large or is_sparse(rows))
         step = tiles.device_rows(m) if large else max(16, _TILE_BYTES // (4 * max(1, m)))
         step = min(step, max(1, rows.shape[0]))
@@ -123,10 +132,10 @@ class Design:
         for part in spans(rows.shape[0], step):
             check_stop()
             some = rows[part] if is_sparse(rows) else rows[part, :]
-            some = double(some) if self.precision == "double" else some
+            some = as_float64(some) if self.precision == "double" else some
             some = some if origin is None else some - origin[None, :]
             count = part.stop - part.start
-            tile = bound(some, buffer[:count]) if dense else double(bound(some))
+            tile = bound(some, buffer[:count]) if dense else as_float64(bound(some))
             if dense and tile.dtype != dtype:
                 np.copyto(cast[:count], tile)
                 tile = cast[:count]
@@ -247,7 +256,7 @@ def _double_sums(design: Design, rows: Array, wanted: Array, root: Array | None)
         if root is not None:
             tile *= root[part][:, None]
         small += tile.T @ wanted[part, :]
-        if not queued(tile):  # there, to find such rows takes longer than to add them
+        if not prefers_large_calls(tile):  # there, to find such rows takes longer than to add them
             unit = design.unit if root is None else design.unit * root[part]
             tile = _without_unseen(np.ascontiguousarray(tile), unit)
         add_gram(gram, tile)

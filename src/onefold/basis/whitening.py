@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.linalg
 
-from onefold.linalg import Array, HostArray, Index, host_array, like, vector
+from onefold.linalg import Array, HostArray, Index, as_vector, asarray_like, host_array
 from onefold.linalg.dense import symmetric_eigh
 from onefold.smoothers.base import GIVEN
 
@@ -59,7 +59,7 @@ class Whitening:
         the number of rows that the Gram matrix will sum over; 0 where whitened features are summed.
         """
         found, vectors = symmetric_eigh(W, release_lock=True)
-        values = vector(found)
+        values = as_vector(found)
         GIVEN.settled(values)  # raises if W is indefinite
         m = values.size
         largest = max(float(values[-1]), np.finfo(float).tiny)
@@ -74,7 +74,7 @@ class Whitening:
             report["rank_asked"] = rank
         kept = values[keep]  # the last ones, since they ascend
         report["rank"] = int(kept.size)
-        return cls(vectors[:, m - kept.size :] / like(np.sqrt(kept), W)[None, :], kept, report)
+        return cls(vectors[:, m - kept.size :] / asarray_like(np.sqrt(kept), W)[None, :], kept, report)
 
     @classmethod
     def pivoted(cls, W: Array) -> Whitening:
@@ -105,7 +105,7 @@ class Whitening:
             "smallest_pivot": float(lower[-1, -1] ** 2) if found else 0.0,
             "rank": int(found),
         }
-        return cls(like(T * unit[:, None], reference), np.ones(found), report)
+        return cls(asarray_like(T * unit[:, None], reference), np.ones(found), report)
 
     def rounding_ridge(self, rows: int, precision: Precision = "double") -> float:
         """The ridge that rounding errors of the sums over `rows` look like in the smallest direction."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.machine.files import replacing, with_remedy
+from onefold.machine.files import atomic_write, with_remedy
 from onefold.machine.journal import Journal
 from onefold.report import write_report
 from onefold.tables import TableModel
@@ -108,7 +108,7 @@ def replaced_file(path: Path) -> Iterator[Path]:
             "another --out"
         )
     try:
-        with replacing(path) as temporary:
+        with atomic_write(path) as temporary:
             yield temporary
     except FileNotFoundError as error:
         if error.filename != str(path):  # what is read meanwhile

@@ -28,7 +28,7 @@ from onefold.facts.criteria import criterion_of
 from onefold.facts.words import counted, json_text
 from onefold.machine.speed import duration_words
 from onefold.search import GridEdgeWarning, SearchStoppedWarning
-from onefold.search.metric import METRIC_ROWS
+from onefold.search.metric_search import METRIC_ROWS
 from onefold.tables import Reading, TableError, TableModel, TableSource
 from onefold.tables.errors import listing
 from onefold.tables.findings import edge_note, few_rows_note

@@ -68,8 +68,8 @@ from sklearn.neighbors import NearestNeighbors
 from onefold.approximations import Model, Problem, WholeModel
 from onefold.criteria.base import Criterion, Scored, Scoring, Task
 from onefold.criteria.heldout import SumCriterion
-from onefold.heldout import Splits, drawn
-from onefold.linalg import Array, host_array, like, namespace
+from onefold.heldout import Splits, sample_rows
+from onefold.linalg import Array, asarray_like, host_array, namespace
 from onefold.machine.threads import check_stop
 from onefold.rows import to_host
 
@@ -118,7 +118,7 @@ class LeaveOneOutMean(ModelCriterion):
         self._of_rows = of_rows
 
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
-        alone = Splits.alone(problem.n)
+        alone = Splits.leave_each_out(problem.n)
         task = Task(None, None, None, problem.weight)
         scored = self._of_rows.start(problem, task, alone).scored(model, alphas)
         scores = np.full(len(alphas), np.nan)
@@ -165,7 +165,7 @@ def noise_variance(problem: Problem) -> Any:
         return np.zeros(problem.Y.shape[1])
     X = to_host(problem.X)
     Y = problem.targets
-    rows = drawn(np.arange(n), _NOISE_ROWS, np.random.default_rng(0))
+    rows = sample_rows(np.arange(n), _NOISE_ROWS, np.random.default_rng(0))
     if problem.precomputed:
         diagonal = np.diagonal(X)
         squares = diagonal[rows, None] + diagonal[None, :] - 2 * X[rows]
@@ -200,7 +200,7 @@ class SmoothStep(SumCriterion):
     def truth(self, problem: Problem, task: Task) -> Array:
         xp = namespace(problem.Y)
         Y = problem.Y
-        given = xp.zeros_like(Y) + like(problem.offset, Y)
+        given = xp.zeros_like(Y) + asarray_like(problem.offset, Y)
         return xp.concat([xp.sign(Y + given), given], axis=1)
 
     def terms(self, predictions: Array, truth: Array) -> Array:

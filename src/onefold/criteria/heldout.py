@@ -21,7 +21,7 @@ from onefold.approximations import Model, Problem
 from onefold.approximations.footprint import HELD_PREDICTIONS
 from onefold.criteria.base import Criterion, Scored, Scoring, Task, label_index
 from onefold.heldout import HeldoutBlock, Splits
-from onefold.linalg import Array, host_array, like, namespace, queued, take_rows
+from onefold.linalg import Array, asarray_like, host_array, namespace, prefers_large_calls, take_rows
 from onefold.machine.threads import check_stop
 from onefold.rows import Rows, rows_of
 
@@ -103,13 +103,15 @@ class ErrorRate(SumCriterion):
         return type(self)(self._offset, smooth=True)
 
     def truth(self, problem: Problem, task: Task) -> Array:
-        labels = like(label_index(problem.Y), problem.Y)[:, None]
+        labels = asarray_like(label_index(problem.Y), problem.Y)[:, None]
         if not self._smooth:
             return labels
         # Squared errors count as in training, where classes may have weights; counts of errors do not.
         of_class = np.ones(problem.n) if problem.weight is None else problem.weight
         of_class = of_class if task.sample_weight is None else of_class / task.sample_weight
-        return namespace(labels).concat([labels, like(of_class[:, None], problem.Y), problem.Y], axis=1)
+        return namespace(labels).concat(
+            [labels, asarray_like(of_class[:, None], problem.Y), problem.Y], axis=1
+        )
 
     def terms(self, predictions: Array, truth: Array) -> Array:
         xp = namespace(truth)
@@ -178,7 +180,7 @@ class VariationCoefficient(SumCriterion):
     """−√(mean (y − f)²) / |mean y|, averaged over targets: the CoV of [edwards2013]_."""
 
     def truth(self, problem: Problem, task: Task) -> Array:
-        given = like(task.y.reshape(problem.n, -1), problem.Y)
+        given = asarray_like(task.y.reshape(problem.n, -1), problem.Y)
         return namespace(given).concat([problem.Y, given], axis=1)
 
     def terms(self, predictions: Array, truth: Array) -> Array:
@@ -203,7 +205,7 @@ class PercentageError(SumCriterion):
     def truth(self, problem: Problem, task: Task) -> Array:
         given = task.y.reshape(problem.n, -1).astype(np.float64)  # the size of an int8 may be none
         size = np.maximum(np.abs(given), np.finfo(float).eps)
-        return namespace(problem.Y).concat([problem.Y, like(size, problem.Y)], axis=1)
+        return namespace(problem.Y).concat([problem.Y, asarray_like(size, problem.Y)], axis=1)
 
     def terms(self, predictions: Array, truth: Array) -> Array:
         t = predictions.shape[2]
@@ -294,7 +296,7 @@ class SumScoring(Scoring):
         truth, weight, tested = compared
         n = values.shape[1]
         xp = namespace(values)
-        step = max(1, n) if queued(values) else _PIECE
+        step = max(1, n) if prefers_large_calls(values) else _PIECE
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, n, step):
                 check_stop()
@@ -313,15 +315,15 @@ class SumScoring(Scoring):
 
     def _compared_in(self, values: Array) -> list[tuple[Array, Array, Array | None]]:
         """Truth, weights and which rows are tested, None for all, of every part; brought there once."""
-        key = queued(values)
+        key = prefers_large_calls(values)
         if key not in self._compared:
-            truth = like(self.criterion.truth(self.problem, self.task), values)
+            truth = asarray_like(self.criterion.truth(self.problem, self.task), values)
             parts = zip(self.splits.predicted, self.splits.times_tested, self._weights)
             self._compared[key] = [
                 (
                     take_rows(truth, rows),
-                    like(weight, values),
-                    None if np.all(times) else like(times, values) > 0,
+                    asarray_like(weight, values),
+                    None if np.all(times) else asarray_like(times, values) > 0,
                 )
                 for rows, times, weight in parts
             ]

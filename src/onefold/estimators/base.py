@@ -24,7 +24,7 @@ from onefold.estimators.final import rows_at_once, spread_from
 from onefold.estimators.setup import takes_sparse
 from onefold.estimators.validation import check_rows, is_precomputed, require_finite
 from onefold.expansions import FittedFunction
-from onefold.linalg import Array, host_array, labels_like, like
+from onefold.linalg import Array, asarray_like, host_array, labels_like
 from onefold.machine.threads import count_workers, limit_blas, spans, use_threads
 from onefold.rows import example_of, is_dask, lazily, to_host
 from onefold.typing import ArrayLike, MaybeArray
@@ -193,7 +193,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             return _lazy_predictions(self, method, X, np.float64, self.classes_)
         values = self._decide(X)
         found = getattr(self.calibrator_, function)(host_array(values))
-        return like(found, values)
+        return asarray_like(found, values)
 
 
 def _has_intervals(estimator: Any) -> bool:
@@ -301,7 +301,7 @@ def _bounds_by_blocks(estimator: Any, X: Any, bounds: Callable[..., Any], names:
         if spread is not None:
             stretch = spread_from(spread.predict(rows[part], jobs), estimator.intervals_.residuals)
         found[part] = bounds(require_finite(values), spread=stretch)
-    values = like(found, rows)
+    values = asarray_like(found, rows)
     return framed_like(X, values[:, 0, :] if estimator.single_target_ else values, names)
 
 
@@ -357,7 +357,9 @@ def follow(estimator: Any, X: Any) -> None:
         fitted = name.endswith("_") and not name.startswith("_")
         if fitted and isinstance(value, np.ndarray) and value.dtype.kind in "fi" and name != "classes_":
             setattr(
-                estimator, name, like(value, X) if value.dtype.kind == "f" else labels_like(value, X)
+                estimator,
+                name,
+                asarray_like(value, X) if value.dtype.kind == "f" else labels_like(value, X),
             )
 
 

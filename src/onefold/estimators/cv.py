@@ -24,7 +24,7 @@ from onefold.rows import row_fingerprint
 from onefold.search import GridEdgeWarning, Proposal, StopSearch
 from onefold.search.checkpoint import fingerprint, open_checkpoint
 from onefold.search.ledger import edges
-from onefold.search.loop import Callback, Found, Progress, Search
+from onefold.search.loop import Callback, Progress, Search, SearchResult
 from onefold.search.strategies import Setup
 from onefold.trust_check import check_setup
 from onefold.typing import (
@@ -119,7 +119,9 @@ class KernelMachineCV(KernelMachine):
             )
         return self
 
-    def _finish(self, found: Found, search: Search, method: str, trust: dict[str, Any] | None) -> None:
+    def _finish(
+        self, found: SearchResult, search: Search, method: str, trust: dict[str, Any] | None
+    ) -> None:
         """Fit what was chosen on all rows, and record everything, in GridSearchCV's words."""
         setup = search.setup
         model = final.finish(found, blend=self.blend, intervals=getattr(self, "intervals", None))

@@ -24,16 +24,16 @@ from onefold.calibration.intervals import METHODS, WITHOUT_FOLD_MODELS
 from onefold.criteria import Task
 from onefold.estimators.validation import is_precomputed
 from onefold.expansions import Blend, Expansion, FittedFunction, FoldModels, mixed
-from onefold.heldout import drawn, mean_by_row
+from onefold.heldout import mean_by_row, sample_rows
 from onefold.kernels import Kernel
-from onefold.linalg import HostArray, alike, host_array, scattered, take_rows
+from onefold.linalg import HostArray, host_array, rows_like, scattered, take_rows
 from onefold.machine.memory import require_memory
 from onefold.machine.threads import spans
 from onefold.machine.warning import warn_user
 from onefold.rows import to_host
 from onefold.search.choice import BlendResult, Crossfit, Leader, blend_leaders
 from onefold.search.ledger import Ledger
-from onefold.search.loop import Found, Search
+from onefold.search.loop import Search, SearchResult
 from onefold.search.strategies import Setup
 
 _ROWS = 1000  # that are left out, each alone, to calibrate by, where every one costs O(n²)
@@ -93,7 +93,7 @@ def metric_of(kernel: Kernel) -> Any | None:
     return None if metric is None else np.array(metric.values)
 
 
-def finish(found: Found, *, blend: bool, intervals: str | None = None) -> Final:
+def finish(found: SearchResult, *, blend: bool, intervals: str | None = None) -> Final:
     """Fit what the search chose on all rows, and without those that `intervals` need left out."""
     parts = None if intervals is None else _searched_parts(intervals, found)
     blended = blend_leaders(found.leaders, found.leader, found.scoring) if blend else None
@@ -174,7 +174,7 @@ def calibrate_alone(
     if run.problem.remote or not approximation.selects:
         return {"calibrated_with": "none: there are no held-out predictions"}
     n = run.problem.n
-    some = drawn(np.arange(n), _ROWS, np.random.default_rng([seed, 2]), task.labels)
+    some = sample_rows(np.arange(n), _ROWS, np.random.default_rng([seed, 2]), task.labels)
     rows, values = model().left_out(some, float(run.problem.ridge(alpha).reshape(-1)[0]))
     values = host_array(values)
     known = np.isfinite(values).all(axis=1)
@@ -186,7 +186,7 @@ def calibrate_alone(
     return {"calibrated_with": f"predictions of {rows.size} of {n} rows, each left out of training"}
 
 
-def calibrate_heldout(estimator: Any, found: Found, final: Final, setup: Setup) -> None:
+def calibrate_heldout(estimator: Any, found: SearchResult, final: Final, setup: Setup) -> None:
     """On the held-out predictions of what a search chose; where it has none, on rows left out alone."""
     estimator.calibrator_ = estimator.heldout_proba_ = None
     if estimator.calibration is None:
@@ -225,7 +225,7 @@ def calibrate(estimator: Any, values: Any, rows: Any, task: Task) -> None:
 
 
 def heldout_importances(
-    found: Found, final: Final, groups: Sequence[Any] | None, seed: int
+    found: SearchResult, final: Final, groups: Sequence[Any] | None, seed: int
 ) -> HostArray | str:
     """The rise of the squared error where features are permuted, in shares of the sum of all rises.
 
@@ -247,9 +247,9 @@ def heldout_importances(
         return f"permuting each of {len(groups)} columns would take longer than a few fits"
     generator = np.random.default_rng([seed, 3])
     for number, left_out in enumerate(splits.left_out):
-        rows = drawn(np.unique(splits.tests[number]), wanted, generator, scoring.task.labels)
+        rows = sample_rows(np.unique(splits.tests[number]), wanted, generator, scoring.task.labels)
         outside = np.setdiff1d(np.arange(problem.n), left_out)
-        own = problem.rows(drawn(outside, _TEACHERS, generator, scoring.task.labels)).alone()
+        own = problem.rows(sample_rows(outside, _TEACHERS, generator, scoring.task.labels)).centred()
         run = Exact().start(own, [], Workload())
         members = []
         for one in final.leaders:
@@ -266,7 +266,7 @@ def heldout_importances(
         order = generator.permutation(rows.size)
 
         def loss(X: Any, members: Any = members, v: Any = v, Y: Any = Y) -> float:
-            there = alike(X, problem.X)
+            there = rows_like(X, problem.X)
             values = sum(w * host_array(one.predict(there)) for w, one in zip(weights, members))
             return float(v @ np.sum((values - Y) ** 2, axis=1))
 
@@ -322,7 +322,7 @@ def _parts_of(method: str, n: int) -> list[Any]:
     return np.array_split(np.arange(n), n if method == "jackknife+" else min(n, _FOLDS))
 
 
-def _searched_parts(method: str, found: Found) -> Sequence[Any] | None:
+def _searched_parts(method: str, found: SearchResult) -> Sequence[Any] | None:
     """The rows that fold models are made without, in the order of the search; None for no models."""
     splits = found.scoring.splits
     n, _, t = found.scoring.problem.shape
@@ -360,7 +360,7 @@ def given_heldout(
     return None if models is None else HeldOut(run.problem, models, parts, parts)
 
 
-def heldout_of(method: str | None, found: Found, final: Final) -> HeldOut | None:
+def heldout_of(method: str | None, found: SearchResult, final: Final) -> HeldOut | None:
     """What the final models of a search predict for rows that they have not seen; None for nothing."""
     problem = found.scoring.problem
     splits = found.scoring.splits
@@ -491,7 +491,7 @@ def _learn_spread(
 
     problem = held.problem
     parts = [rows[fold == number] for number in range(len(held.left_out))]
-    places = drawn(np.arange(rows.size), _SPREAD_ROWS, np.random.default_rng([seed, 2]), fold)
+    places = sample_rows(np.arange(rows.size), _SPREAD_ROWS, np.random.default_rng([seed, 2]), fold)
     few = np.unique(rows[places])
     splits = []
     for own, out in zip(parts, held.left_out):

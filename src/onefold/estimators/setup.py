@@ -30,8 +30,8 @@ from onefold.linalg import is_sparse
 from onefold.machine.threads import use_threads
 from onefold.rows import opened, to_host
 from onefold.search import FullGrid
-from onefold.search.metric import TEACHERS, MetricSearch, fit_cost, learned_load, teaching_rows
-from onefold.search.metrics import tracks_of
+from onefold.search.learned_metric import tracks_of
+from onefold.search.metric_search import TEACHERS, MetricSearch, fit_cost, learned_load, teaching_rows
 from onefold.search.strategies import Family, Setup, family_kernels, resolve_strategy
 from onefold.trust_check import last_step
 from onefold.typing import MaybeArray, TableLike

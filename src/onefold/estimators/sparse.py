@@ -27,7 +27,7 @@ from onefold.estimators.validation import check_count, check_squares, problem_of
 from onefold.expansions import Expansion
 from onefold.heldout import Splits, make_splits
 from onefold.kernels import Kernel, Precomputed
-from onefold.linalg import host_array, like, take_rows
+from onefold.linalg import asarray_like, host_array, take_rows
 from onefold.machine.memory import require_memory
 from onefold.rows import is_dask, row_fingerprint, to_host
 from onefold.search.evaluation import Candidate
@@ -346,7 +346,7 @@ class SparseLSSVC(KernelClassifier, Pruned):
 
 def _weighted(problem: Problem, weights: Any) -> Problem:
     """The problem with robust weights on top of its own."""
-    root = like(np.sqrt(weights), problem.X)
+    root = asarray_like(np.sqrt(weights), problem.X)
     if problem.root_weight is not None:
         root = root * problem.root_weight
     return replace(problem, root_weight=root)
@@ -356,7 +356,9 @@ def _last(pruner: Pruner, path: PruningPath, problem: Problem) -> Expansion:
     """The smallest model of a path."""
     centres = take_rows(pruner.basis.rows, path.centres[-1])
     X = problem.X
-    return Expansion(pruner.kernel, centres, like(path.coef[-1], X), like(path.intercept[-1], X))
+    return Expansion(
+        pruner.kernel, centres, asarray_like(path.coef[-1], X), asarray_like(path.intercept[-1], X)
+    )
 
 
 def robust_weights(residuals: Any) -> Any:

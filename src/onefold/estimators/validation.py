@@ -20,7 +20,15 @@ from onefold.approximations.problem import Loss
 from onefold.calibration import check_calibration, is_class
 from onefold.criteria import Criterion, Task
 from onefold.kernels import Precomputed
-from onefold.linalg import all_finite, double, is_sparse, library_rows, like, namespace, take_rows
+from onefold.linalg import (
+    all_finite,
+    as_float64,
+    asarray_like,
+    is_sparse,
+    library_rows,
+    namespace,
+    take_rows,
+)
 from onefold.rows import example_of, is_dask, is_remote, opened, to_device, to_host
 
 _LARGEST = 1e150  # its square is a float64
@@ -58,7 +66,7 @@ def check_rows(estimator: Any, X: Any, *, sparse: bool, fitting: bool) -> Any:
         )
     if largest <= _LARGEST_SINGLE:  # beyond, squares in single precision would overflow
         return X
-    return X.astype(np.float64) if is_remote(X) else double(X)
+    return X.astype(np.float64) if is_remote(X) else as_float64(X)
 
 
 def _check_host_rows(estimator: Any, X: Any, sparse: bool, fitting: bool) -> Any:
@@ -133,7 +141,7 @@ def problem_of(
     precomputed = is_precomputed(estimator.kernel)
     problem = Problem(
         X,
-        like(targets, X),
+        asarray_like(targets, X),
         None,
         estimator._fit_intercept,
         device=estimator.device,
@@ -153,7 +161,7 @@ def problem_of(
         largest = float(weight.max())
         unit = largest * float(np.mean(weight / largest))
         equal = bool(np.all(weight == weight[0]))
-        root = None if equal else like(np.sqrt(weight) / np.sqrt(unit), problem.X)
+        root = None if equal else asarray_like(np.sqrt(weight) / np.sqrt(unit), problem.X)
         problem = replace(problem, root_weight=root, alpha_unit=unit)
     if estimator.loss == "mean":
         problem = problem.of_mean()

@@ -20,8 +20,8 @@ from scipy.fft import irfftn, next_fast_len, rfftn
 from onefold.expansions.kernel import FittedFunction
 from onefold.kernels import Kernel
 from onefold.kernels.tiles import gradient_product, kernel_product
-from onefold.linalg import Array, HostArray, host_array, like
-from onefold.machine.threads import keep_threads, spans, thread_budget
+from onefold.linalg import Array, HostArray, asarray_like, host_array
+from onefold.machine.threads import inherit_threads, spans, thread_budget
 
 LARGEST_DIMENSION = 4
 _TOTAL = {1: 65536, 2: 131072, 3: 32768, 4: 10000}  # grid points; what WᵀW holds grows as 7^d each
@@ -87,14 +87,14 @@ class GridExpansion(FittedFunction):
         out[inside] = lattice.interpolated(rows[inside], self.values)
         outside = np.flatnonzero(~inside)
         if outside.size:
-            with keep_threads(n_jobs):
+            with inherit_threads(n_jobs):
                 out[outside] = kernel_product(self.kernel, rows[outside], self.centres, self.coef)
-        return like(out + self.intercept, X)
+        return asarray_like(out + self.intercept, X)
 
     def gradient(self, X: Array, n_jobs: int | None = None) -> Array:
         """∇ of the kernel expansion (rows, d, targets), not of the interpolation, which has kinks."""
-        with keep_threads(n_jobs):
-            return like(gradient_product(self.kernel, host_array(X), self.centres, self.coef), X)
+        with inherit_threads(n_jobs):
+            return asarray_like(gradient_product(self.kernel, host_array(X), self.centres, self.coef), X)
 
 
 @dataclass(frozen=True)

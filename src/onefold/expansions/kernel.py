@@ -12,8 +12,16 @@ import numpy as np
 from onefold import linalg
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import block_rows, gradient_product, kernel_product
-from onefold.linalg import Array, HostArray, host_array, is_sparse, like, namespace, on_accelerator
-from onefold.machine.threads import check_stop, even_spans, keep_threads, limit_blas, spans
+from onefold.linalg import (
+    Array,
+    HostArray,
+    asarray_like,
+    host_array,
+    is_sparse,
+    namespace,
+    on_accelerator,
+)
+from onefold.machine.threads import check_stop, even_spans, inherit_threads, limit_blas, spans
 from onefold.rows import to_host
 
 _BLOCK = 2**16  # rows that move to a device at a time
@@ -115,7 +123,7 @@ class Expansion(FittedFunction):
 
     def _values(self, X: Array) -> Array:
         if isinstance(self.kernel, Precomputed):
-            return linalg.double(X) @ self.coef + self.intercept[None, :]
+            return linalg.as_float64(X) @ self.coef + self.intercept[None, :]
         values = kernel_product(self.kernel, X, self.centres, self.coef)
         values += self.intercept[None, :]
         return values
@@ -132,11 +140,11 @@ class Expansion(FittedFunction):
         self, X: Array, n_jobs: int | None, values: Callable[[Expansion, Array], Array]
     ) -> Array:
         """`values` of every row, on the expansion's accelerator if it has one, else where X lies."""
-        with keep_threads(n_jobs):
-            if linalg.queued(X) or not on_accelerator(self.coef):
+        with inherit_threads(n_jobs):
+            if linalg.prefers_large_calls(X) or not on_accelerator(self.coef):
                 return values(self._moved_to(X), X)
             blocks = [X[part] for part in spans(X.shape[0], _BLOCK)] or [X]
-            moved = (like(host_array(block), self.coef) for block in blocks)
+            moved = (asarray_like(host_array(block), self.coef) for block in blocks)
             return np.concatenate([host_array(values(self, rows)) for rows in moved])
 
     def _moved_to(self, X: Array) -> Expansion:
@@ -146,7 +154,7 @@ class Expansion(FittedFunction):
         # No other library has a place for sparse centres.
         centres = self.centres.toarray() if is_sparse(self.centres) else self.centres
         arrays = (centres, self.coef, self.intercept)
-        return Expansion(self.kernel, *(None if a is None else like(a, X) for a in arrays))
+        return Expansion(self.kernel, *(None if a is None else asarray_like(a, X) for a in arrays))
 
     @property
     def n_features(self) -> int | None:
@@ -182,7 +190,7 @@ def outer_gradients(
         check_stop()
         gradients = expansion.gradient(X[part] if is_sparse(X) else X[part, :])
         if root is not None:
-            gradients = gradients * like(root[part], gradients)[:, None, None]
+            gradients = gradients * asarray_like(root[part], gradients)[:, None, None]
         xp = namespace(gradients)
         if diagonal:
             moment = moment + xp.sum(gradients * gradients, axis=(0, 2))

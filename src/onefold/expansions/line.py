@@ -8,8 +8,8 @@ import numpy as np
 
 from onefold.expansions.kernel import Expansion
 from onefold.kernels.line import LineSums, line_kernel
-from onefold.linalg import Array, double
-from onefold.machine.threads import keep_threads
+from onefold.linalg import Array, as_float64
+from onefold.machine.threads import inherit_threads
 
 
 @dataclass(frozen=True)
@@ -32,20 +32,20 @@ class LineExpansion(Expansion):
         sums = self._sums(X)
         if sums is None:
             return super().predict(X, n_jobs)
-        with keep_threads(n_jobs):
-            return sums.values(double(X)[:, 0]) + self.intercept[None, :]
+        with inherit_threads(n_jobs):
+            return sums.values(as_float64(X)[:, 0]) + self.intercept[None, :]
 
     def gradient(self, X: Array, n_jobs: int | None = None) -> Array:
         """∇f at every row of X, shape (rows, 1, targets), in X's library."""
         sums = self._sums(X)
         if sums is None:
             return super().gradient(X, n_jobs)
-        with keep_threads(n_jobs):
-            return sums.slopes(double(X)[:, 0])[:, None, :]
+        with inherit_threads(n_jobs):
+            return sums.slopes(as_float64(X)[:, 0])[:, None, :]
 
     def _sums(self, X: Array) -> LineSums | None:
         """The sums over the centres; None where they are not NumPy arrays like X, or without Numba."""
         line = line_kernel(self.kernel, 1)
         if line is None or not all(isinstance(array, np.ndarray) for array in (X, self.centres)):
             return None
-        return LineSums(line, double(self.centres)[:, 0], self.coef)
+        return LineSums(line, as_float64(self.centres)[:, 0], self.coef)

@@ -17,7 +17,7 @@ import numpy as np
 
 from onefold.expansions.grid import GridExpansion
 from onefold.expansions.kernel import Expansion, FittedFunction
-from onefold.linalg import Array, host_array, like, like_index, namespace, scattered
+from onefold.linalg import Array, asarray_like, host_array, index_like, namespace, scattered
 
 Member: TypeAlias = Expansion | GridExpansion
 
@@ -221,6 +221,6 @@ def _columns(term: Member, places: Any, factors: Any, t: int) -> Member:
         columns = getattr(term, name)
         xp = namespace(columns)
         axis = columns.ndim - 1
-        scale = like(np.repeat(factors, t), columns)
-        taken[name] = xp.take(columns, like_index(index, columns), axis=axis) * scale
+        scale = asarray_like(np.repeat(factors, t), columns)
+        taken[name] = xp.take(columns, index_like(index, columns), axis=axis) * scale
     return replace(term, **taken)

@@ -23,7 +23,7 @@ from onefold.expansions import FittedFunction
 from onefold.export.c_probabilities import can_write, write_probabilities
 from onefold.export.c_terms import SingleFunction, Source, check_function, single_function, some_places
 from onefold.linalg import host_array, is_sparse
-from onefold.machine.files import replacing
+from onefold.machine.files import atomic_write
 from onefold.machine.warning import warn_user
 from onefold.tables import TableModel
 
@@ -116,7 +116,7 @@ def to_c(
             "targets, use a larger alpha or fewer centres, or export it by to_onnx(), which is float64."
         )
     text = _file(estimator, source, function, labels, difference)
-    with replacing(Path(path)) as temporary:
+    with atomic_write(Path(path)) as temporary:
         temporary.write_text(text, encoding="ascii", newline="\n")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from onefold.kernels.base import NAMED, CallableKernel, Kernel, Precomputed, Product, Sum, listed
 from onefold.kernels.metric import Metric
 from onefold.kernels.named import RBF, Laplacian, Linear, Matern, Polynomial, PowerExponential, Radial
-from onefold.linalg import double, is_sparse, namespace
+from onefold.linalg import as_float64, is_sparse, namespace
 from onefold.rows import is_remote
 
 __all__ = [
@@ -62,7 +62,7 @@ def resolve_gamma(gamma: Any, X: Any) -> Any:
         if is_remote(X):
             variance = X.variance()
         else:
-            variance = _sparse_variance(X) if is_sparse(X) else float(namespace(X).var(double(X)))
+            variance = _sparse_variance(X) if is_sparse(X) else float(namespace(X).var(as_float64(X)))
         return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
     return gamma
 

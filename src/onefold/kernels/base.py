@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from onefold.linalg import Array, HostArray, floating, is_sparse, namespace
+from onefold.linalg import Array, HostArray, as_floating, is_sparse, namespace
 
 Width = float | tuple[float, ...]
 
@@ -182,26 +182,28 @@ class _Pair(Kernel):
 
     def __call__(self, A: Array, B: Array) -> Array:
         # Tiles of whole numbers, which some kernels make of such rows, have no place for the result.
-        rows = floating(A)
-        landmarks = rows if B is A else floating(B)
+        rows = as_floating(A)
+        landmarks = rows if B is A else as_floating(B)
         return self.combine(self.left(rows, landmarks), self.right(rows, landmarks))
 
     def bind(self, landmarks: Array) -> Tile:
-        landmarks = floating(landmarks)
+        landmarks = as_floating(landmarks)
         left = self.left.bind(landmarks)
         right = self.right.bind(landmarks)
-        return lambda rows, out=None: self.combine(left(floating(rows), out), right(floating(rows)))
+        return lambda rows, out=None: self.combine(
+            left(as_floating(rows), out), right(as_floating(rows))
+        )
 
     def on_grid(self, axes: Sequence[Array]) -> Array:
         return self.combine(self.left.on_grid(axes), self.right.on_grid(axes))
 
     def diagonal(self, A: Array) -> Array:
-        rows = floating(A)
+        rows = as_floating(A)
         return self.combine(self.left.diagonal(rows), self.right.diagonal(rows))
 
     def pairs(self, A: Array, B: Array) -> Array:
-        rows = floating(A)
-        others = floating(B)
+        rows = as_floating(A)
+        others = as_floating(B)
         return self.combine(self.left.pairs(rows, others), self.right.pairs(rows, others))
 
 

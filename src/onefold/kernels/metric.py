@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from onefold.kernels.base import Kernel, check_width
-from onefold.linalg import Array, host_array, is_sparse, like, namespace, ones
+from onefold.linalg import Array, asarray_like, host_array, is_sparse, namespace, ones
 from onefold.machine.threads import spans
 
 _SUM_NUMBERS = 2**22  # points times coefficients formed at a time
@@ -85,7 +85,7 @@ class Transform:
         if metric is not None:
             xp = namespace(reference)
             floating = xp.isdtype(reference.dtype, "real floating")
-            weights = like(factor * metric.values, reference)
+            weights = asarray_like(factor * metric.values, reference)
             self._weights = xp.astype(weights, reference.dtype if floating else xp.float64)
 
     def __call__(self, rows: Array) -> Array:

@@ -33,7 +33,7 @@ import numpy as np
 from onefold import linalg
 from onefold.kernels.base import Kernel, Tile, listed
 from onefold.kernels.metric import Transform, WidthKernel, outer_sum, weighted_sums
-from onefold.linalg import Array, HostArray, double, floating, in_place, is_sparse, namespace
+from onefold.linalg import Array, HostArray, as_float64, as_floating, in_place, is_sparse, namespace
 from onefold.linalg import distances as between
 from onefold.linalg.distances import inner_products, squared_norms
 from onefold.machine.threads import spans
@@ -106,7 +106,9 @@ class Radial(WidthKernel):
         return self.profile(self.unit * outer_sum([(axis * scale) ** 2 for axis in axes]))
 
     def pairs(self, A: Array, B: Array) -> Array:
-        return self.profile(self.unit * squared_norms(self.transform(A)(floating(A) - floating(B))))
+        return self.profile(
+            self.unit * squared_norms(self.transform(A)(as_floating(A) - as_floating(B)))
+        )
 
     def _mean_exponent(self, rows: Array, share: HostArray) -> float:
         if not is_sparse(rows):
@@ -116,13 +118,13 @@ class Radial(WidthKernel):
         squares = norms[:, None] + norms[None, :] - 2.0 * inner_products(moved, moved)
         squares = linalg.zero_diagonal(linalg.clip_in_place(squares, 0.0, None))
         squares *= abs(self.unit)
-        distances = double(_rooted(squares, self.exponent_order))
-        share = linalg.like(share, distances)
+        distances = as_float64(_rooted(squares, self.exponent_order))
+        share = linalg.asarray_like(share, distances)
         return float(share @ (distances @ share))
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
-        rows = floating(rows)
-        landmarks = floating(landmarks)
+        rows = as_floating(rows)
+        landmarks = as_floating(landmarks)
         xp = namespace(rows)
         transform = self.transform(rows)
         coef = coef * self.slope_unit
@@ -348,7 +350,7 @@ class Laplacian(WidthKernel):
         return in_place("exp", -outer_sum([abs(axis * self.gamma) for axis in axes]))
 
     def pairs(self, A: Array, B: Array) -> Array:
-        differences = self.transform(A)(floating(A) - floating(B))
+        differences = self.transform(A)(as_floating(A) - as_floating(B))
         return in_place("exp", -namespace(A).sum(abs(differences), axis=1))
 
     def _mean_exponent(self, rows: Array, share: HostArray) -> float:
@@ -388,14 +390,14 @@ class Linear(Kernel):
     accepts_sparse = True
 
     def __call__(self, A: Array, B: Array) -> Array:
-        return inner_products(floating(A), floating(B))
+        return inner_products(as_floating(A), as_floating(B))
 
     def bind(self, landmarks: Array) -> Tile:
-        landmarks = floating(landmarks)
-        return lambda rows, out=None: inner_products(floating(rows), landmarks, out)
+        landmarks = as_floating(landmarks)
+        return lambda rows, out=None: inner_products(as_floating(rows), landmarks, out)
 
     def diagonal(self, A: Array) -> Array:
-        return squared_norms(floating(A))
+        return squared_norms(as_floating(A))
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         xp = namespace(rows)
@@ -463,8 +465,8 @@ class Polynomial(WidthKernel):
         return _power(squared_norms(self.transform(A)(A)) + self.coef0, self.degree)
 
     def _mean_exponent(self, rows: Array, share: HostArray) -> float:
-        squares = double(squared_norms(self.transform(rows)(rows)))  # of a row with itself
-        return float(linalg.like(share, squares) @ squares)
+        squares = as_float64(squared_norms(self.transform(rows)(rows)))  # of a row with itself
+        return float(linalg.asarray_like(share, squares) @ squares)
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         weights = _power(self._base(landmarks)(rows), self.degree - 1)

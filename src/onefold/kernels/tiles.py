@@ -16,7 +16,7 @@ import numpy as np
 from sklearn import get_config
 
 from onefold.kernels.base import Kernel, Precomputed, Tile
-from onefold.linalg import Array, double, is_sparse, namespace, queued, zeros
+from onefold.linalg import Array, as_float64, is_sparse, namespace, prefers_large_calls, zeros
 from onefold.machine.threads import check_stop, even_spans, limit_blas, map_threads, spans
 
 CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
@@ -52,11 +52,11 @@ def common_origin(kernel: Kernel, X: Array) -> Array | None:
     """A shift that keeps a stationary kernel and saves the digits of rows far from 0."""
     if not kernel.stationary or is_sparse(X) or X.shape[0] == 0:
         return None
-    return namespace(X).mean(double(X), axis=0)
+    return namespace(X).mean(as_float64(X), axis=0)
 
 
 def _rows(X: Array, part: slice, origin: Array | None) -> Array:
-    rows = double(X[part] if is_sparse(X) else X[part, :])
+    rows = as_float64(X[part] if is_sparse(X) else X[part, :])
     if origin is None:
         return rows
     # A sparse *matrix* minus an array is an np.matrix, whose product is another one.
@@ -72,7 +72,7 @@ def gram(kernel: Kernel, X: Array) -> Array:
         return K
     n = X.shape[0]
     origin = common_origin(kernel, X)
-    if queued(X):
+    if prefers_large_calls(X):
         return _queued_gram(kernel, _rows(X, slice(0, n), origin))
     parts = [(part, _rows(X, part, origin)) for part in spans(n, tile_side())]
     bind = _QUIET(kernel.bind)
@@ -130,7 +130,7 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Arr
     m = centres.shape[0]
     out = zeros((X.shape[0], coef.shape[1]), coef)
     origin = common_origin(kernel, centres)
-    if queued(X):
+    if prefers_large_calls(X):
         tile = kernel.bind(_rows(centres, slice(0, m), origin))
         for part in spans(n, device_rows(m)):
             out[part, :] = tile(_rows(X, part, origin)) @ coef
@@ -160,7 +160,7 @@ def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> A
     m = centres.shape[0]
     t = coef.shape[1]
     out = zeros((n, d, t), coef)
-    if queued(X):
+    if prefers_large_calls(X):
         rows = _rows(centres, slice(0, m), None)
         for part in spans(n, device_rows(m * max(1, t))):
             out[part, ...] = kernel.gradient(_rows(X, part, None), rows, coef)

@@ -6,12 +6,13 @@ common part plus the functions of this folder, which take SciPy's and LAPACK's f
 is which library and device an array belongs to, and the way from one to another. Which library it is,
 this folder and `onefold.rows` ask; others ask for what follows from it:
 
-    uses_lapack     its factorisations are LAPACK's: in its own memory, one after the other
-    queued          calls on it go to a queue: large ones, from one thread, without a look at the values
-    on_accelerator  it lies on a GPU
-    same_place      two arrays have the same library and device
+    uses_lapack          its factorisations are LAPACK's: in its own memory, one after the other
+    prefers_large_calls  calls are queued: large ones, from one thread, without a look at the values
+    on_accelerator       it lies on a GPU
+    same_place           two arrays have the same library and device
 
-and hand over what the host decides or reports on by `host_array` and `vector`, rows by `rows.to_host`.
+and hand over what the host decides or reports on by `host_array` and `as_vector`, rows by
+`rows.to_host`.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def uses_lapack(x: Array) -> TypeGuard[HostArray]:
     return is_numpy(x)
 
 
-def queued(x: Array) -> bool:
+def prefers_large_calls(x: Array) -> bool:
     """Whether work on `x` is queued for a device: few large calls, one thread, no look at its values."""
     return is_foreign(x)
 
@@ -137,7 +138,7 @@ def host_array(x: Any) -> HostArray:
     return values.astype(np.float64, casting="same_kind", copy=False)
 
 
-def vector(x: Any) -> HostArray:
+def as_vector(x: Any) -> HostArray:
     """A number or several, ridge values say, one after the other: as `host_array`, of one dimension."""
     return host_array(x).reshape(-1)
 
@@ -147,7 +148,7 @@ def without_gradient(x: Any) -> Array:
     return x.detach() if is_torch_array(x) else x
 
 
-def like(values: Any, reference: Array) -> Any:
+def asarray_like(values: Any, reference: Array) -> Any:
     """`values` as a float64 array in the library and on the device of `reference`."""
     if not is_foreign(reference):
         return np.asarray(to_numpy(values), dtype=np.float64)
@@ -158,16 +159,16 @@ def like(values: Any, reference: Array) -> Any:
     return xp.asarray(values, dtype=xp.float64, device=_device(reference))
 
 
-def alike(rows: Any, X: Array) -> Any:
+def rows_like(rows: Any, X: Array) -> Any:
     """Rows of any kind in the library, the dtype and the format of X: dense, or sparse where X is."""
     if is_foreign(X):
-        return namespace(X).astype(like(rows.toarray() if is_sparse(rows) else rows, X), X.dtype)
+        return namespace(X).astype(asarray_like(rows.toarray() if is_sparse(rows) else rows, X), X.dtype)
     if is_sparse(X):
         return type(X)(rows if is_sparse(rows) else to_numpy(rows), dtype=X.dtype)
     return np.asarray(to_numpy(rows.toarray() if is_sparse(rows) else rows), dtype=X.dtype)
 
 
-def like_index(index: Any, reference: Array) -> Array:
+def index_like(index: Any, reference: Array) -> Array:
     """Row numbers as an integer array in the library and on the device of `reference`."""
     index = index if is_foreign(index) else np.asarray(index)
     return namespace(reference).asarray(index, device=device_of(reference))
@@ -194,7 +195,7 @@ def zeros(shape: int | tuple[int, ...], reference: Array) -> Array:
     return xp.zeros(shape, dtype=xp.float64, device=device_of(reference))
 
 
-def double(x: Array) -> Any:
+def as_float64(x: Array) -> Any:
     """`x` in float64, without a copy where it already is."""
     if is_sparse(x):
         return x.astype(np.float64, copy=False)
@@ -202,11 +203,11 @@ def double(x: Array) -> Any:
     return xp.astype(x, xp.float64, copy=False)
 
 
-def floating(x: Array) -> Any:
+def as_floating(x: Array) -> Any:
     """`x` itself where it holds floating-point numbers; whole numbers in float64."""
     if is_sparse(x):
-        return x if x.dtype.kind == "f" else double(x)
-    return x if namespace(x).isdtype(x.dtype, "real floating") else double(x)
+        return x if x.dtype.kind == "f" else as_float64(x)
+    return x if namespace(x).isdtype(x.dtype, "real floating") else as_float64(x)
 
 
 def outer(left: Array, right: Array) -> Array:
@@ -222,15 +223,15 @@ def take_rows(x: Array, index: Any) -> Any:
     if not is_foreign(x):
         return x[index]
     xp = namespace(x)
-    index = like_index(index, x)
+    index = index_like(index, x)
     found = xp.take(x, xp.reshape(index, (-1,)), axis=0)
     return found if index.ndim == 1 else xp.reshape(found, (*index.shape, *x.shape[1:]))
 
 
-def reordered(x: Any, index: Index) -> Array:
+def reorder_in_place(x: Any, index: Index) -> Array:
     """Rows of (several, rows, columns) in another order; in NumPy over x itself, one at a time."""
     if is_foreign(x):
-        return namespace(x).take(x, like_index(index, x), axis=1)
+        return namespace(x).take(x, index_like(index, x), axis=1)
     for one in x:
         one[...] = one[index]
     return x
@@ -240,7 +241,7 @@ def scattered(values: Array, rows: Index, n: int) -> Any:
     """`n` rows of zeros with `values` in some of them."""
     out = np.zeros((n, *values.shape[1:]))
     out[rows] = to_numpy(values)
-    return like(out, values)
+    return asarray_like(out, values)
 
 
 def with_columns(x: Any, columns: Index, values: Array | None) -> Array:
@@ -252,7 +253,7 @@ def with_columns(x: Any, columns: Index, values: Array | None) -> Array:
     xp = namespace(x)
     source = np.zeros(x.shape[1], dtype=np.intp)
     source[columns] = np.arange(columns.size)
-    inside = like_index(np.isin(np.arange(x.shape[1]), columns), x)[None, :]
+    inside = index_like(np.isin(np.arange(x.shape[1]), columns), x)[None, :]
     fresh = xp.zeros_like(x) if values is None else take_rows(values.T, source).T
     return xp.where(inside, fresh, x)
 

@@ -25,9 +25,9 @@ from scipy.linalg import cython_blas, cython_lapack
 from onefold.linalg import (
     Array,
     all_finite,
+    asarray_like,
     device_of,
     is_numpy,
-    like,
     namespace,
     outer,
     to_numpy,
@@ -127,7 +127,7 @@ def indefinite_solver(matrix: Array) -> Callable[[Array], Array]:
 
     def solve(rhs: Array) -> Array:
         solution, _ = scipy.linalg.lapack.dgetrs(factor, pivots, to_numpy(rhs))
-        return like(solution, rhs)
+        return asarray_like(solution, rhs)
 
     return solve
 
@@ -325,7 +325,7 @@ def inverse_column_squares(factor: Array, columns: Any) -> Array:
         for block in spans(n - first, _BLOCK):
             rows = slice(first + block.start, first + block.stop)
             begun = int(np.searchsorted(some, rows.stop))
-            unit = like(some[None, :begun] == np.arange(rows.start, rows.stop)[:, None], factor)
+            unit = asarray_like(some[None, :begun] == np.arange(rows.start, rows.stop)[:, None], factor)
             above = factor[rows, first : rows.start] @ solved[: block.start, :begun]
             solved[block, :begun] = solve_lower(factor[rows, rows], unit - above)
             squares[:begun] += namespace(squares).sum(solved[block, :begun] ** 2, axis=0)

@@ -26,9 +26,9 @@ from onefold.linalg import (
     Array,
     HostArray,
     Index,
+    asarray_like,
+    index_like,
     is_numpy,
-    like,
-    like_index,
     namespace,
     take_rows,
     to_numpy,
@@ -207,7 +207,7 @@ def minimal_residuals(product: Map, precondition: Map, B: Array, *, limit: int) 
 
     def operator(function: Map) -> LinearOperator:
         def of_vector(v: HostArray) -> HostArray:
-            return to_numpy(function(like(v.reshape(-1, 1), B)))[:, 0]
+            return to_numpy(function(asarray_like(v.reshape(-1, 1), B)))[:, 0]
 
         return LinearOperator((n, n), matvec=of_vector, dtype=np.float64)
 
@@ -220,7 +220,7 @@ def minimal_residuals(product: Map, precondition: Map, B: Array, *, limit: int) 
         settings = {"M": operator(precondition), "rtol": _MINRES, "maxiter": limit, "callback": count}
         solution, _ = minres(operator(product), to_numpy(B[:, column]), **settings)
         solutions.append(solution)
-    X = like(np.stack(solutions, axis=1), B)
+    X = asarray_like(np.stack(solutions, axis=1), B)
     iterations = max(counts)
     return Solution(X, B - product(X), iterations, "slow" if iterations >= limit else "converged")
 
@@ -238,7 +238,7 @@ def _replaced(old: Array, new: Array, some: Index, better: Any) -> Array:
     source = np.zeros(old.shape[1], dtype=np.intp)
     source[some] = np.arange(some.size)
     taken = np.isin(np.arange(old.shape[1]), some[better])
-    return xp.where(like_index(taken, old)[None, :], _columns(new, source), old)
+    return xp.where(index_like(taken, old)[None, :], _columns(new, source), old)
 
 
 def _dots(U: Array, V: Array) -> Array:

@@ -28,7 +28,7 @@ def with_remedy(number: int) -> str:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """A temporary name of its own next to `path`, renamed to it if the block ends without error.
 
     A link stays one: the file it leads to is replaced. Folders and devices are refused. Errors of the

@@ -34,10 +34,10 @@ def available_memory() -> int | None:
 
 def require_memory(needed: int, what: str, remedy: str) -> None:
     """Raise MemoryError, with the remedy, if `needed` bytes cannot be had."""
-    require_of(available_memory(), needed, what, remedy)
+    require_available(available_memory(), needed, what, remedy)
 
 
-def require_of(there: int | None, needed: int, what: str, remedy: str) -> None:
+def require_available(there: int | None, needed: int, what: str, remedy: str) -> None:
     """Raise MemoryError, with the remedy, if more is `needed` than is `there`; None is unknown."""
     if there is not None and needed > there:
         raise MemoryError(

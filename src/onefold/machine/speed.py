@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onefold.machine.files import replacing
+from onefold.machine.files import atomic_write
 from onefold.machine.threads import count_workers, limit_blas
 
 
@@ -50,7 +50,7 @@ def machine_speed() -> Speed:
     speed = measure()
     with suppress(OSError):  # a home that cannot be written to: the next process measures again
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_text(json.dumps(asdict(speed)), "utf-8")
     return speed
 

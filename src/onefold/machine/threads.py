@@ -157,7 +157,7 @@ def use_threads(n_jobs: int | None) -> Iterator[None]:
         _BUDGET.reset(token)
 
 
-def keep_threads(n_jobs: int | None) -> AbstractContextManager[None]:
+def inherit_threads(n_jobs: int | None) -> AbstractContextManager[None]:
     """As :func:`use_threads`; ``None`` keeps the budget there is, for work that others also start."""
     return use_threads(thread_budget() if n_jobs is None else n_jobs)
 

@@ -22,7 +22,7 @@ from onefold import plots
 from onefold._version import __version__
 from onefold.facts import words
 from onefold.facts.scores import comparison_words, measured_words, score_notes
-from onefold.machine.files import replacing
+from onefold.machine.files import atomic_write
 from onefold.plots.display import as_png
 
 _FORBIDDEN = re.compile(
@@ -72,7 +72,7 @@ class Report:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the HTML page to a file, atomically; the folder must exist."""
-        with replacing(Path(path)) as temporary:
+        with atomic_write(Path(path)) as temporary:
             temporary.write_text(self.html(), encoding="utf-8")
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
 
-from onefold.machine.files import replacing
+from onefold.machine.files import atomic_write
 from onefold.machine.memory import available_memory
 
 DAMAGED = "save the model again or fetch a fresh copy of the file"
@@ -83,7 +83,7 @@ def write(path: Path, text: str, arrays: Mapping[str, np.ndarray]) -> None:
     # Widest items first keeps every array aligned.
     order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
     header = _header(text, {name: arrays[name] for name in order})
-    with replacing(target) as temporary, open(temporary, "xb") as file:
+    with atomic_write(target) as temporary, open(temporary, "xb") as file:
         file.write(len(header).to_bytes(_LENGTH_BYTES, "little"))
         file.write(header)
         for name in order:

@@ -38,7 +38,7 @@ import numpy as np
 from onefold._version import __version__
 from onefold.approximations import Approximation, registered
 from onefold.kernels import Kernel
-from onefold.linalg import double, is_sparse
+from onefold.linalg import as_float64, is_sparse
 from onefold.machine.journal import Journal, plain
 from onefold.rows import Block, Rows, to_host
 from onefold.search.choice import Leader
@@ -285,7 +285,7 @@ class _RowSums:
         return self
 
     def __call__(self, block: Block) -> Any:
-        X = double(block.X).tocsr() if is_sparse(block.X) else to_host(block.X)
+        X = as_float64(block.X).tocsr() if is_sparse(block.X) else to_host(block.X)
         values = np.ascontiguousarray(X.data if is_sparse(X) else X)
         bits = values.view(f"u{values.dtype.itemsize}").astype(np.uint64, copy=False)
         folded = bits ^ (bits >> np.uint64(32))

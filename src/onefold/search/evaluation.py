@@ -13,7 +13,7 @@ from onefold.approximations import Model, Run
 from onefold.criteria import Scored, Scoring, joined, scored_by
 from onefold.expansions import FoldModels
 from onefold.kernels import Kernel
-from onefold.search.metrics import CrossFitted
+from onefold.search.learned_metric import CrossFitted
 from onefold.smoothers.base import UNSOLVABLE, why_unsolvable
 
 _NOT_FINITE = (

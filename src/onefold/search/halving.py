@@ -44,7 +44,7 @@ from onefold.criteria import Scoring, Task
 from onefold.heldout import Splits, mean_by_row
 from onefold.search.choice import Leader, paired_difference
 from onefold.search.ledger import Ledger
-from onefold.search.loop import Found, NoScoreError, Proposal, Search
+from onefold.search.loop import NoScoreError, Proposal, Search, SearchResult
 from onefold.search.strategies import Setup, next_ridges, register_strategy
 
 _FEWEST = 100  # rows of a stage, if "smallest",
@@ -137,7 +137,7 @@ class Halving:
         labels = 0 if classes is None else min(_PER_CLASS * len(classes), int(n / self.factor))
         return max(_FEWEST, _PER_FOLD * folds, labels, n // _SHARE)
 
-    def run(self, search: Search) -> Found:
+    def run(self, search: Search) -> SearchResult:
         """Search; a search that is stopped takes the best one so far to all rows."""
         setup = search.setup
         names = search.setup.names
@@ -193,7 +193,9 @@ class Halving:
         return replace(found, record=record)
 
 
-def compare(found: Found, near: Sequence[Sequence[int]]) -> tuple[dict[int, int], list[dict[str, Any]]]:
+def compare(
+    found: SearchResult, near: Sequence[Sequence[int]]
+) -> tuple[dict[int, int], list[dict[str, Any]]]:
     """Which candidates go on, the best first, with the best ridge of each; and why others do not."""
     ledger = found.ledger
     index, _ = found.ledger.best()
@@ -234,7 +236,9 @@ def _difference(one: Leader, best: Leader, scoring: Scoring, ledger: Ledger) -> 
     return float(difference.mean()), float(error)
 
 
-def _record(size: int, found: Found, left: list[int], dropped: list[dict[str, Any]]) -> dict[str, Any]:
+def _record(
+    size: int, found: SearchResult, left: list[int], dropped: list[dict[str, Any]]
+) -> dict[str, Any]:
     """What a stage did, in plain values; `left` were its first candidates."""
     ledger = found.ledger
     names = found.ledger.params

@@ -114,7 +114,7 @@ class Proposal(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a search found."""
 
     ledger: Ledger  # every evaluation of the last stage
@@ -310,7 +310,7 @@ class Stage:
 
     def found(
         self, select: Select = "min", *, cell: tuple[int, int] | None = None, **more: Any
-    ) -> Found:
+    ) -> SearchResult:
         """The choice among what was evaluated, or a given cell; `more` are further fields."""
         ledger = self.ledger
         if cell is not None:
@@ -325,7 +325,7 @@ class Stage:
             elif select == "1se":
                 leader = self.leader(*ledger.simplest(leader.index, leader.ridge))
         report = dict(ledger.entry(leader.index).report)
-        return Found(ledger, leaders, leader, report, self.scoring, **more)
+        return SearchResult(ledger, leaders, leader, report, self.scoring, **more)
 
     def _flattest(self) -> tuple[int, int]:
         """Of the simplest candidates the cell of the largest ridge, then of the smallest width."""

@@ -20,8 +20,8 @@ from onefold.criteria import Scoring, Task
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import take_rows
 from onefold.search.evaluation import Candidate
-from onefold.search.loop import Found, Search, Select
-from onefold.search.metrics import measured
+from onefold.search.learned_metric import measured
+from onefold.search.loop import Search, SearchResult, Select
 
 Family = tuple[str, Kernel]
 """A kernel at the width 1, and how it is called in a table of results."""
@@ -113,7 +113,7 @@ class Strategy(Protocol):
     def check(self, setup: Setup) -> None:
         """Raise if it cannot search this."""
 
-    def run(self, search: Search) -> Found:
+    def run(self, search: Search) -> SearchResult:
         """Search."""
 
 
@@ -185,7 +185,7 @@ class FullGrid:
     def check(self, setup: Setup) -> None:
         """Do nothing: a full grid can search any setup."""
 
-    def run(self, search: Search) -> Found:
+    def run(self, search: Search) -> SearchResult:
         """Search."""
         stage = search.stage("grid", search.setup.grid())
         return stage.run([stage.every_cell()]).found(search.setup.select)

@@ -25,7 +25,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onefold.linalg import Array, HostArray, Index, namespace, reordered, take_rows
+from onefold.linalg import Array, HostArray, Index, namespace, reorder_in_place, take_rows
 
 Flags: TypeAlias = NDArray[np.bool_]
 
@@ -96,17 +96,17 @@ class Reordered(Smoother):
         self.place[order] = np.arange(order.size)
 
     def residuals(self, Y: Array, alphas: ArrayLike) -> Array:
-        return reordered(self.inner.residuals(take_rows(Y, self.order), alphas), self.place)
+        return reorder_in_place(self.inner.residuals(take_rows(Y, self.order), alphas), self.place)
 
     def leave_one_out(self, Y: Array, alphas: ArrayLike) -> Array:
-        return reordered(self.inner.leave_one_out(take_rows(Y, self.order), alphas), self.place)
+        return reorder_in_place(self.inner.leave_one_out(take_rows(Y, self.order), alphas), self.place)
 
     def heldout(self, Y: Array, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
         places = [self.place[rows] for rows in parts]
         ranks = [np.argsort(p) for p in places]
         ascending = [p[r] for p, r in zip(places, ranks)]
         found = self.inner.heldout(take_rows(Y, self.order), ascending, alphas)
-        return [reordered(f, np.argsort(r)) for f, r in zip(found, ranks)]
+        return [reorder_in_place(f, np.argsort(r)) for f, r in zip(found, ranks)]
 
     def trace(self, alphas: ArrayLike) -> HostArray:
         return self.inner.trace(alphas)

@@ -41,11 +41,11 @@ from onefold.linalg import (
     Array,
     HostArray,
     Index,
+    as_vector,
+    asarray_like,
     host_array,
-    like,
     namespace,
     take_rows,
-    vector,
     zeros,
 )
 from onefold.linalg.dense import cholesky, cholesky_solve, indefinite_solver, inverse_real_fft, real_fft
@@ -91,7 +91,7 @@ class CirculantSpectrum:
 
     def positive_with(self, alphas: ArrayLike) -> Flags:
         """Whether U + μI is positive definite, for each μ."""
-        return np.array([self.count_nonpositive(alpha) == 0 for alpha in vector(alphas).tolist()])
+        return np.array([self.count_nonpositive(alpha) == 0 for alpha in as_vector(alphas).tolist()])
 
     def count_nonpositive(self, alpha: float) -> int:
         """The number of eigenvalues of U + μI that are not positive."""
@@ -218,7 +218,7 @@ class CirculantSmoother(Smoother):
     """R_b(μ) of a circulant matrix whose first n cells hold the rows; the others hold no data."""
 
     def __init__(self, spectrum: CirculantSpectrum, n: int, *, fit_intercept: bool) -> None:
-        one = like([1.0], spectrum.eigenvalues)
+        one = asarray_like([1.0], spectrum.eigenvalues)
         super().__init__(n, namespace(one).broadcast_to(one, (n,)) if fit_intercept else None)
         self.spectrum = spectrum
         self._cells = math.prod(spectrum.shape)
@@ -268,7 +268,7 @@ class CirculantSmoother(Smoother):
             yield part, self._rows(residuals), bank, grid
 
     def residuals(self, Y: Array, alphas: ArrayLike) -> Array:
-        values = vector(alphas).tolist()
+        values = as_vector(alphas).tolist()
         out = zeros((len(values), *Y.shape), Y)
         for part, rows, _, _ in self._in_turn(Y, values):
             out[part, ...] = rows
@@ -280,17 +280,17 @@ class CirculantSmoother(Smoother):
         1ᵀα = 0 and U1 ∝ 1 leave the intercept only the mean of the completed targets.
         """
         xp = namespace(Y)
-        values = vector(alphas).tolist()
+        values = as_vector(alphas).tolist()
         dual = zeros((len(values), *Y.shape), Y)
         intercepts = dual[:, 0, :] * 0.0
         for part, rows, _, grid in self._in_turn(Y, values):
-            dual[part, ...] = rows / like(values[part], Y)[:, None, None]
+            dual[part, ...] = rows / asarray_like(values[part], Y)[:, None, None]
             if self.border is not None:
                 intercepts[part, :] = xp.mean(xp.reshape(grid, (-1, self._cells)), axis=1)[None, :]
         return dual, intercepts
 
     def leave_one_out(self, Y: Array, alphas: ArrayLike) -> Array:
-        values = vector(alphas).tolist()
+        values = as_vector(alphas).tolist()
         out = zeros((len(values), *Y.shape), Y)
         for part, rows, bank, _ in self._in_turn(Y, values):
             for k, filtered in enumerate(bank):
@@ -310,7 +310,7 @@ class CirculantSmoother(Smoother):
         blocks = [None if self._pads.size else self._leading_block(part) for part in cells]
         pieces: list[list[Array]] = [[] for _ in parts]
         spectrum = real_fft(grid, len(self.spectrum.shape))
-        for alpha in vector(alphas).tolist():
+        for alpha in as_vector(alphas).tolist():
             filtered = self._filter(alpha)
             by_length: dict[int, Array] = {}
             for k, (part, length) in enumerate(zip(cells, blocks)):
@@ -388,12 +388,12 @@ class CirculantSmoother(Smoother):
         return found.X
 
     def trace(self, alphas: ArrayLike) -> HostArray:
-        filters = [self._filter(alpha) for alpha in vector(alphas).tolist()]
+        filters = [self._filter(alpha) for alpha in as_vector(alphas).tolist()]
         means = [host_array(f.diagonal(self._pads, self.n)).mean() for f in filters]
         return self.n * np.array(means)
 
     def definite(self, alphas: ArrayLike) -> Flags:
-        return np.array([self._is_definite(alpha) for alpha in vector(alphas).tolist()])
+        return np.array([self._is_definite(alpha) for alpha in as_vector(alphas).tolist()])
 
     def _is_definite(self, alpha: float) -> bool:
         """Whether (U + μI)_OO is positive definite, O the cells with rows.
@@ -416,7 +416,7 @@ class CirculantSmoother(Smoother):
         if self._pads.size:
             return None
         shape = self.spectrum.shape
-        mu = vector(alphas)
+        mu = as_vector(alphas)
         diagonal = float(_half_mean(self.spectrum.eigenvalues[None, ...], shape)[0])
         constant = float(self.spectrum.eigenvalues[(0,) * len(shape)])
         radii = diagonal + mu - (constant + mu) / self.n
@@ -432,7 +432,7 @@ class CirculantSmoother(Smoother):
         shape = self.spectrum.shape
         found = []
         xp = namespace(values)
-        for alpha in vector(alphas).tolist():
+        for alpha in as_vector(alphas).tolist():
             filtered = self._filter(alpha)
             if not self._is_definite(alpha):
                 found.append(np.nan)
@@ -484,7 +484,7 @@ def _half_mean(half: Array, shape: tuple[int, ...]) -> Array:
     columns = xp.sum(half, axis=tuple(range(1, half.ndim - 1))) if half.ndim > 2 else half
     weights = np.full(half.shape[-1], 2.0)  # a frequency and its mirror image
     weights[[0, -1] if shape[-1] % 2 == 0 else 0] = 1.0
-    return columns @ like(weights / math.prod(shape), half)
+    return columns @ asarray_like(weights / math.prod(shape), half)
 
 
 def _weighted_sum(half: Array, shape: tuple[int, ...]) -> float:

@@ -68,7 +68,17 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from onefold import linalg
-from onefold.linalg import Array, HostArray, Index, dense, like, like_index, namespace, take_rows, vector
+from onefold.linalg import (
+    Array,
+    HostArray,
+    Index,
+    as_vector,
+    asarray_like,
+    dense,
+    index_like,
+    namespace,
+    take_rows,
+)
 from onefold.machine.threads import check_stop, spans
 from onefold.smoothers.base import GIVEN, LARGE, Flags, Rounding, Smoother, UnsolvableError, not_psd
 
@@ -150,14 +160,14 @@ class DenseSmoother(Smoother):
 
     def solvable(self, alphas: ArrayLike) -> Flags:
         """Whether K + μI is positive definite at each μ, as far as the factorisation knows."""
-        return vector(alphas) + self.smallest_eigenvalue > 0
+        return as_vector(alphas) + self.smallest_eigenvalue > 0
 
     def below_rounding(self, alphas: ArrayLike) -> Flags:
         r"""Whether each μ is so small next to K that the rounding of K would decide the solution.
 
         Directions in which K is nothing but rounding then count as 0, see `duals`.
         """
-        return vector(alphas) < _BELOW * self.noise
+        return as_vector(alphas) < _BELOW * self.noise
 
     def _first(self, operator: Operator, Y: Array | None = None) -> tuple[Array, BorderCorrection]:
         """R_b Y, and the border's correction, from one product with R; Y is a zero column if None."""
@@ -199,7 +209,7 @@ class DenseSmoother(Smoother):
                     signal = operator.solve_signal(Y[None, ...] - s[None, :, None] * b[:, None, :])
                     # sᵀα = 0 to the last digit: K is large along s, where it was taken off.
                     signal = signal - s[:, None] * ((s @ signal) / float(s @ s))[:, None, :]
-                dual = xp.where(like(below, Y)[:, None, None] > 0, signal, dual)
+                dual = xp.where(asarray_like(below, Y)[:, None, None] > 0, signal, dual)
             pieces.append(dual)
         return xp.concat(pieces)
 
@@ -218,7 +228,7 @@ class DenseSmoother(Smoother):
     def some_left_out(self, Y: Array, rows: Index, alpha: float) -> Array:
         """`leave_one_out` of some rows, ascending, at one μ: (rows, targets)."""
         operator = next(iter(self.operators([alpha])))
-        here = like_index(rows, Y)
+        here = index_like(rows, Y)
         residuals, border = self._first(operator, Y)
         diagonal = operator.diagonal_at(rows) - take_rows(border.rho[0, :], here) ** 2 / border.sigma[0]
         diagonal = self._known(diagonal[None, :], [alpha])[0, :]
@@ -230,7 +240,7 @@ class DenseSmoother(Smoother):
         if not below.any():
             return diagonals
         xp = namespace(diagonals)
-        lost = (diagonals < _SATURATED) & (like(below, diagonals)[:, None] > 0)
+        lost = (diagonals < _SATURATED) & (asarray_like(below, diagonals)[:, None] > 0)
         return xp.where(lost, xp.full_like(diagonals, xp.nan), diagonals)
 
     def heldout(self, Y: Array, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
@@ -294,7 +304,7 @@ class DenseSmoother(Smoother):
             operator.expect_blocks()
             diagonal = self._first(operator)[1].diagonal(operator.diagonal())
             traces.append(namespace(diagonal).sum(diagonal, axis=1))
-        return vector(namespace(traces[0]).concat(traces))
+        return as_vector(namespace(traces[0]).concat(traces))
 
     def logdet(self, alphas: ArrayLike) -> HostArray:
         values = []
@@ -307,7 +317,7 @@ class DenseSmoother(Smoother):
                 border = self._first(operator)[1]
                 value = value + xp.log(border.sigma / operator.alphas) - xp.log(s @ s)
             values.append(value)
-        return vector(namespace(values[0]).concat(values))
+        return as_vector(namespace(values[0]).concat(values))
 
 
 class LeftOut:
@@ -323,9 +333,9 @@ class LeftOut:
         for k, rows in enumerate(self.parts):
             keep[rows, k] = 0.0
             source[rows, k] = starts[k] + np.arange(rows.size)
-        self.keep = like(keep, Y)  # (n, k): 1 where a row takes part in training, else 0
+        self.keep = asarray_like(keep, Y)  # (n, k): 1 where a row takes part in training, else 0
         # Where each row of each set is found among all f_J, one after the other; else the end.
-        self._source = like_index(source.reshape(-1), Y)
+        self._source = index_like(source.reshape(-1), Y)
         # Sets that are solved in one call, on a device those of one size, within n rows in all and not
         # too many numbers in the columns of their rows, which some of CUDA's functions fail with: their
         # numbers, their rows (|J|,) or (sets, |J|), and the places of these in their own columns.
@@ -342,7 +352,7 @@ class LeftOut:
                 if linalg.uses_lapack(Y):
                     rows = rows[0]
                     places = places[0]
-                self.groups.append((some, like_index(rows, Y), like_index(places, Y)))
+                self.groups.append((some, index_like(rows, Y), index_like(places, Y)))
 
     def blanked(self, Y: Array) -> Array:
         """Y⁰ for every set, shape (n, k · t)."""
@@ -373,11 +383,11 @@ class _Decomposed(DenseSmoother):
             raise not_psd(self.smallest_eigenvalue)
         values = self._spectrum[0]
         xp = namespace(self._spectrum[0])
-        mu = like(vector(alphas), values)
+        mu = asarray_like(as_vector(alphas), values)
         weights = (values[None, :] if self._thin else mu[:, None]) / (values[None, :] + mu[:, None])
         below = self.below_rounding(alphas)
         if below.any() and not self._thin:  # where μ is below the rounding of K, noise counts as 0
-            lost = like_index(below, values)[:, None] & (abs(values) <= self.noise)[None, :]
+            lost = index_like(below, values)[:, None] & (abs(values) <= self.noise)[None, :]
             weights = xp.where(lost, xp.ones_like(weights), weights)
         for part in spans(mu.shape[0], max(1, values.shape[0] // max(1, columns))):
             check_stop()
@@ -611,12 +621,12 @@ class CholeskySmoother(DenseSmoother):
         # The trace bounds the largest eigenvalue; matrices with rows of very different size (graded
         # ones) have no noise to speak of, since that of each row is relative to the row.
         largest = float(namespace(K).sum(namespace(K).linalg.diagonal(K)))
-        self.noise = 0.0 if graded else rounding.noise(like([largest], K))
+        self.noise = 0.0 if graded else rounding.noise(asarray_like([largest], K))
         self._smallest = _BELOW * self.noise  # ridge to be factorised with
         self._rough = rough and self.n >= _SINGLE_ROWS
 
     def operators(self, alphas: ArrayLike, columns: int = 1) -> Iterator[Operator]:
-        return map(self._operator, vector(alphas).tolist())
+        return map(self._operator, as_vector(alphas).tolist())
 
     def _operator(self, alpha: float) -> Operator:
         check_stop()

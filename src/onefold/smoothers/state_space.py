@@ -54,7 +54,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold.linalg import Array, HostArray, Index, host_array, vector
+from onefold.linalg import Array, HostArray, Index, as_vector, host_array
 from onefold.machine.extras import pip_install
 from onefold.machine.threads import cached_property, map_all
 from onefold.smoothers.base import Flags, Smoother, UnsolvableError
@@ -217,7 +217,7 @@ class StateSpaceSmoother(Smoother):
         def solved(mu: float) -> Any:
             return function(self.solve(Y, self.pass_without(None, mu)))
 
-        return map_all(solved, vector(alphas).tolist())
+        return map_all(solved, as_vector(alphas).tolist())
 
     def residuals(self, Y: Array, alphas: ArrayLike) -> HostArray:
         root = self.root[:, None]
@@ -236,7 +236,7 @@ class StateSpaceSmoother(Smoother):
         return predictions
 
     def heldout(self, Y: Array, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
-        values = vector(alphas)
+        values = as_vector(alphas)
         passes = product(parts, values)
         found = map_all(lambda each: self._predicted(Y, float(each[1]), each[0]), passes)
         return [

@@ -32,7 +32,7 @@ from onefold.estimators.validation import check_length, check_squares, check_wei
 from onefold.facts.criteria import WHOLE
 from onefold.kernels import Kernel, resolve_kernel
 from onefold.machine import memory
-from onefold.machine.files import replacing
+from onefold.machine.files import atomic_write
 from onefold.machine.memory import available_memory
 from onefold.search.strategies import resolve_strategy
 from onefold.tables.errors import Remedy, TableError, listing
@@ -469,7 +469,7 @@ def written(preparation: Preparation, blocks: Iterable[TableRows], n: int, path:
     place = 0
     try:
         # Written, not mapped: a disk that gets full would end the process (SIGBUS).
-        with replacing(path) as partial, partial.open("wb") as file:
+        with atomic_write(path) as partial, partial.open("wb") as file:
             np.lib.format.write_array_header_1_0(file, header)
             for block in blocks:
                 for rows in block.slices(preparation.rows_at_once):

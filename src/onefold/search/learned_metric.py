@@ -26,9 +26,9 @@ import numpy as np
 
 from onefold.approximations import Model, Problem, Run, Workload
 from onefold.expansions import Expansion, FoldModels, outer_gradients
-from onefold.heldout import drawn
+from onefold.heldout import sample_rows
 from onefold.kernels import RBF, Kernel, listed
-from onefold.linalg import Array, is_sparse, like, namespace, take_rows
+from onefold.linalg import Array, asarray_like, is_sparse, namespace, take_rows
 from onefold.machine.threads import check_stop, map_in_order
 
 KINDS = {"diagonal": ["diagonal"], "full": ["full"], "auto": ["diagonal", "full"]}
@@ -76,7 +76,7 @@ def gradient_metric(
     expansion: Any, X: Array, weight: Any | None, *, kind: str, generator: np.random.Generator
 ) -> Any:
     """S (d, d), symmetric, or its weights (d,) for a diagonal metric; O(1500 · m · d · targets)."""
-    rows = drawn(np.arange(X.shape[0]), GRADIENT_ROWS, generator)
+    rows = sample_rows(np.arange(X.shape[0]), GRADIENT_ROWS, generator)
     given = None if weight is None else weight[rows]
     M = outer_gradients(expansion, take_rows(X, rows), given, diagonal=kind == "diagonal")
     largest = float(np.max(M if M.ndim == 1 else np.diagonal(M)))
@@ -139,7 +139,7 @@ def next_round(
 
     def learned(number: int) -> Fitted:
         rows = teachers[number]
-        own = problem if rows.size == problem.n else problem.rows(rows, fetch=False).alone()
+        own = problem if rows.size == problem.n else problem.rows(rows, fetch=False).centred()
         model = model_of(run, own, kernels[number], 1, rough=True)
         expansion = model.expansion(problem.ridge_of_part(own, ridge))
         generator = np.random.default_rng([seed, len(last.lineage)])
@@ -154,7 +154,7 @@ def next_round(
 
 def measured(kernel: Kernel, problem: Problem, seed: int) -> Fitted:
     """A kernel whose width is relative to the rows of a problem; it does not see their targets."""
-    rows = drawn(np.arange(problem.n), _PAIRS_OF, np.random.default_rng(seed))
+    rows = sample_rows(np.arange(problem.n), _PAIRS_OF, np.random.default_rng(seed))
     weight = None if problem.weight is None else problem.weight[rows]
     return Fitted(kernel, kernel.mean_exponent(take_rows(problem.X, rows), weight))
 
@@ -209,7 +209,7 @@ class CrossFitted(Model):
             self._fitted[number, float(alphas[0])] = found[0]
         xp = namespace(problem.Y)
         targets = problem.Y.shape[1]
-        values = like(np.full((alphas.size, len(rows), targets), np.nan), problem.Y)
+        values = asarray_like(np.full((alphas.size, len(rows), targets), np.nan), problem.Y)
         if found:  # all ridges share their centres, and so one product with the kernel
             coef = xp.concat([one.coef for one in found], axis=1)
             together = replace(found[0], coef=coef, intercept=xp.concat([f.intercept for f in found]))

@@ -3,10 +3,10 @@ r"""The strategy of a learned metric: a few cells around the last choice, round 
 Round 0 is every family without a metric. With more than a few hundred rows, the whole grid is first
 tried on 500 of them, at every other ridge, and the search goes on from the best cell of each family, to
 its neighbours in width and ridge, until that is a local optimum. Then, for every track, the best cell of
-its last round gives the next metric (:mod:`onefold.search.metrics`), which is tried in a cross: at half
-and twice the width, and at the neighbouring ridges. A track ends with the first round that gains less
-than half a per cent. What it went through, a cell per round, is its *path*; a path that was found on few
-rows can be repeated on many, at a fraction of the cost.
+its last round gives the next metric (:mod:`onefold.search.learned_metric`), which is tried in a cross:
+at half and twice the width, and at the neighbouring ridges. A track ends with the first round that gains
+less than half a per cent. What it went through, a cell per round, is its *path*; a path that was found
+on few rows can be repeated on many, at a fraction of the cost.
 
 **What the scores may be counted on.** Rounds are first tried on 1000 rows. Then
 
@@ -44,14 +44,14 @@ import numpy as np
 from onefold.approximations import Exact, Problem, Run, Workload
 from onefold.approximations.base import with_true_kernel
 from onefold.criteria import SquaredError, Task
-from onefold.heldout import Splits, drawn
+from onefold.heldout import Splits, sample_rows
 from onefold.machine.threads import map_in_order
 from onefold.search.checkpoint import packed, unpacked
 from onefold.search.choice import WORTH, Leader, choose, worth_fitting
 from onefold.search.evaluation import Candidate
+from onefold.search.learned_metric import GRADIENT_ROWS, Fitted, Round, Track, measured, next_round
 from onefold.search.ledger import Ledger
-from onefold.search.loop import Found, Proposal, Search
-from onefold.search.metrics import GRADIENT_ROWS, Fitted, Round, Track, measured, next_round
+from onefold.search.loop import Proposal, Search, SearchResult
 from onefold.search.strategies import Setup, next_ridges
 from onefold.smoothers.base import choose_route
 
@@ -107,7 +107,7 @@ class MetricSearch:
     def check(self, setup: Setup) -> None:
         """Do nothing: making the tracks has checked everything already."""
 
-    def run(self, search: Search) -> Found:
+    def run(self, search: Search) -> SearchResult:
         """Learn the metrics, search and choose; if stopped, with the best that has been found."""
         setup = search.setup
         n = search.setup.problem.n
@@ -156,7 +156,7 @@ class MetricSearch:
         """The best cell of each family, of the whole grid, on few rows."""
         setup = search.setup
         generator = np.random.default_rng([setup.seed or 0, 5])
-        few = drawn(division.training, LOOK_ROWS, generator, setup.task.labels)
+        few = sample_rows(division.training, LOOK_ROWS, generator, setup.task.labels)
         look = _Rounds(search, _LOOK, few, division.validation)
         found = look.found(look.learned(replace(self, max_rounds=0), {}))
         params = ((one.candidate.params, one.ridge) for one in found.leaders)
@@ -164,7 +164,7 @@ class MetricSearch:
 
     def _on_all_rows(
         self, search: Search, members: list[Leader], division: Division, history: list[dict[str, Any]]
-    ) -> Found:
+    ) -> SearchResult:
         """Metrics of some of the rows in a search on all rows, scored by the reserved folds."""
         setup = search.setup
         splits = search.setup.scoring.held_out
@@ -245,19 +245,19 @@ class MetricSearch:
             if size >= _BETTER * (getattr(run.approximation, "n_components", None) or size):
                 generator = np.random.default_rng([setup.seed or 0, 6])
                 count = max(int(size * reserved.size / n), RESERVED_ROWS)
-                reserved = drawn(reserved, count, generator, setup.task.labels)
-                rest = drawn(rest, size - reserved.size, generator, setup.task.labels)
+                reserved = sample_rows(reserved, count, generator, setup.task.labels)
+                rest = sample_rows(rest, size - reserved.size, generator, setup.task.labels)
                 words = f"exact on {rest.size + reserved.size} of {n} rows; {run.reason}"
                 run = replace(run, approximation=Exact(), reason=words, shared=None)
         return run, rest, reserved
 
     def _find_paths(
         self, search: Search, division: Division, start: Mapping[str, Cell]
-    ) -> tuple[list[Path], Found]:
+    ) -> tuple[list[Path], SearchResult]:
         """Try the rounds on few of the rows; return the paths of all tracks worth repeating."""
         setup = search.setup
         generator = np.random.default_rng([setup.seed or 0, 1])
-        few = drawn(division.training, first_rows(setup.problem), generator, setup.task.labels)
+        few = sample_rows(division.training, first_rows(setup.problem), generator, setup.task.labels)
         rounds = _Rounds(search, _ROUNDS, few, division.validation)
         found = rounds.found(rounds.learned(self, start))
         ranks = found.ledger.ranks
@@ -352,7 +352,7 @@ class _Rounds:
         if training is not None:
             order = np.concatenate([training, validation])
             self._rows = training.size
-            problem = setup.problem.rows(order).alone()
+            problem = setup.problem.rows(order).centred()
             part = np.arange(training.size, order.size)
             splits = Splits(order.size, [part], [part])
             # By the loss that models are trained with: were rare classes trained with large weights and
@@ -369,12 +369,14 @@ class _Rounds:
         self._teachers = [np.delete(np.arange(n), part) for part in self._parts]
         if training is None:
             labels = setup.task.labels
-            self._teachers = [drawn(rest, teachers, generator, labels) for rest in self._teachers]
-            self._teachers.append(drawn(np.arange(n), max(teachers, METRIC_ROWS), generator, labels))
+            self._teachers = [sample_rows(rest, teachers, generator, labels) for rest in self._teachers]
+            self._teachers.append(
+                sample_rows(np.arange(n), max(teachers, METRIC_ROWS), generator, labels)
+            )
         self._alphas = self._stage.ledger.alphas
         self.paths = list[Path]()
 
-    def found(self, batches: Iterator[list[Proposal]]) -> Found:
+    def found(self, batches: Iterator[list[Proposal]]) -> SearchResult:
         """What rounds lead to, with the best cell of every group, and the rows it was trained on."""
         found = self._stage.run(batches).found()
         history = list[dict[str, Any]]()
@@ -595,8 +597,10 @@ def divide(splits: Splits, task: Task, size: int, seed: int, *, reserve: bool) -
             "the splits leave no rows to learn a metric from, apart from those that validate it; use "
             "metric=None, or splits with larger training sets."
         )
-    validation = drawn(validation, _VALIDATION, generator, task.labels)
-    return Division(reserved, drawn(np.flatnonzero(pool), size, generator, task.labels), validation)
+    validation = sample_rows(validation, _VALIDATION, generator, task.labels)
+    return Division(
+        reserved, sample_rows(np.flatnonzero(pool), size, generator, task.labels), validation
+    )
 
 
 def first_rows(problem: Problem) -> int:
