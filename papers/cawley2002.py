@@ -20,7 +20,7 @@ from sklearn.model_selection import KFold
 
 from benchmarks.common import DATA
 from onefold import LSSVR, LSSVRCV, SparseLSSVR
-from papers.page import Page, Paper, Part, SearchResult
+from papers.page import Page, Paper, Part, PartResult
 
 _FOLDS = 4  # of the tuning, as in the paper
 _GAMMAS = 2.0 ** np.arange(-7, 6)
@@ -118,7 +118,7 @@ def _first(X: Any, y: Any) -> SparseLSSVR:
     return SparseLSSVR(**settings, n_centres=len(y)).fit(X, y)
 
 
-def _figure(name: str, short: bool) -> SearchResult:
+def _figure(name: str, short: bool) -> PartResult:
     with np.load(DATA / f"{name}.npz") as data:
         X = data["X"].astype(float)
         y = data["y"].astype(float)
@@ -130,7 +130,7 @@ def _figure(name: str, short: bool) -> SearchResult:
     X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     splits = list(KFold(3 if short else 10, shuffle=True, random_state=0).split(X))
     rows = min(len(train) for train, _ in splits)
-    found: SearchResult = {"rows": len(y), "folds": len(splits), "training rows": rows, "seconds": {}}
+    found: PartResult = {"rows": len(y), "folds": len(splits), "training rows": rows, "seconds": {}}
     for name, rule in RULES.items():
         start = time.process_time()
         found["sizes"], errors = improved(X, y, splits, 0.4 if short else 0.05, rule)
@@ -143,19 +143,19 @@ def _figure(name: str, short: bool) -> SearchResult:
     return found
 
 
-def fewest_flat(found: SearchResult, method: str = "price") -> int:
+def fewest_flat(found: PartResult, method: str = "price") -> int:
     """The fewest centres down to which an error stays within 5 % of the full expansion's."""
     limit = _FLAT * found[method][0]
     above = [k for k, error in enumerate(found[method]) if error > limit]
     return found["sizes"][above[0] - 1 if above else -1]
 
 
-def progression(found: SearchResult) -> float:
+def progression(found: PartResult) -> float:
     """The rank correlation of the improved error and the number of patterns eliminated."""
     return float(spearmanr(-np.array(found["sizes"]), found["improved"]).statistic)
 
 
-def _show(found: SearchResult, page: Page, *, title: str, name: str) -> None:
+def _show(found: PartResult, page: Page, *, title: str, name: str) -> None:
     import matplotlib
 
     matplotlib.use("agg")
@@ -210,13 +210,13 @@ def _show(found: SearchResult, page: Page, *, title: str, name: str) -> None:
     )
 
 
-def lower(found: SearchResult) -> tuple[int, int]:
+def lower(found: PartResult) -> tuple[int, int]:
     """At how many sizes below all rows the improved error is lower, and of how many."""
     pairs = list(zip(found["improved"], found["conventional"]))[1:]
     return sum(a < b for a, b in pairs), len(pairs)
 
 
-def _claims(found: SearchResult, shape: str, shape_holds: bool, page: Page) -> None:
+def _claims(found: PartResult, shape: str, shape_holds: bool, page: Page) -> None:
     """A verdict on what the paper says: lower at every size, the shape of the curve, faster."""
     won, of = lower(found)
     seconds = found["seconds"]
@@ -232,14 +232,14 @@ def _claims(found: SearchResult, shape: str, shape_holds: bool, page: Page) -> N
             page.verdict(kind, "; ".join(judged) + ".")
 
 
-def _show_motorcycle(found: SearchResult, page: Page) -> None:
+def _show_motorcycle(found: PartResult, page: Page) -> None:
     _show(found, page, title="Motorcycle", name="cawley2002-figure1")
     fewest = fewest_flat(found, "improved")
     shape = f"it stays within 5 % of the full expansion's down to {fewest} patterns (published: about 9)"
     _claims(found, shape, fewest <= 9, page)
 
 
-def _show_boston(found: SearchResult, page: Page) -> None:
+def _show_boston(found: PartResult, page: Page) -> None:
     _show(found, page, title="Boston housing", name="cawley2002-figure2")
     correlation = progression(found)
     errors = found["improved"]

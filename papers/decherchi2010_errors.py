@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.common import data_sets
 from papers.decherchi2010_jobs import CG, LAMBDAS, METHODS, OURS, PUBLISHED, WIDTHS, gathered, run_jobs
-from papers.page import PAGES, Page, SearchResult
+from papers.page import PAGES, Page, PartResult
 
 TITLES = {
     "mnist": "MNIST 3 vs 8",
@@ -51,9 +51,9 @@ SERIES = {
 # -- Table 2 -------------------------------------------------------------------------------------------
 
 
-def measure_table2(short: bool) -> SearchResult:
+def measure_table2(short: bool) -> PartResult:
     """Rows, variables and the share of the smaller class of what is in the files."""
-    found: SearchResult = {}
+    found: PartResult = {}
     for name, stored in data_sets([SHORT] if short else list(PUBLISHED)):
         y = stored["y_binary"] if "y_binary" in stored else stored["y"]
         rows = np.isin(y, (3, 8)) if name == "mnist" else np.ones(len(y), dtype=bool)
@@ -70,7 +70,7 @@ def thousands(sizes: Any) -> str:
     return ", ".join(f"{n:,}" for n in sizes)
 
 
-def show_table2(found: SearchResult, page: Page) -> None:
+def show_table2(found: PartResult, page: Page) -> None:
     page.text(
         "Training rows, test rows and variables. The columns *available* and *smaller class* refer to "
         "the available rows; the other columns give what is used here and what the paper used."
@@ -116,7 +116,7 @@ def _variables(stored: int, used: int) -> str:
 # -- Figure 2 ------------------------------------------------------------------------------------------
 
 
-def found_by_jobs(short: bool, methods: Sequence[str]) -> SearchResult:
+def found_by_jobs(short: bool, methods: Sequence[str]) -> PartResult:
     """What the jobs have kept; where there is nothing, those that a host can do are run."""
     if not short:
         return gathered() or run_jobs(METHODS)
@@ -124,7 +124,7 @@ def found_by_jobs(short: bool, methods: Sequence[str]) -> SearchResult:
         return run_jobs(methods, scratch=Path(folder), names=[SHORT], largest=OURS[SHORT][0][0])
 
 
-def best_of(errors: Any) -> SearchResult:
+def best_of(errors: Any) -> PartResult:
     """Of errors (widths, halves of the test rows, λ): the least, and that of an honest choice.
 
     The paper chooses the width and λ on the test rows; the honest choice is made on one half of them and
@@ -145,13 +145,13 @@ def best_of(errors: Any) -> SearchResult:
     }
 
 
-def measure_figure2(short: bool) -> SearchResult:
+def measure_figure2(short: bool) -> PartResult:
     """By set, n and method: the best test error over the grid, and where it is.
 
     Numbers of jobs that are not in the scratch folder stay as they are stored.
     """
     methods = ["toeplitz", "selection", "exact_selection", "dense", "nystroem"]
-    found: SearchResult = {}
+    found: PartResult = {}
     stored = PAGES / "results" / "decherchi2010-figure2.json"
     if not short and stored.exists():
         found = json.loads(stored.read_text("utf-8"))["found"]
@@ -162,8 +162,8 @@ def measure_figure2(short: bool) -> SearchResult:
     return found
 
 
-def _errors_of(jobs: SearchResult, before: SearchResult) -> SearchResult:
-    found: SearchResult = {}
+def _errors_of(jobs: PartResult, before: PartResult) -> PartResult:
+    found: PartResult = {}
     if "toeplitz" in jobs:
         methods = ("toeplitz", "equal diagonals", "parzen", "uncentred")
         found |= {key: best_of(jobs["toeplitz"][key]) for key in methods}
@@ -192,24 +192,24 @@ def _errors_of(jobs: SearchResult, before: SearchResult) -> SearchResult:
     return found
 
 
-def is_indefinite(own: SearchResult) -> bool:
+def is_indefinite(own: PartResult) -> bool:
     """Whether T + λI is at the best cell of the grid."""
     if "least eigenvalue" in own:
         return bool(own["least eigenvalue"] + own["lambda"] <= 0)
     return bool(own["lambda"] <= own["indefinite up to"])
 
 
-def percent(here: SearchResult, method: str) -> str | None:
+def percent(here: PartResult, method: str) -> str | None:
     return f"{100 * here[method]['best']:.2f}" if method in here else None
 
 
-def largest(sizes: SearchResult, *methods: str) -> str | None:
+def largest(sizes: PartResult, *methods: str) -> str | None:
     """The largest n for which all of these methods were run."""
     common = [n for n, here in sizes.items() if all(method in here for method in methods)]
     return max(common, key=int) if common else None
 
 
-def show_figure2(found: SearchResult, page: Page) -> None:
+def show_figure2(found: PartResult, page: Page) -> None:
     page.text(
         "Test error of the best machine of the grid, in percent. As in the paper, γ and λ are chosen on "
         "the test rows themselves, except for the Nyström column. *Elimination* is a Cholesky "
@@ -254,7 +254,7 @@ def show_figure2(found: SearchResult, page: Page) -> None:
     _judge(found, page)
 
 
-def _cells(found: SearchResult, *methods: str) -> list[tuple[str, str, SearchResult]]:
+def _cells(found: PartResult, *methods: str) -> list[tuple[str, str, PartResult]]:
     """(set, n, numbers) where all of these methods were run."""
     return [
         (name, n, here)
@@ -264,7 +264,7 @@ def _cells(found: SearchResult, *methods: str) -> list[tuple[str, str, SearchRes
     ]
 
 
-def _computed_by(found: SearchResult) -> str:
+def _computed_by(found: PartResult) -> str:
     """Which Toeplitz machines the public estimators trained, and which an earlier program."""
     ours = _cells(found, "toeplitz", "equal diagonals")
     earlier = len(_cells(found, "toeplitz")) - len(ours)
@@ -289,7 +289,7 @@ def _computed_by(found: SearchResult) -> str:
     return text
 
 
-def _show_closed_form(found: SearchResult, page: Page) -> None:
+def _show_closed_form(found: PartResult, page: Page) -> None:
     cells = _cells(found, "toeplitz", "equal diagonals")
     if not cells:
         return
@@ -315,7 +315,7 @@ def _show_closed_form(found: SearchResult, page: Page) -> None:
     )
 
 
-def _show_folds(found: SearchResult, page: Page) -> None:
+def _show_folds(found: PartResult, page: Page) -> None:
     cells = _cells(found, "folds")
     if not cells:
         return
@@ -330,7 +330,7 @@ def _show_folds(found: SearchResult, page: Page) -> None:
     rows = []
     for name, n, here in cells:
         own, matrix, exact = (here["folds"].get(key) for key in ("kernel", "matrix", "exact"))
-        row: SearchResult = {"set": TITLES[name], "n": f"{int(n):,}"}
+        row: PartResult = {"set": TITLES[name], "n": f"{int(n):,}"}
         for label, one in (("Toeplitz", own), ("from T", matrix), ("exact", exact)):
             row[label] = f"{100 * one['test error']:.2f}" if one else None
             row[f"width, {label}"] = f"{one['width']:g}" if one else None
@@ -346,7 +346,7 @@ def _show_folds(found: SearchResult, page: Page) -> None:
     )
 
 
-def _missing(found: SearchResult) -> str:
+def _missing(found: PartResult) -> str:
     """Which sizes a method was not run for, and where the dense ones were run."""
     parts = []
     for method, (label, _) in SERIES.items():
@@ -368,7 +368,7 @@ def _missing(found: SearchResult) -> str:
     return " ".join(parts) or "Every method was run for every size."
 
 
-def _honest(found: SearchResult) -> str:
+def _honest(found: PartResult) -> str:
     gaps = [
         here[method]["honest"] - here[method]["best"]
         for sizes in found.values()
@@ -403,7 +403,7 @@ def _honest(found: SearchResult) -> str:
     )
 
 
-def _show_procedure(found: SearchResult, page: Page) -> None:
+def _show_procedure(found: PartResult, page: Page) -> None:
     """§4.3: is the width chosen with T that of K on few rows, and does T then do on many?"""
     page.text(
         "**The check of §4.3.** The paper recommends selecting on a few thousand rows with K and with "
@@ -429,9 +429,9 @@ def _show_procedure(found: SearchResult, page: Page) -> None:
     )
 
 
-def procedure(found: SearchResult) -> SearchResult:
+def procedure(found: PartResult) -> PartResult:
     """By set: the ratio of the widths on the fewest rows, and the excess error on the most."""
-    rows: SearchResult = {}
+    rows: PartResult = {}
     for name, sizes in found.items():
         first = min(sizes, key=int)
         exact = "elimination"
@@ -455,7 +455,7 @@ def procedure(found: SearchResult) -> SearchResult:
     return rows
 
 
-def claims(found: SearchResult) -> list[tuple[str, str, bool]]:
+def claims(found: PartResult) -> list[tuple[str, str, bool]]:
     """What the paper says of Figure 2, what was found here, and whether that agrees."""
     checked = procedure(found)
     cells = [here for sizes in found.values() for here in sizes.values()]
@@ -518,7 +518,7 @@ def claims(found: SearchResult) -> list[tuple[str, str, bool]]:
     return made
 
 
-def _judge(found: SearchResult, page: Page) -> None:
+def _judge(found: PartResult, page: Page) -> None:
     made = claims(found)
     page.table([{"claim": a, "here": b, "holds": "yes" if c else "no"} for a, b, c in made])
     cells = [here for sizes in found.values() for here in sizes.values() if "toeplitz" in here]
@@ -545,7 +545,7 @@ def _judge(found: SearchResult, page: Page) -> None:
     page.verdict("Cannot be tested", "the curves themselves: our copy of the paper lacks its pictures.")
 
 
-def _draw(found: SearchResult) -> Any:
+def _draw(found: PartResult) -> Any:
     """The paper's form: black for Toeplitz, dashed for elimination, grey for CG."""
     from matplotlib.figure import Figure
 

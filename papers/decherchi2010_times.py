@@ -23,7 +23,7 @@ from onefold.linalg.dense import add_to_diagonal, cholesky, cholesky_solve
 from onefold.machine.threads import use_threads
 from papers.decherchi2010_errors import TITLES, found_by_jobs
 from papers.decherchi2010_jobs import iterate
-from papers.page import Page, SearchResult
+from papers.page import Page, PartResult
 
 VARIABLES = 22
 GAMMA = 4 / 22
@@ -97,9 +97,9 @@ def numbers_kept(method: str, n: int) -> int:
     return {GE: n * n + n, CG: n * n + 4 * n, TB: 5 * n}[method]
 
 
-def measure_table1(short: bool) -> SearchResult:
+def measure_table1(short: bool) -> PartResult:
     """By method and n: processor seconds of a solution, iterations, and bytes of peak memory."""
-    found: SearchResult = {method: {"seconds": {}, "bytes": {}} for method in PUBLISHED}
+    found: PartResult = {method: {"seconds": {}, "bytes": {}} for method in PUBLISHED}
     found[CG]["iterations"] = {}
     sizes = (200, 400) if short else SIZES
     with use_threads(1), threadpool_limits(1):
@@ -114,7 +114,7 @@ def measure_table1(short: bool) -> SearchResult:
     return found
 
 
-def _seconds(n: int, repeats: int, found: SearchResult) -> dict[str, float]:
+def _seconds(n: int, repeats: int, found: PartResult) -> dict[str, float]:
     X, y = rows_of(n)
     K = gram(RBF(GAMMA), X)
     column = diagonal_means(RBF(GAMMA), X)[0]
@@ -159,7 +159,7 @@ def exponent(values: dict[str, float], last: int = 0) -> float:
     return float(np.polyfit(np.log([int(n) for n in sizes]), np.log([values[n] for n in sizes]), 1)[0])
 
 
-def show_table1(found: SearchResult, page: Page) -> None:
+def show_table1(found: PartResult, page: Page) -> None:
     last = max(found[TB]["seconds"], key=int)
     n = int(last)
     iterations = found[CG]["iterations"]
@@ -222,7 +222,7 @@ def _span(values: dict[str, Any]) -> str:
     return f"{sizes[0]:,} to {sizes[-1]:,}"
 
 
-def _judge_table1(found: SearchResult, times: dict[str, float], page: Page) -> None:
+def _judge_table1(found: PartResult, times: dict[str, float], page: Page) -> None:
     agree = [abs(times[method] - PUBLISHED[method][1]) < CLOSE for method in PUBLISHED]
     agree += [abs(exponent(found[m]["bytes"], 2) - PUBLISHED[m][3]) < CLOSE for m in (GE, CG)]
     slopes = ", ".join(f"{method} as n^{times[method]:.1f}" for method in PUBLISHED)
@@ -247,7 +247,7 @@ def _judge_table1(found: SearchResult, times: dict[str, float], page: Page) -> N
 # -- Figure 3 ------------------------------------------------------------------------------------------
 
 
-def measure_figure3(short: bool) -> SearchResult:
+def measure_figure3(short: bool) -> PartResult:
     """By set and n: processor seconds of each step."""
     return {
         name: {n: jobs["times"] for n, jobs in sizes.items() if "times" in jobs}
@@ -255,7 +255,7 @@ def measure_figure3(short: bool) -> SearchResult:
     }
 
 
-def speed_ups(steps: SearchResult) -> SearchResult:
+def speed_ups(steps: PartResult) -> PartResult:
     """Of Levinson's recursion over the others: for the solution alone, and with kernel values."""
     if "CG" not in steps:
         return {}
@@ -270,7 +270,7 @@ def speed_ups(steps: SearchResult) -> SearchResult:
     }
 
 
-def show_figure3(found: SearchResult, page: Page) -> None:
+def show_figure3(found: PartResult, page: Page) -> None:
     page.text(
         "The paper's speed-up is the time of elimination or of CG over that of Levinson's recursion, "
         "kernel values not counted. *Whole* counts them: K for the former, the means of its diagonals "
@@ -288,7 +288,7 @@ def show_figure3(found: SearchResult, page: Page) -> None:
     for name, sizes in found.items():
         for n, steps in sizes.items():
             ratios = speed_ups(steps)
-            row: SearchResult = {"set": TITLES[name], "n": f"{int(n):,}"}
+            row: PartResult = {"set": TITLES[name], "n": f"{int(n):,}"}
             for key in ("elimination", "CG", "kernel matrix", "Levinson", "FFT", "diagonal means"):
                 row[f"{key}, s"] = f"{steps[key]:.2g}" if key in steps else None
             row["k"] = steps.get("CG iterations")
@@ -301,7 +301,7 @@ def show_figure3(found: SearchResult, page: Page) -> None:
     _judge_figure3(found, page)
 
 
-def _judge_figure3(found: SearchResult, page: Page) -> None:
+def _judge_figure3(found: PartResult, page: Page) -> None:
     cells = [
         (int(n), steps, speed_ups(steps))
         for sizes in found.values()
@@ -348,7 +348,7 @@ _TICKS = (250, 500, 1000, 5000, 10_000)
 _RATIOS = (1, 2, 5, 10, 20, 50)
 
 
-def _draw(found: SearchResult) -> Any:
+def _draw(found: PartResult) -> Any:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 4.6), layout="constrained")

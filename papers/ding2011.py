@@ -13,7 +13,7 @@ from benchmarks.common import Row
 from onefold.approximations import Circulant
 from papers import ding2011_consistency as consistency
 from papers import ida
-from papers.page import Page, Paper, Part, SearchResult
+from papers.page import Page, Paper, Part, PartResult
 
 # Table 2: seconds, mean and standard deviation of the test error in percent, of 5-fold
 # cross-validation and of the approximate one.
@@ -37,7 +37,7 @@ _CIRCULANT = Circulant(validate="kernel")
 _SOLVING = Circulant(validate="kernel", negative="solve")
 
 
-def published(name: str) -> dict[str, SearchResult]:
+def published(name: str) -> dict[str, PartResult]:
     """The two summaries of a set in Table 2."""
     labelled = zip((_EXACT, _APPROXIMATE), PUBLISHED[name])
     return {
@@ -59,7 +59,7 @@ def _measure(split: ida.Split) -> dict[str, tuple[Any, float]]:
     }
 
 
-def run(short: bool) -> SearchResult:
+def run(short: bool) -> PartResult:
     """Mean test errors and selection times of all sets; three small ones when `short`."""
     names = list(PUBLISHED)[:3] if short else list(PUBLISHED)
     found = ida.run_sets(names, _measure, short)
@@ -74,7 +74,7 @@ def share_without_score(name: str, limit: int | None) -> float:
     return float(np.mean([~np.isfinite(search.cv_results_["mean_test_score"]) for search in searches]))
 
 
-def show(found: SearchResult, page: Page) -> None:
+def show(found: PartResult, page: Page) -> None:
     page.text(
         "Grid of 13 × 11 values (γ from 2⁻¹⁵ to 2⁹, μ from 2⁻¹⁵ to 2⁵), five stratified folds, two "
         "levels. The approximate selection is "
@@ -112,7 +112,7 @@ def show(found: SearchResult, page: Page) -> None:
     page.text(_own_table())
 
 
-def _error_row(name: str, one: SearchResult, kind: str) -> Row:
+def _error_row(name: str, one: PartResult, kind: str) -> Row:
     ours = one[kind]
     theirs = published(name)
     return {
@@ -129,7 +129,7 @@ def _error_row(name: str, one: SearchResult, kind: str) -> Row:
     }
 
 
-def _indefinite(found: SearchResult) -> str:
+def _indefinite(found: PartResult) -> str:
     """How many cells of the grid are indefinite, and what comes of solving them."""
     shares = {name: results["without a score"] for name, results in found.items()}
     least = min(shares, key=shares.__getitem__)
@@ -153,7 +153,7 @@ def _indefinite(found: SearchResult) -> str:
     )
 
 
-def _ratios(name: str, one: SearchResult) -> tuple[float, float, float]:
+def _ratios(name: str, one: PartResult) -> tuple[float, float, float]:
     """How many times faster than exact selection: ours, ours to the literal one, the paper's."""
     ours = one["random"]
     theirs = published(name)
@@ -165,7 +165,7 @@ def _ratios(name: str, one: SearchResult) -> tuple[float, float, float]:
     )
 
 
-def _time_row(name: str, one: SearchResult) -> Row:
+def _time_row(name: str, one: PartResult) -> Row:
     ours = one["random"]
     theirs = published(name)
     exact, literal, paper = _ratios(name, one)
@@ -183,7 +183,7 @@ def _time_row(name: str, one: SearchResult) -> Row:
     }
 
 
-def _figure(found: SearchResult) -> tuple[Any, str, str]:
+def _figure(found: PartResult) -> tuple[Any, str, str]:
     labels = ("onefold, exact selection", "onefold, literal refits", "paper")
     ratios = {
         label: [(one["n"], _ratios(name, one)[k]) for name, one in found.items()]
@@ -206,7 +206,7 @@ def _figure(found: SearchResult) -> tuple[Any, str, str]:
     )
 
 
-def _numbers(found: SearchResult) -> tuple[str, str]:
+def _numbers(found: PartResult) -> tuple[str, str]:
     """The verdict on the two columns of errors."""
     distances = {
         label: np.abs(
@@ -224,7 +224,7 @@ def _numbers(found: SearchResult) -> tuple[str, str]:
     )
 
 
-def _claims(found: SearchResult) -> list[ida.Claim]:
+def _claims(found: PartResult) -> list[ida.Claim]:
     random = {name: one["random"] for name, one in found.items()}
     worse = [
         ida.TITLES[name]

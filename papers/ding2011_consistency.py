@@ -41,7 +41,7 @@ from matplotlib.figure import Figure
 from benchmarks.common import Row
 from onefold import LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Circulant
-from papers.page import Page, SearchResult
+from papers.page import Page, PartResult
 
 GAMMA = 0.5  # for a distance of 1 between neighbouring rows
 MU = 0.5
@@ -142,7 +142,7 @@ def targets(index: Any, size: int) -> dict[str, Any]:
     }
 
 
-def compare(kind: str, size: int, levels: int) -> SearchResult:
+def compare(kind: str, size: int, levels: int) -> PartResult:
     """The criteria and functions of K, and how much those of U differ."""
     index = cells(size, levels)
     X, spacing = LAYOUTS[kind].place(index, size)
@@ -184,7 +184,7 @@ def change_of_f(matrices: tuple[Any, ...], X: Any, y: Any) -> float:
     return float(np.abs(circulant - exact).max())
 
 
-def choices(size: int) -> SearchResult:
+def choices(size: int) -> PartResult:
     """The kernel that the cost and leave-one-out choose from `GAMMAS` at one μ, with K and with U."""
     index = cells(size, 2)
     goals = targets(index, size)
@@ -201,7 +201,7 @@ def choices(size: int) -> SearchResult:
     return {"n_min": size} | chosen | {"without score": int(np.sum(~np.isfinite(scores)))}
 
 
-def run(short: bool) -> SearchResult:
+def run(short: bool) -> PartResult:
     """Differences for all sizes and layouts, and the kernels chosen; a few small sizes when `short`."""
     sizes = SHORT_SIZES if short else SIZES
     control = SHORT_SIZES[2] if short else _CONTROL_SIZES
@@ -213,14 +213,14 @@ def run(short: bool) -> SearchResult:
 
 
 # -- the page ----------------------------------------------------------------------------------------
-def rate(results: SearchResult, levels: int, key: str, logarithmic: bool) -> float:
+def rate(results: PartResult, levels: int, key: str, logarithmic: bool) -> float:
     """Slope of the logarithm of a difference against log n_min, or against n_min itself."""
     points = [(row["n_min"], row[key]) for row in on_grid(results, levels)]
     sizes, differences = np.array([point for point in points if point[1] > _ROUNDING]).T
     return float(np.polyfit(np.log(sizes) if logarithmic else sizes, np.log(differences), 1)[0])
 
 
-def on_grid(results: SearchResult, levels: int) -> list[SearchResult]:
+def on_grid(results: PartResult, levels: int) -> list[PartResult]:
     """The comparisons for rows on the grid itself."""
     return [row for row in results["grid"] if row["levels"] == levels]
 
@@ -230,7 +230,7 @@ def growth(exponent: float, size: int, levels: int) -> float:
     return float(np.exp(exponent * (np.sqrt(levels) - 0.25) * size))
 
 
-def show(results: SearchResult, page: Page) -> None:
+def show(results: PartResult, page: Page) -> None:
     page.text(
         "What the theorems assume, in our words: the kernel decays exponentially with the distance "
         "(H1); two rows are at least as far apart as a fixed multiple of the distance of their cells, "
@@ -294,11 +294,11 @@ def show(results: SearchResult, page: Page) -> None:
     _judge(results, page)
 
 
-def _times_size(row: SearchResult, key: str, digits: int) -> str:
+def _times_size(row: PartResult, key: str, digits: int) -> str:
     return f"{row[key] * row['n_min']:.{digits}f}"
 
 
-def _cost_row(row: SearchResult) -> Row:
+def _cost_row(row: PartResult) -> Row:
     return {
         "p": row["levels"],
         "n_min": row["n_min"],
@@ -311,7 +311,7 @@ def _cost_row(row: SearchResult) -> Row:
     }
 
 
-def _press_row(row: SearchResult) -> Row:
+def _press_row(row: PartResult) -> Row:
     return {
         "p": row["levels"],
         "n_min": row["n_min"],
@@ -325,7 +325,7 @@ def _press_row(row: SearchResult) -> Row:
     }
 
 
-def _layout_row(results: SearchResult, kind: str) -> Row:
+def _layout_row(results: PartResult, kind: str) -> Row:
     sizes = {row["n_min"] for row in results["other"]}
     rows = [row for row in (*on_grid(results, 2), *results["other"]) if row["kind"] == kind]
     rows = [row for row in rows if row["n_min"] in sizes]
@@ -344,7 +344,7 @@ def _layout_row(results: SearchResult, kind: str) -> Row:
     }
 
 
-def _choice_row(row: SearchResult) -> Row:
+def _choice_row(row: PartResult) -> Row:
     return {
         "n_min": row["n_min"],
         "cost, K": f"γ = {row['cost, exact']:g}",
@@ -355,13 +355,13 @@ def _choice_row(row: SearchResult) -> Row:
     }
 
 
-def _bound_row(row: SearchResult) -> Row:
+def _bound_row(row: PartResult) -> Row:
     changes = {"decaying targets": row["f difference"], "constant targets": row["f of ones difference"]}
     factors = {f"r₀ = {r:g}": growth(r, row["n_min"], row["levels"]) for r in EXPONENTS}
     return {"n_min": row["n_min"]} | changes | factors
 
 
-def _figure(results: SearchResult) -> Figure:
+def _figure(results: PartResult) -> Figure:
     drawn = Figure(figsize=(9.5, 4.2), layout="constrained")
     left, right = drawn.subplots(1, 2)
     curves = (
@@ -385,7 +385,7 @@ def _figure(results: SearchResult) -> Figure:
     return drawn
 
 
-def _judge(results: SearchResult, page: Page) -> None:
+def _judge(results: PartResult, page: Page) -> None:
     powers = [rate(results, levels, "V difference", True) for levels in (1, 2)]
     falls = [np.exp(-rate(results, levels, "M difference", False)) for levels in (1, 2)]
     last = max(results["choices"], key=lambda row: row["n_min"])

@@ -23,7 +23,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from benchmarks.common import Row
 from onefold.approximations import Nystroem
 from papers import ida
-from papers.page import Page, Paper, Part, SearchResult
+from papers.page import Page, Paper, Part, PartResult
 
 _SETS = tuple(ida.TITLES)
 _EXACT = "exact"
@@ -57,12 +57,12 @@ def _measure(split: ida.Split) -> dict[str, tuple[Any, float]]:
     }
 
 
-def run_table(short: bool) -> SearchResult:
+def run_table(short: bool) -> PartResult:
     """Mean test errors and selection times of all sets; three small ones when `short`."""
     return ida.run_sets(_SETS[:3] if short else _SETS, _measure, short)
 
 
-def show_table(found: SearchResult, page: Page) -> None:
+def show_table(found: PartResult, page: Page) -> None:
     page.text(
         "**The figures of Table 2 and its list of data sets are illegible in our scan of the paper.** "
         "The text says: 100 partitions of each set, 20 of image and splice; approximate 5-fold "
@@ -101,11 +101,11 @@ def show_table(found: SearchResult, page: Page) -> None:
     ida.judge(page, _claims(found))
 
 
-def _z(one: SearchResult, label: str, kind: str = "random") -> float:
+def _z(one: PartResult, label: str, kind: str = "random") -> float:
     return ida.z_statistic(one[kind][label], one[kind][_EXACT])
 
 
-def _error_row(name: str, one: SearchResult, kind: str) -> Row:
+def _error_row(name: str, one: PartResult, kind: str) -> Row:
     ours = one[kind]
     return {
         "set": ida.TITLES[name],
@@ -120,15 +120,15 @@ def _error_row(name: str, one: SearchResult, kind: str) -> Row:
     }
 
 
-def _ratio(one: SearchResult, label: str = _ALGORITHM) -> float:
+def _ratio(one: PartResult, label: str = _ALGORITHM) -> float:
     return one["random"][_EXACT]["seconds"] / one["random"][label]["seconds"]
 
 
-def _literal_ratio(one: SearchResult) -> float:
+def _literal_ratio(one: PartResult) -> float:
     return one["literal seconds"] / one["random"][_ALGORITHM]["seconds"]
 
 
-def _time_row(name: str, one: SearchResult) -> Row:
+def _time_row(name: str, one: PartResult) -> Row:
     ours = one["random"]
     return {
         "set": ida.TITLES[name],
@@ -143,7 +143,7 @@ def _time_row(name: str, one: SearchResult) -> Row:
     }
 
 
-def _table_figure(found: SearchResult) -> tuple[Any, str, str]:
+def _table_figure(found: PartResult) -> tuple[Any, str, str]:
     every = found.values()
     ratios = {
         "exact / Algorithm 1": [(one["n"], _ratio(one)) for one in every],
@@ -162,7 +162,7 @@ def _table_figure(found: SearchResult) -> tuple[Any, str, str]:
     )
 
 
-def _claims(found: SearchResult) -> list[ida.Claim]:
+def _claims(found: PartResult) -> list[ida.Claim]:
     random = [one["random"] for one in found.values()]
     exact = [one[_EXACT]["mean"] for one in random]
     worse = {
@@ -286,9 +286,9 @@ def expected_error(K: Any, c: int, rank: int) -> float:
     return float(np.linalg.norm(rest) + (64 * rank / c) ** 0.25 * np.sqrt(inner))
 
 
-def run_bound(short: bool) -> SearchResult:
+def run_bound(short: bool) -> PartResult:
     """Bound and change for several c/n, ranks and μ, medians over draws of the columns."""
-    found: SearchResult = {}
+    found: PartResult = {}
     for name in ida.available(_BOUND_SETS[:1] if short else _BOUND_SETS):
         split = ida.load_splits(name, "random", 1)[0]
         gamma = float(ida.select(split, "exact", 5).gamma_)
@@ -317,7 +317,7 @@ def _columns(n: int, c: int, seed: int) -> Any:
     return np.random.default_rng(seed).choice(n, c, replace=False)
 
 
-def _over_draws(draws: list[dict[str, float]]) -> SearchResult:
+def _over_draws(draws: list[dict[str, float]]) -> PartResult:
     medians = {key: float(np.median([one[key] for one in draws])) for key in draws[0]}
     real = [one for one in draws if one["norm"] > _ROUNDING]
     for key in ("change", "change, own offset"):
@@ -325,7 +325,7 @@ def _over_draws(draws: list[dict[str, float]]) -> SearchResult:
     return medians
 
 
-def show_bound(found: SearchResult, page: Page) -> None:
+def show_bound(found: PartResult, page: Page) -> None:
     page.text(
         "The formulas of the theorem are illegible in our scan; we derived them from the steps that the "
         "text describes (`papers/ding2012.py` has the derivation, the tests check each inequality). "
@@ -361,7 +361,7 @@ def show_bound(found: SearchResult, page: Page) -> None:
     _judge_bound(found, page)
 
 
-def _bound_row(name: str, one: SearchResult, cell: SearchResult) -> Row:
+def _bound_row(name: str, one: PartResult, cell: PartResult) -> Row:
     return {
         "set": ida.TITLES[name],
         "n": one["n"],
@@ -378,7 +378,7 @@ def _bound_row(name: str, one: SearchResult, cell: SearchResult) -> Row:
     }
 
 
-def _bound_figure(found: SearchResult) -> Figure:
+def _bound_figure(found: PartResult) -> Figure:
     drawn = Figure(figsize=(10.5, 4.4), layout="constrained")
     panels = np.atleast_1d(drawn.subplots(1, len(found), sharey=True))
     for axes, (name, one) in zip(panels, found.items()):
@@ -404,16 +404,16 @@ def _bound_figure(found: SearchResult) -> Figure:
     return drawn
 
 
-def _cells(found: SearchResult) -> list[SearchResult]:
+def _cells(found: PartResult) -> list[PartResult]:
     every = [cell for one in found.values() for cell in one["cells"]]
     return [cell for cell in every if cell["norm"] > _ROUNDING]
 
 
-def _orders(cells: list[SearchResult], above: str, below: str) -> float:
+def _orders(cells: list[PartResult], above: str, below: str) -> float:
     return float(np.median([np.log10(cell[above] / cell[below]) for cell in cells]))
 
 
-def _where_it_is_lost(found: SearchResult) -> str:
+def _where_it_is_lost(found: PartResult) -> str:
     cells = _cells(found)
     resolvents = _orders(cells, "bound", "longest row")
     rows = _orders(cells, "longest row", "schwarz")
@@ -425,7 +425,7 @@ def _where_it_is_lost(found: SearchResult) -> str:
     )
 
 
-def _judge_bound(found: SearchResult, page: Page) -> None:
+def _judge_bound(found: PartResult, page: Page) -> None:
     cells = _cells(found)
     worst = max(cell["largest change / bound"] for cell in cells)
     own = max(cell["largest change, own offset / bound"] for cell in cells)

@@ -28,7 +28,7 @@ from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Circulant, Exact
 from onefold.approximations.circulant import Negative, choose_shape
 from onefold.estimators.setup import DEFAULT_ALPHAS, DEFAULT_GAMMAS
-from papers.page import Page, SearchResult
+from papers.page import Page, PartResult
 
 # CoV and MAPE of Table III in percent, mean and deviation.
 PUBLISHED = {
@@ -172,7 +172,7 @@ def methods(task: Task) -> dict[str, tuple[float, float]]:
     return by_method
 
 
-def vary(task: Task, spacings: tuple[tuple[float, ...], ...] = SPACINGS) -> list[SearchResult]:
+def vary(task: Task, spacings: tuple[tuple[float, ...], ...] = SPACINGS) -> list[PartResult]:
     """CoV and MAPE of the exact model, by grid and by what an indefinite candidate is."""
     balanced = choose_shape(len(task.y), 2)
     structures = list(itertools.product((balanced, balanced[::-1]), spacings))
@@ -199,7 +199,7 @@ def vary(task: Task, spacings: tuple[tuple[float, ...], ...] = SPACINGS) -> list
             model.fit(task.X, task.y)
         return float(model.best_score_), model.gamma_, model.alpha_
 
-    rows: list[SearchResult] = []
+    rows: list[PartResult] = []
     for grid, (label, negative) in itertools.product(GRIDS, NEGATIVES.items()):
         choices = [searched(grid, negative, *structure) for structure in structures]
         tested = [of_exact_model(gamma, alpha) for _, gamma, alpha in choices]
@@ -224,10 +224,10 @@ def _is_paper(values: tuple[float, float]) -> bool:
     return all(round(value, 1) == mean for value, (mean, _) in zip(values, PUBLISHED["S1"]))
 
 
-def measure_table3(short: bool) -> SearchResult:
+def measure_table3(short: bool) -> PartResult:
     """CoV and MAPE of every block by target and method; and for S1 with what the paper leaves open."""
-    targets: SearchResult = {}
-    varied: list[SearchResult] = []
+    targets: PartResult = {}
+    varied: list[PartResult] = []
     names = ["energydata_appliances"] if short else list(READERS)
     for name, stored in data_sets(names):
         for title, tasks in READERS[name](stored).items():
@@ -248,7 +248,7 @@ def over_blocks(values: list[Any], column: int) -> str:
     return f"{np.mean(numbers):.1f}" + (f" ± {np.std(numbers, ddof=1):.1f}" if numbers.size > 1 else "")
 
 
-def show_table3(found: SearchResult, page: Page) -> None:
+def show_table3(found: PartResult, page: Page) -> None:
     page.text(
         "Exact LS-SVM regression with hyper-parameters chosen by A-LOO as in the paper: rows in time "
         "order, two levels, spacings 1.3 and 1.7. Beside it: A-LOO with onefold's own order and "
@@ -284,7 +284,7 @@ def show_table3(found: SearchResult, page: Page) -> None:
     _judge(found, page)
 
 
-def _show_varied(varied: list[SearchResult], page: Page) -> None:
+def _show_varied(varied: list[PartResult], page: Page) -> None:
     page.text(
         "### S1 with what the paper leaves open",
         f"{varied[0]['structures']} structures: the two balanced levels in either order, and spacings "
@@ -311,7 +311,7 @@ def _both(values: Any) -> str:
     return " / ".join(f"{value:.1f}" for value in values)
 
 
-def _judge(found: SearchResult, page: Page) -> None:
+def _judge(found: PartResult, page: Page) -> None:
     """S1's figures, what the paper says about A-LOO, and the rows that cannot be tested."""
     targets = found["targets"]
     means = {t: {m: float(np.mean(v, axis=0)[0]) for m, v in b.items()} for t, b in targets.items()}
@@ -335,7 +335,7 @@ def _judge(found: SearchResult, page: Page) -> None:
     )
 
 
-def _judge_s1(found: SearchResult, page: Page) -> None:
+def _judge_s1(found: PartResult, page: Page) -> None:
     (cov, mape), (principal_cov, principal_mape), (linear_cov, linear_mape) = (
         np.mean(found["targets"][S1][method], axis=0)
         for method in ("A-LOO", "A-LOO, principal order", "linear regression")

@@ -40,7 +40,7 @@ from onefold.approximations.circulant import choose_shape
 from onefold.kernels import RBF
 from onefold.machine.threads import use_threads
 from papers.ida import Kind, Split, available, score_circulant, text
-from papers.page import Found
+from papers.page import PartResult
 
 Numbers = NDArray[np.float64]
 Cell = tuple[int, int]  # places of γ and μ in the grid
@@ -161,7 +161,7 @@ def chosen_by(errors: Numbers, squares: Numbers) -> dict[str, list[Cell]]:
     }
 
 
-def exact_column(splits: Sequence[Split]) -> Found:
+def exact_column(splits: Sequence[Split]) -> PartResult:
     """The pair of the fewest leave-one-out errors in all training parts, and its test errors."""
     scores = leave_one_out(splits, Exact()).mean(axis=0)
     cells = least(scores)
@@ -320,18 +320,18 @@ def _span(places: list[int]) -> str:
     return " or ".join(f"e^{EXPONENTS[place]}" for place in places)
 
 
-def _exponents(cell: Cell) -> Found:
+def _exponents(cell: Cell) -> PartResult:
     return {"γ": int(EXPONENTS[cell[0]]), "μ": int(EXPONENTS[cell[1]])}
 
 
-def _summary(errors: Sequence[float]) -> Found:
+def _summary(errors: Sequence[float]) -> PartResult:
     return {"mean": float(np.mean(errors)), "std": float(np.std(errors, ddof=1))}
 
 
 # -- the measurement -----------------------------------------------------------------------------------
 
 
-def measure_table2(short: bool) -> Found:
+def measure_table2(short: bool) -> PartResult:
     """All columns by set, with what was tried; `short` is one set and the public interface alone."""
     names = available(["banana"] if short else PUBLISHED)
     with use_threads(1), threadpool_limits(1):
@@ -339,10 +339,10 @@ def measure_table2(short: bool) -> Found:
     return {"sets": sets}
 
 
-def _short(name: str) -> Found:
+def _short(name: str) -> PartResult:
     """The cells of banana that the full version finds, on all five partitions."""
     kind, splits = first_five(name)
-    entry: Found = {"kind": kind}
+    entry: PartResult = {"kind": kind}
     for interval, exponents in (("(1, 2)", (4, -1)), ("(10, 11)", (0, -2))):
         cell = tuple(int(np.searchsorted(EXPONENTS, exponent)) for exponent in exponents)
         errors = test_errors(splits, cell, circulant(INTERVALS[interval]))
@@ -351,9 +351,9 @@ def _short(name: str) -> Found:
     return entry
 
 
-def _measured(name: str) -> Found:
+def _measured(name: str) -> PartResult:
     kind, splits = first_five(name)
-    entry: Found = {"kind": kind, EXACT: exact_column(splits)}
+    entry: PartResult = {"kind": kind, EXACT: exact_column(splits)}
     exact_model, same = score_circulant(splits, Circulant(validate="matrix"), "loo")
     entry["default"] = {key: same.summary()[key] for key in ("mean", "std")}
     entry["default, exact model"] = {key: exact_model.summary()[key] for key in ("mean", "std")}
@@ -373,14 +373,16 @@ def _measured(name: str) -> Found:
     return entry
 
 
-def _circulant_column(name: str, interval: str, splits: list[Split], ours: Scan, other: Scan) -> Found:
+def _circulant_column(
+    name: str, interval: str, splits: list[Split], ours: Scan, other: Scan
+) -> PartResult:
     """One column of one set: the cells of the grid that give it, or what was tried."""
     figure = published(name, interval)
     cells = [(int(g), int(a)) for g, a in np.argwhere(ours.equal(figure)[0])]
     pooled = ours.loo_errors[:, 0].mean(axis=0)
     smaller = np.mean([100 * min(np.mean(split.y > 0), np.mean(split.y < 0)) for split in splits])
     constant = np.isclose(pooled, smaller, atol=1e-9)
-    column: Found = {
+    column: PartResult = {
         "cells": len(cells),
         "where": where(cells),
         "γ": sorted({int(EXPONENTS[gamma]) for gamma, _ in cells}),
@@ -406,7 +408,7 @@ def _circulant_column(name: str, interval: str, splits: list[Split], ours: Scan,
     return column
 
 
-def _rules(ours: Scan, figure: Printed) -> Found:
+def _rules(ours: Scan, figure: Printed) -> PartResult:
     """How many structures let a rule choose a cell of the printed figure, and the nearest choice."""
     equal = ours.equal(figure)
     distance = ours.distance(figure)
@@ -421,7 +423,7 @@ def _rules(ours: Scan, figure: Printed) -> Found:
     return {rule: {"equal": counts[rule], "nearest": nearest[rule]} for rule in nearest}
 
 
-def _tried(tried: Scan, figure: Printed) -> Found:
+def _tried(tried: Scan, figure: Printed) -> PartResult:
     """Cells of all structures: how many give the figure, how many give any figure, and the nearest."""
     distance = tried.distance(figure)
     place, gamma, alpha = np.unravel_index(int(distance.argmin()), distance.shape)
@@ -439,9 +441,9 @@ def _tried(tried: Scan, figure: Printed) -> Found:
     }
 
 
-def _chance(name: str, figure: Printed) -> Found:
+def _chance(name: str, figure: Printed) -> PartResult:
     """Share of other quintuples of partitions on which a cell of the grid gives the figure, by (4)."""
-    shares: Found = {}
+    shares: PartResult = {}
     rng = np.random.default_rng(0)
     for kind in ("official", "random"):
         tests = np.array([window_errors(split) for split in load(name, kind)])
@@ -459,7 +461,7 @@ def _chance(name: str, figure: Printed) -> Found:
     return shares
 
 
-def _outliers(ours: Scan, figure: Printed, exact: float) -> Found:
+def _outliers(ours: Scan, figure: Printed, exact: float) -> PartResult:
     """The largest error of one partition, in all structures, with definite and indefinite matrices.
 
     A setting is alike if one partition is as bad as the printed figure requires, given that none is

@@ -22,10 +22,10 @@ from papers.edwards2013_errors import (
     published,
 )
 from papers.ida import text
-from papers.page import Page, SearchResult
+from papers.page import Page, PartResult
 
 
-def show_table2(found: SearchResult, page: Page) -> None:
+def show_table2(found: PartResult, page: Page) -> None:
     sets = found["sets"]
     _show_partitions(page)
     _show_exact(sets, page)
@@ -46,17 +46,17 @@ def _title(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _agrees(entry: SearchResult, name: str, column: str) -> bool:
+def _agrees(entry: PartResult, name: str, column: str) -> bool:
     """Whether mean and deviation of a column are those that the paper prints."""
     pairs = zip((entry[column]["mean"], entry[column]["std"]), published(name, column))
     return all(is_printed(value, figure) for value, figure in pairs)
 
 
-def _official(sets: SearchResult) -> SearchResult:
+def _official(sets: PartResult) -> PartResult:
     return {name: entry for name, entry in sets.items() if entry["kind"] == "official"}
 
 
-def _columns(sets: SearchResult, *, reproduced: bool) -> Iterator[tuple[str, str, SearchResult]]:
+def _columns(sets: PartResult, *, reproduced: bool) -> Iterator[tuple[str, str, PartResult]]:
     """Set, interval and entry of the circulant columns that are reproduced, or that are not."""
     for (name, entry), interval in itertools.product(_official(sets).items(), INTERVALS):
         if bool(entry[interval]["cells"]) == reproduced:
@@ -85,7 +85,7 @@ def _show_partitions(page: Page) -> None:
     )
 
 
-def _show_exact(sets: SearchResult, page: Page) -> None:
+def _show_exact(sets: PartResult, page: Page) -> None:
     page.text(
         "### The exact column",
         "E-LOO chooses the pair with the fewest leave-one-out errors in all training parts together; of "
@@ -105,7 +105,7 @@ def _show_exact(sets: SearchResult, page: Page) -> None:
     )
 
 
-def _show_circulant(sets: SearchResult, page: Page) -> None:
+def _show_circulant(sets: PartResult, page: Page) -> None:
     page.text(
         "### The circulant columns",
         '`LSSVC(approximation=Circulant(spacing=(1, 2), order="given", validate="matrix", '
@@ -131,7 +131,7 @@ def _show_circulant(sets: SearchResult, page: Page) -> None:
     page.table(rows)
 
 
-def _show_reading(sets: SearchResult, page: Page) -> None:
+def _show_reading(sets: PartResult, page: Page) -> None:
     reproduced = list(_columns(sets, reproduced=True))
     other = max(column["other H_n"] for *_, column in reproduced)
     on_constant = sum(bool(column["on the constant"]) for *_, column in reproduced)
@@ -182,7 +182,7 @@ def _show_reading(sets: SearchResult, page: Page) -> None:
     page.table(rows)
 
 
-def _named_columns(sets: SearchResult, low: int, high: int) -> str:
+def _named_columns(sets: PartResult, low: int, high: int) -> str:
     """The reproduced columns with the least γ at which U is the identity among their pairs."""
     names = [
         f"{_title(name)} {interval}"
@@ -192,7 +192,7 @@ def _named_columns(sets: SearchResult, low: int, high: int) -> str:
     return f"{len(names)} ({', '.join(names)})"
 
 
-def _show_explained(sets: SearchResult, page: Page) -> None:
+def _show_explained(sets: PartResult, page: Page) -> None:
     twonorm = sets.get("twonorm")
     thyroid = sets.get("thyroid")
     if twonorm is None or thyroid is None:
@@ -226,7 +226,7 @@ def _show_explained(sets: SearchResult, page: Page) -> None:
     page.text("### What is explained without the partitions", *paragraphs)
 
 
-def _show_open(sets: SearchResult, page: Page) -> None:
+def _show_open(sets: PartResult, page: Page) -> None:
     page.text(
         "### What stays open",
         "These columns have no pair with balanced levels and the spacings in their order. Tried: all "
@@ -254,7 +254,7 @@ def _show_open(sets: SearchResult, page: Page) -> None:
     page.table(rows)
 
 
-def _show_default(sets: SearchResult, page: Page) -> None:
+def _show_default(sets: PartResult, page: Page) -> None:
     page.text(
         "### All sets, and onefold's defaults",
         f"The first {PARTITIONS} official partitions, or else {PARTITIONS} random ones of the same "
@@ -276,7 +276,7 @@ def _show_default(sets: SearchResult, page: Page) -> None:
     )
 
 
-def _judge(sets: SearchResult, page: Page) -> None:
+def _judge(sets: PartResult, page: Page) -> None:
     official = _official(sets)
     exact = [name for name, entry in official.items() if _agrees(entry, name, EXACT)]
     equal = [
@@ -312,7 +312,7 @@ def _judge(sets: SearchResult, page: Page) -> None:
         )
 
 
-def _judge_claims(sets: SearchResult, page: Page) -> None:
+def _judge_claims(sets: PartResult, page: Page) -> None:
     """What the paper says about the table: of its own figures, of H_n, and of A-LOO."""
     apart = [
         min(abs(published(name, interval)[0] - published(name, EXACT)[0]) for interval in INTERVALS)

@@ -23,7 +23,7 @@ from onefold import LSSVRCV, KernelRidgeCV
 from onefold.approximations import Approximation, Circulant, Exact, Nystroem, Problem, Workload
 from onefold.kernels import RBF, Kernel
 from onefold.machine.threads import use_threads
-from papers.page import PAGES, Page, SearchResult, environment
+from papers.page import PAGES, Page, PartResult, environment
 
 FEATURES = 20
 ALPHA = 0.5
@@ -106,9 +106,9 @@ def least_seconds(functions: dict[str, Timed], calls: int) -> dict[str, float]:
     return least
 
 
-def measure_table1(short: bool) -> SearchResult:
+def measure_table1(short: bool) -> PartResult:
     """Seconds by method and power of two."""
-    found: SearchResult = {LSSVM: {}, RIDGE: {}, EXACT: {}}
+    found: PartResult = {LSSVM: {}, RIDGE: {}, EXACT: {}}
     with one_thread():
         for power in (8, 10, 12) if short else range(8, 21):
             least = least_seconds(circulant_functions(2**power), 5 if short else CALLS)
@@ -140,9 +140,9 @@ def known_exact() -> dict[int, float]:
     return {power: value for power, value in times.items() if power >= LONG}
 
 
-def measure_figure2(short: bool) -> SearchResult:
+def measure_figure2(short: bool) -> PartResult:
     """Seconds by method for 500 to 5000 rows; low-rank leave-one-out in O(n r²) for two ranks."""
-    found: SearchResult = {}
+    found: PartResult = {}
     with one_thread():
         for n in (500, 1000) if short else range(500, 5001, 500):
             least = least_seconds(circulant_functions(n), 5 if short else CALLS)
@@ -178,7 +178,7 @@ def milliseconds(value: float) -> str:
     return f"{1000 * value:.2g} ms"
 
 
-def show_table1(found: SearchResult, page: Page) -> None:
+def show_table1(found: PartResult, page: Page) -> None:
     powers = sorted({int(power) for name in PUBLISHED for power in found[name]})
     rows = []
     for power in powers:
@@ -235,7 +235,7 @@ def show_table1(found: SearchResult, page: Page) -> None:
     _show_figure1(found, page)
 
 
-def _show_figure1(found: SearchResult, page: Page) -> None:
+def _show_figure1(found: PartResult, page: Page) -> None:
     page.figure(
         draw(
             {name: {2 ** int(p): t for p, t in found[name].items()} for name in (EXACT, LSSVM, RIDGE)},
@@ -258,7 +258,7 @@ def _show_figure1(found: SearchResult, page: Page) -> None:
     )
 
 
-def show_figure2(found: SearchResult, page: Page) -> None:
+def show_figure2(found: PartResult, page: Page) -> None:
     sizes = sorted(int(n) for n in found[LSSVM])
     page.text(
         "An et al. cross-validate a kernel matrix of rank r in O(n r²). Their times are in another "

@@ -30,7 +30,7 @@ from sklearn.model_selection import KFold
 from onefold import LSSVR, LSSVRCV, KernelRidge
 from papers import ding2011, ida
 from papers import ding2011_consistency as consistency
-from papers.page import Page, Paper, Part, SearchResult
+from papers.page import Page, Paper, Part, PartResult
 
 ROWS = 60
 FOLDS = 6
@@ -63,7 +63,7 @@ def heldout_residuals(K: Any, y: Any, mu: float, folds: Any, sign: float) -> Any
     return residuals
 
 
-def run_sign(short: bool) -> SearchResult:
+def run_sign(short: bool) -> PartResult:
     """Held-out residuals of the listing, of (1) and of the library, against a fit without each fold."""
     X, y = data()
     splits = list(KFold(FOLDS).split(X))
@@ -85,7 +85,7 @@ def run_sign(short: bool) -> SearchResult:
     }
 
 
-def show_sign(results: SearchResult, page: Page) -> None:
+def show_sign(results: PartResult, page: Page) -> None:
     page.text(
         "Lines 2 and 3 compute C and α with a plus sign before the term with 1/d. With d = 1ᵀK_γ⁻¹1, as "
         "line 1 has it, both signs must be minus: C is a block of the inverse of the bordered matrix. "
@@ -106,7 +106,7 @@ def show_sign(results: SearchResult, page: Page) -> None:
 
 
 # -- edwards2013, section III-C ------------------------------------------------------------------------
-def run_levels(short: bool) -> SearchResult:
+def run_levels(short: bool) -> PartResult:
     """|V(U) − V(K)| / V(K) for larger levels, and for more levels."""
     cells = [(size, 2) for size in (_SHORT_CELLS if short else CELLS)]
     levels = [(CELLS[0], number) for number in (_SHORT_LEVELS if short else LEVELS)]
@@ -126,7 +126,7 @@ def _relative_error(size: int, levels: int) -> float:
     return abs(approximate - exact) / exact
 
 
-def show_levels(results: SearchResult, page: Page) -> None:
+def show_levels(results: PartResult, page: Page) -> None:
     page.text(
         "The section says that U converges to the kernel matrix as the number of levels p goes to "
         "infinity. The theorem of Song and Xu that it refers to is about the number of cells n_s of "
@@ -144,7 +144,7 @@ def _percent(shares: dict[str, float]) -> dict[str, str]:
 
 
 # -- edwards2013, equations 2, 4 and 6 -----------------------------------------------------------------
-def run_objectives(short: bool) -> SearchResult:
+def run_objectives(short: bool) -> PartResult:
     """The objective of equation 2 at two solutions; how far the gradient of equation 6 is from 0."""
     X, y = data()
     weight = 1 / MU
@@ -163,7 +163,7 @@ def run_objectives(short: bool) -> SearchResult:
     return {"objective": values, "gradient": gradient}
 
 
-def show_objectives(results: SearchResult, page: Page) -> None:
+def show_objectives(results: PartResult, page: Page) -> None:
     values = results["objective"]
     gradient = results["gradient"]
     page.text(
@@ -177,7 +177,7 @@ def show_objectives(results: SearchResult, page: Page) -> None:
 
 
 # -- cawley2002, equations 1 to 3 ----------------------------------------------------------------------
-def run_ridge(short: bool) -> SearchResult:
+def run_ridge(short: bool) -> PartResult:
     """The objective of equation 3 at the printed solution, and with the ½ of the later system."""
     X, y = data()
     weight = ROWS / MU  # γ
@@ -201,7 +201,7 @@ def _sparse_system(K: Any, y: Any, weight: float) -> Any:
     return np.linalg.solve(matrix, np.append(K @ y, y.sum()))
 
 
-def show_ridge(results: SearchResult, page: Page) -> None:
+def show_ridge(results: PartResult, page: Page) -> None:
     printed = results["ℓ/γ, as printed"]
     right = results["ℓ/2γ"]
     page.text(
@@ -253,7 +253,7 @@ def levinson(column: Any, y: Any, first: int) -> Any:
     return solution
 
 
-def run_levinson(short: bool) -> SearchResult:
+def run_levinson(short: bool) -> PartResult:
     """The largest error of the listing with its loops from 1, and from 0."""
     column = np.exp(-0.3 * np.arange(ROWS))
     column[0] += MU
@@ -262,7 +262,7 @@ def run_levinson(short: bool) -> SearchResult:
     return {str(first): _largest(levinson(column, y, first) - exact) for first in (1, 0)}
 
 
-def show_levinson(results: SearchResult, page: Page) -> None:
+def show_levinson(results: PartResult, page: Page) -> None:
     page.text(
         "The last two inner loops of the listing, the product γ·x and the update of x, start at i = 1. "
         "They must start at 0, or the first unknown never changes. The listing also initialises α and "
@@ -273,7 +273,7 @@ def show_levinson(results: SearchResult, page: Page) -> None:
 
 
 # -- ding2011, section 7.2 -----------------------------------------------------------------------------
-def run_significance(short: bool) -> SearchResult:
+def run_significance(short: bool) -> PartResult:
     """On how many sets of the published table approximate selection is significantly worse."""
     statistics: dict[str, list[float]] = {"standard errors": [], "standard deviations": []}
     for name in ding2011.PUBLISHED:
@@ -287,7 +287,7 @@ def run_significance(short: bool) -> SearchResult:
     } | {"sets": len(ding2011.PUBLISHED), "p": ding2011.published_signed_rank()}
 
 
-def show_significance(results: SearchResult, page: Page) -> None:
+def show_significance(results: PartResult, page: Page) -> None:
     errors = results["standard errors"]
     deviations = results["standard deviations"]
     page.text(
@@ -304,9 +304,9 @@ def show_significance(results: SearchResult, page: Page) -> None:
 
 
 # -- ding2011, equations 22 to 26 ----------------------------------------------------------------------
-def run_norms(short: bool) -> SearchResult:
+def run_norms(short: bool) -> PartResult:
     """Both sides of equations 22 and 25, and equation 26 without its constants, for one level."""
-    results: SearchResult = {}
+    results: PartResult = {}
     for size in LENGTHS:
         cells = np.arange(size)
         K = rbf_kernel(cells[:, None].astype(float), gamma=consistency.GAMMA)
@@ -326,7 +326,7 @@ def run_norms(short: bool) -> SearchResult:
     return results
 
 
-def show_norms(results: SearchResult, page: Page) -> None:
+def show_norms(results: PartResult, page: Page) -> None:
     page.text(
         "The norm of a matrix is defined by the largest entry of Ay over vectors y of weighted norm 1. "
         "So (22) to (24) hold for the largest entry of ρ′ − ρ, not for its weighted norm, which the "

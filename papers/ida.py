@@ -24,7 +24,7 @@ from benchmarks.common import DATA
 from onefold import LSSVC, LSSVCCV
 from onefold.approximations import Circulant
 from onefold.estimators.setup import DEFAULT_ALPHAS, DEFAULT_GAMMAS
-from papers.page import Page, SearchResult
+from papers.page import Page, PartResult
 
 Kind = Literal["official", "random"]
 
@@ -110,7 +110,7 @@ class Scores:
         self.errors.append(100 * (1 - model.score(split.X_test, split.y_test)))
         self.seconds.append(seconds)
 
-    def summary(self) -> SearchResult:
+    def summary(self) -> PartResult:
         """What is kept: mean and standard deviation of the error, number of splits, mean seconds."""
         several = len(self.errors) > 1
         return {
@@ -121,12 +121,12 @@ class Scores:
         }
 
 
-def text(found: SearchResult) -> str:
+def text(found: PartResult) -> str:
     """A summary as ``mean ± std``."""
     return f"{found['mean']:.2f} ± {found['std']:.2f}"
 
 
-def z_statistic(a: SearchResult, b: SearchResult) -> float:
+def z_statistic(a: PartResult, b: PartResult) -> float:
     """Of the difference in mean error of two summaries; positive where `a` is worse.
 
     z = (ā − b̄) / √(e_a² + e_b²), e the standard error of a mean, as ding2011 and ding2012 define it.
@@ -208,7 +208,7 @@ def literal_cv(split: Split) -> Any:
 Measure = Callable[[Split], dict[str, tuple[Any, float]]]
 
 
-def run_sets(names: Iterable[str], measure: Measure, short: bool) -> SearchResult:
+def run_sets(names: Iterable[str], measure: Measure, short: bool) -> PartResult:
     """Every set, on all of its random and official partitions; two of each when `short`.
 
     Parameters
@@ -219,7 +219,7 @@ def run_sets(names: Iterable[str], measure: Measure, short: bool) -> SearchResul
         ``measure(split)`` → the fitted model and the seconds of its selection, by label.
     short : bool
     """
-    found: SearchResult = {}
+    found: PartResult = {}
     for name in available(names):
         first, *_ = load_splits(name, "random", 1)
         start = perf_counter()

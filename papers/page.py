@@ -24,7 +24,7 @@ PAGES = Path(__file__).parents[1] / "docs" / "papers"
 VERDICTS = ("Reproduced", "Not reproduced", "Claims hold", "Claims do not hold", "Cannot be tested")
 """Of numbers, of what is said about them, of what is not at hand; docs/papers/index.md has the rule."""
 
-SearchResult = dict[str, Any]
+PartResult = dict[str, Any]
 
 
 @dataclass
@@ -75,8 +75,8 @@ class Part:
 
     name: str
     title: str
-    run: Callable[[bool], SearchResult]
-    show: Callable[[SearchResult, Page], None]
+    run: Callable[[bool], PartResult]
+    show: Callable[[PartResult, Page], None]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Paper:
                 self._keep(part, part.run(short), folder)
                 self.write(folder)
 
-    def _keep(self, part: Part, found: SearchResult, folder: Path) -> None:
+    def _keep(self, part: Part, found: PartResult, folder: Path) -> None:
         target = self._stored(part, folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         payload = {"found": found, "environment": environment()}

@@ -19,7 +19,7 @@ from papers import ding2011_consistency as consistency
 from papers.decherchi2010_errors import ALMOST, TITLES, largest
 from papers.decherchi2010_times import TB, exponent
 from papers.edwards2013_times import EXACT, LSSVM, growth
-from papers.page import VERDICTS, SearchResult
+from papers.page import VERDICTS, PartResult
 
 _SECTION = re.compile(r"^## (?P<name>[^\n]+?): (?P<about>[^\n]+)\n(?P<text>.*?)(?=^## |\Z)", re.M | re.S)
 _VERDICT = re.compile(rf"^\*\*(?P<kind>{'|'.join(VERDICTS)}):\*\* ", re.M)
@@ -107,7 +107,7 @@ def write(keys: Sequence[str], folder: Path) -> Path:
     return target
 
 
-def _advice(stored: SearchResult) -> Iterator[str]:
+def _advice(stored: PartResult) -> Iterator[str]:
     if "ding2011-table2" in stored:
         n, exact, approximate, literal = _times(stored["ding2011-table2"], "approximate")
         yield (
@@ -167,7 +167,7 @@ def _advice(stored: SearchResult) -> Iterator[str]:
         )
 
 
-def _claims(stored: SearchResult) -> Iterator[Row]:
+def _claims(stored: PartResult) -> Iterator[Row]:
     if "ding2011-table2" in stored:
         n, exact, approximate, literal = _times(stored["ding2011-table2"], "approximate")
         worse, of = _worse(stored["ding2011-table2"], "approximate")
@@ -259,7 +259,7 @@ def _claims(stored: SearchResult) -> Iterator[Row]:
         yield from _toeplitz_claims(stored["decherchi2010-figure2"])
 
 
-def _consistency_claims(results: SearchResult) -> Iterator[Row]:
+def _consistency_claims(results: PartResult) -> Iterator[Row]:
     largest_grid = max(consistency.on_grid(results, 2), key=lambda row: row["n_min"])
     cells = f"{largest_grid['n_min']} × {largest_grid['n_min']} cells"
     yield _claim(
@@ -284,7 +284,7 @@ def _consistency_claims(results: SearchResult) -> Iterator[Row]:
     )
 
 
-def _toeplitz_claims(found: SearchResult) -> Iterator[Row]:
+def _toeplitz_claims(found: PartResult) -> Iterator[Row]:
     checked = decherchi2010_errors.procedure(found)
     close = [TITLES[name] for name, one in checked.items() if one["times"] <= ALMOST]
     yield _claim(
@@ -316,14 +316,14 @@ def _claim(key: str, claim: str, holds: str, here: str) -> Row:
 # -- figures out of the stored results -----------------------------------------------------------------
 
 
-def _times(found: SearchResult, method: str) -> tuple[int, float, float, float]:
+def _times(found: PartResult, method: str) -> tuple[int, float, float, float]:
     """Rows of the largest set, and seconds there: exact, approximate, literal."""
     one = max(found.values(), key=lambda one: one["n"])
     seconds = [one["random"][key]["seconds"] for key in ("exact", method)]
     return one["n"], *seconds, one["literal seconds"]
 
 
-def _worse(found: SearchResult, method: str) -> tuple[int, int]:
+def _worse(found: PartResult, method: str) -> tuple[int, int]:
     """On how many sets a selection is significantly worse than the exact one, and of how many."""
     pairs = [(one["random"][method], one["random"]["exact"]) for one in found.values()]
     return sum(ida.z_statistic(*pair) > ida.SIGNIFICANT for pair in pairs), len(pairs)
@@ -335,7 +335,7 @@ def _published_worse() -> int:
     )[0]
 
 
-def _beaten(found: SearchResult) -> tuple[int, int]:
+def _beaten(found: PartResult) -> tuple[int, int]:
     """On how many energy targets a baseline has a lower CoV than A-LOO, and of how many."""
     cov: dict[str, dict[str, Any]] = {
         title: {method: float(np.mean(values, axis=0)[0]) for method, values in blocks.items()}
@@ -347,12 +347,12 @@ def _beaten(found: SearchResult) -> tuple[int, int]:
     return sum(one["A-LOO"] > baselines[title] for title, one in cov.items()), len(cov)
 
 
-def _nystroem_wins(found: SearchResult) -> tuple[int, int]:
+def _nystroem_wins(found: PartResult) -> tuple[int, int]:
     last = [sizes[n] for sizes in found.values() if (n := largest(sizes, "toeplitz", "nystroem"))]
     return sum(one["nystroem"]["best"] < one["toeplitz"]["best"] for one in last), len(last)
 
 
-def _closed_form_gap(found: SearchResult) -> float:
+def _closed_form_gap(found: PartResult) -> float:
     """The largest difference of best errors, in percentage points, from the Toeplitz machine."""
     cells = [one for sizes in found.values() for one in sizes.values() if "equal diagonals" in one]
     return 100 * max(abs(one["toeplitz"]["best"] - one["equal diagonals"]["best"]) for one in cells)
