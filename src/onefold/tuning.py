@@ -260,8 +260,7 @@ def _check_test(
     """Refuse a table to test on that lacks columns or targets, before the search rather than after."""
     if isinstance(table, TableSource):
         table = opened(table, training.reading)
-    if isinstance(table, TableRows) or not table.absent_is_zero:
-        training.preparation.check_columns(table.names)
+    training.preparation.check_columns(table.names)
     names = [target] if weight is None or weight not in table.names else [target, weight]
     rows = table if isinstance(table, TableRows) else learn_from_disk(table, names)[0]
     if not model.drop_missing_target:

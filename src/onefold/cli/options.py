@@ -117,13 +117,13 @@ def _columns(purpose: str) -> dict[str, Any]:
 
 
 _TABLES = (
-    "table in .csv, .tsv (also .gz), .parquet, .xlsx, .xls, .ods or svmlight (.libsvm, .svm, .txt) "
-    "format; 'DIR/*.parquet' or a folder of Parquet files is read as one table"
+    "table in .csv, .tsv (also .gz), .parquet, .xlsx, .xls or .ods format; 'DIR/*.parquet' or a folder "
+    "of Parquet files is read as one table"
 )
 _TABLE: Specs = {"table": _option(_TABLES, "TABLE", path)}
 _MODEL: Specs = {"model": _option("model.onefold, or the directory that tune wrote", "MODEL", path)}
 _TARGET: Specs = {
-    "--target": _option("column to predict (default for svmlight files: target)", "COL"),
+    "--target": _option("column to predict (required)", "COL"),
     "--task": _option("default: inferred from the target", choices=["classification", "regression"]),
 }
 _COLUMNS: Specs = {
@@ -274,9 +274,9 @@ _COMMANDS: dict[str, tuple[str, dict[str, Specs]]] = {
         },
     ),
     "predict": (
-        "Predict every row of a table. Predictions are in the order of the rows. Tables in .csv, .tsv, "
-        ".parquet and svmlight format may be larger than memory. Columns that the model does not need "
-        "are ignored.",
+        "Predict every row of a table. Predictions are in the order of the rows. Tables in .csv, .tsv "
+        "and .parquet format may be larger than memory. Columns that the model does not need are "
+        "ignored.",
         {
             "": _MODEL | _TABLE,
             "output": {

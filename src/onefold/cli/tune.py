@@ -122,13 +122,12 @@ def _asked(arguments: argparse.Namespace) -> tuple[TableSource, dict[str, Any]]:
     """The table of a command, and its options as those of :func:`onefold.tuning.tuning`."""
     source = open_asked(arguments)
     options = parameters(arguments)
-    target = options.get("target") or source.default_target
-    if target is None:
+    if options.get("target") is None:
         raise TableError(
             f"--target COL, the column to predict, is required; the columns are {listing(source.names)}"
         )
     reading = None if source.reading == Reading() else source.reading
-    return source, options | {"target": target, "reading": reading}
+    return source, options | {"reading": reading}
 
 
 def _default_directory(table: Path) -> str:

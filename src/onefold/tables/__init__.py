@@ -1,6 +1,6 @@
 """Tables on disk or in memory, their preparation for a kernel machine, and estimators of whole tables.
 
-`open_table` reads CSV, TSV, Parquet, Excel and svmlight files, whole or block by block; a
+`open_table` reads CSV, TSV, Parquet and Excel files, whole or block by block; a
 `Learner` and `learn_target` turn rows into a matrix and a target. `TableClassifier` and `TableRegressor`
 keep an estimator together with its preparation, so that `load_table_model(path).predict(table)` takes
 tables as they come.

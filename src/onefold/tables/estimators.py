@@ -359,8 +359,7 @@ class TableModel(BaseEstimator):
         source = self._opened(table)
         for name in extra:
             source.require(name)
-        if isinstance(source, TableRows) or not source.absent_is_zero:
-            self.preparation_.check_columns(source.names, getattr(source, "elsewhere", ()))
+        self.preparation_.check_columns(source.names, getattr(source, "elsewhere", ()))
         if isinstance(source, TableRows):
             blocks = source.select(wanted).slices(size)
         else:

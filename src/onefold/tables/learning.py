@@ -436,8 +436,6 @@ class Learner:
         try:
             column = rows.text(name) if codes else rows.column(name)
         except TableError as error:  # numbers that are written in another way
-            if name in rows.broken:
-                raise
             raise error.with_remedy(Remedy("categorical", [name], "if the values are codes")) from error
         kind = kind_of(column)
         if kind == "empty":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
@@ -49,8 +49,6 @@ class TableRows:
         What text columns hold, if known for the whole table.
     remarks : tuple of str
         What was assumed about the file.
-    broken : mapping of column names to TableError
-        Columns with an invalid cell, and the error to raise when they are used.
     """
 
     columns: pa.Table
@@ -59,7 +57,6 @@ class TableRows:
     written: bool = False
     types: TextTypes | None = None
     remarks: tuple[str, ...] = ()
-    broken: Mapping[str, TableError] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return int(self.columns.num_rows)
@@ -86,8 +83,6 @@ class TableRows:
 
     def text(self, name: str) -> pa.ChunkedArray:
         """A column as it is held, null where its text means a missing value."""
-        if name in self.broken:
-            raise self.broken[name]
         words = self.reading.missing_in(name) if self.written else self.reading.na_values
         return without_words(self.columns.column(name), words, self.reading.format_of(name))
 
@@ -133,10 +128,6 @@ class TableSource(ABC):
         How to parse text formats.
     options : tuple of str
         The fields of `reading` that this format uses.
-    default_target : str or None
-        The target column of formats that have one by convention.
-    absent_is_zero : bool
-        Whether numeric columns that are not in the file are 0 in every row.
     remarks : tuple of str
         What was assumed about the file.
     elsewhere : tuple of Remedy
@@ -147,8 +138,6 @@ class TableSource(ABC):
     names: tuple[str, ...]
     reading: Reading = Reading()
     options: tuple[str, ...] = ()
-    default_target: str | None = None
-    absent_is_zero: bool = False
     remarks: tuple[str, ...] = ()
     elsewhere: tuple[Remedy, ...] = ()
 

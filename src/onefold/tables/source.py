@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import datetime
-import functools
 import glob
 import os
-import re
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet
 
 from onefold.machine.extras import pip_install
-from onefold.machine.memory import available_memory
 from onefold.tables.errors import Remedy, TableError, did_you_mean, listing
 from onefold.tables.reading import Reading
 from onefold.tables.rows import (
@@ -39,8 +33,6 @@ from onefold.tables.rows import (
 )
 from onefold.tables.text import DelimitedSource, TextTypes, first_bytes, rechunk
 
-_NOT_COMPUTED = "a formula that was never computed"
-_SHARE = 0.25  # of the free memory that the filled table of an svmlight file may take
 # What files begin with, what that is, and how such files are named.
 _CONTENTS = {
     b"PAR1": ("a Parquet file", (".parquet",)),
@@ -96,7 +88,6 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
         (".csv", ".csv.gz", ".tsv", ".tsv.gz"): DelimitedSource,
         (".parquet",): ParquetSource,
         (".xlsx", ".xlsm", ".xls", ".ods"): ExcelSource,
-        (".libsvm", ".svm", ".txt"): SvmlightSource,
     }
     source = next((kind for suffixes, kind in formats.items() if name.endswith(suffixes)), None)
     if source is None:
@@ -219,8 +210,8 @@ class ExcelSource(TableSource):
     """A sheet of a spreadsheet, read as a whole.
 
     Cells keep the types of the sheet. A column with texts among other cells is a text column and is
-    parsed as in a .csv file. Error cells and formulas that were never computed raise an error in .xlsx
-    files; in other formats they are empty.
+    parsed as in a .csv file. Cells with an error, such as ``#DIV/0!``, and formulas that were never
+    computed are missing values, as in ``pandas.read_excel``.
     """
 
     options = ("decimal", "thousands", "na_values", "dayfirst", "sheet")
@@ -247,7 +238,6 @@ class ExcelSource(TableSource):
         if not cells:
             raise TableError(f"the sheet of {path.name} is empty; a table needs a header row and rows")
         header = [_text(name).strip() for name in cells[0]]
-        self._start: tuple[int, int] = sheet.start or (0, 0)
         sheets = f"(the sheets are {listing(book.sheet_names)})"
         others = [Remedy("sheet", one, sheets) for one in book.sheet_names if one != self._sheet]
         self.elsewhere = tuple(others[:1])
@@ -270,7 +260,7 @@ class ExcelSource(TableSource):
         rows = TableRows(table, reading=self.reading, written=True)
         texts = [one.name for one in table.schema if pa.types.is_string(one.type)]
         types = TextTypes(texts, self.reading, True, [rows])
-        return replace(rows, types=types, reading=types.reading, broken=self._broken())
+        return replace(rows, types=types, reading=types.reading)
 
     def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
         everything = self.read()
@@ -287,41 +277,6 @@ class ExcelSource(TableSource):
             return names[int(sheet) - 1]
         near = did_you_mean(str(sheet), names).replace("the columns are", "the sheets are")
         raise TableError(f"{self.path.name} has no sheet '{sheet}'; {near}")
-
-    def _broken(self) -> dict[str, TableError]:
-        """Columns with a cell that has an error or no value, as only the file itself tells."""
-        found: dict[str, TableError] = {}
-        for cell in _cells(self.path, self._sheet):
-            error = cell.get("t") == "e"
-            place = re.fullmatch("([A-Z]+)([0-9]+)", cell.get("r", ""))
-            if place is None or not (error or [one.tag[-2:] for one in cell] == ["}f"]):
-                continue
-            column = functools.reduce(lambda sum, one: 26 * sum + ord(one) - 64, place[1], 0) - 1
-            column = column - self._start[1]
-            row = int(place[2]) - 1 - self._start[0]
-            if 0 <= column < len(self.names) and row > 0:
-                name = self.names[column]
-                what = "an error" if error else _NOT_COMPUTED
-                cause = f"column '{name}' has {what} in cell {place[0]} (data row {row})"
-                remedies = ["correct it", "empty the cell if its value is missing"]
-                found.setdefault(name, TableError(cause, remedies))
-        return found
-
-
-def _cells(path: Path, sheet: str) -> Iterator[ElementTree.Element]:
-    """The cells of a sheet of an .xlsx file; none where it does not lie at the usual place."""
-    wrong = (KeyError, StopIteration, zipfile.BadZipFile, ElementTree.ParseError)
-    with suppress(*wrong), zipfile.ZipFile(path) as book:
-        related = ElementTree.fromstring(book.read("xl/_rels/workbook.xml.rels"))
-        targets = {one.get("Id"): one.get("Target", "") for one in related}
-        sheets = ElementTree.fromstring(book.read("xl/workbook.xml")).iterfind(".//{*}sheet")
-        chosen = next(one for one in sheets if one.get("name") == sheet)
-        target = next(targets[one] for name, one in chosen.items() if name.endswith("}id"))
-        with book.open(target[1:] if target.startswith("/") else f"xl/{target}") as file:
-            for _, element in ElementTree.iterparse(file):
-                if element.tag.endswith("}row"):
-                    yield from element.iterfind("{*}c")
-                    element.clear()
 
 
 def _column(cells: list[Any]) -> pa.Array:
@@ -346,61 +301,3 @@ def _text(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
-
-
-class SvmlightSource(TableSource):
-    """The columns ``target`` and ``x1``, ``x2``, … for features ever nonzero.
-
-    What a line leaves out is 0, also for features that no line of this file has.
-    """
-
-    default_target = "target"
-    absent_is_zero = True
-
-    def __init__(self, path: Path, reading: Reading | None = None) -> None:
-        from sklearn.datasets import load_svmlight_file  # slow to import
-
-        self.path = path
-        try:
-            X, self._labels = load_svmlight_file(str(path), zero_based=True)
-        except (ValueError, OverflowError, IndexError) as error:
-            raise TableError(
-                f"{path.name} is not in svmlight format (lines of 'label number:value …'); "
-                "a table with a header line should be named .csv or .tsv"
-            ) from error
-        if not len(self._labels):
-            raise TableError(f"{path.name} is empty; a table needs rows")
-        used = np.flatnonzero(X.getnnz(axis=0))
-        free = available_memory()
-        filled = 8 * X.shape[0] * len(used)
-        if free is not None and filled > _SHARE * free:
-            raise TableError(
-                f"{path.name} would take {filled / 2**30:.1f} GiB as a dense table; read it with "
-                "sklearn.datasets.load_svmlight_file and fit LSSVCCV or LSSVRCV to the sparse matrix"
-            )
-        self.names = ("target", *(f"x{number}" for number in used))
-        self._features = X.tocsc()
-
-    def bytes_in_memory(self) -> int:
-        """Of the filled table, which is known to fit."""
-        return 0
-
-    def read(self) -> TableRows:
-        return self._rows(self.names)
-
-    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
-        """Slices of the table; columns of features that this file lacks are 0."""
-        return self._rows(self.names if columns is None else columns).slices(rows)
-
-    def _rows(self, names: Sequence[str]) -> TableRows:
-        X = self._features
-        labels = self._labels
-        if (labels == np.round(labels)).all() and np.abs(labels).max() < 2.0**53:
-            labels = labels.astype(np.int64)  # written +1, -1
-        columns = {"target": labels}
-        for name in names:
-            if name not in columns:
-                number = int(name.removeprefix("x"))
-                known = number < X.shape[1]
-                columns[name] = X[:, [number]].toarray()[:, 0] if known else np.zeros(X.shape[0])
-        return TableRows(pa.table(columns).select(list(names)))
