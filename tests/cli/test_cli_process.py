@@ -87,6 +87,12 @@ def test_help_waits_for_no_library():
         assert re.search(rf"\b{name}\b", words)
 
 
+def test_predict_waits_for_no_report():
+    loaded = "import sys, onefold.cli.predict, onefold.tuning; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, timeout=120, **IN_UTF8)
+    assert not {"onefold.report", "onefold.plots", "jinja2"} & {*done.stdout.split()}
+
+
 def test_options_are_parameters(capsys):
     """Nothing on the way from an option to its parameter can be forgotten."""
     faces = (TableClassifier, TableRegressor, tuning)

@@ -12,7 +12,8 @@ import pyarrow as pa
 from sklearn.datasets import load_digits, make_friedman1
 from sklearn.model_selection import train_test_split
 
-from onefold.cli.output import outputs_in, staged_results, write_page, write_results
+from onefold.cli.output import outputs_in, staged_results, write_results
+from onefold.cli.report import write_page
 from onefold.cli.terminal import Progress, command_line
 from onefold.facts.ran import blend_lines, importance_lines, parameter_lines
 from onefold.facts.words import aligned, percent

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Callback = Callable[[Mapping[str, Any]], None]
 _TRACEBACK = "ONEFOLD_TRACEBACK"  # a variable of the environment: set, errors come with their traceback
-_MODULES = {"plan": "tune", "report": "inspect"}  # other commands have their own
+_MODULES = {"plan": "tune"}  # other commands have their own
 
 
 def main(argv: Sequence[str] | None = None) -> int:

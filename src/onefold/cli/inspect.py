@@ -1,21 +1,18 @@
-"""``onefold inspect``: what a model file holds. ``onefold report``: one page about it and its rows."""
+"""``onefold inspect``: what a model file holds."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 import numpy as np
 
 from onefold import saving
-from onefold.cli.options import open_asked
-from onefold.cli.output import REPORT_NAME, model_file, refuse_existing, replaced_file
-from onefold.cli.terminal import measure_lines, repeated, tested_lines
+from onefold.cli.output import model_file
+from onefold.cli.terminal import measure_lines, tested_lines
 from onefold.facts.ran import importance_lines, ran_facts
 from onefold.facts.words import aligned, counted, json_text
-from onefold.report import write_report
-from onefold.tables import TableModel, load_table_model
+from onefold.tables import TableModel
 from onefold.tables.errors import listing
 
 
@@ -98,24 +95,3 @@ def _column_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     if facts["id_column"]:
         lines["id column"] = f"'{facts['id_column']}'"
     return list(lines.items())
-
-
-def run_report(arguments: argparse.Namespace) -> None:
-    """Write a page about a model and its rows."""
-    path = model_file(arguments.model)
-    out = arguments.out
-    force = arguments.force
-    if out is None and not arguments.json:  # the page next to the model is one that onefold wrote
-        out = path.with_name(REPORT_NAME)
-        force = True
-    refuse_existing([out] if out else [], force, inputs=[arguments.table, path])
-    model = load_table_model(path)
-    source = open_asked(arguments, model.reading_)
-    if model.target_ is not None:
-        source.require(model.target_, "the target")
-    found = write_report(model, None, source.read(), new_rows=None, repeat=[repeated(arguments)])
-    if out is not None:
-        with replaced_file(out) as temporary:
-            temporary.write_text(found.html(), encoding="utf-8")
-        print(f"onefold: wrote {out}", file=sys.stderr)
-    print(json_text(found.as_dict()) if arguments.json else found.text())

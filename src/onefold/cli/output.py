@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all: models and their pages, journals."""
+"""Files that appear complete or not at all: models and their searches, journals."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ import errno
 import os
 import platform
 import shutil
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from onefold.machine.files import atomic_write, with_remedy
 from onefold.machine.journal import Journal
-from onefold.report import write_report
 from onefold.tables import TableModel
 
 MODEL_NAME = "model.onefold"
@@ -143,21 +140,6 @@ def write_results(model: TableModel, stage: Path) -> None:
         writer = csv.writer(file, lineterminator="\n")  # an empty cell where there is no such value
         writer.writerow(results)
         writer.writerows(zip(*(np.ma.asarray(values).tolist() for values in results.values())))
-
-
-def write_page(model: TableModel, table: Any, directory: Path, **options: Any) -> str | None:
-    """Write the report, once the model is safe; returns why there is none, if there is none."""
-    path = directory / REPORT_NAME
-    try:
-        path.unlink(missing_ok=True)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # tuning has spoken of these rows
-            write_report(model, path, table, **options)
-    except OSError as error:
-        return f"{path} cannot be written ({error.strerror or error})"
-    except (ValueError, MemoryError) as error:
-        return " ".join(str(error).split())
-    return None
 
 
 def journal_of(directory: Path) -> Path:

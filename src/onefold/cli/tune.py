@@ -19,9 +19,9 @@ from onefold.cli.output import (
     outputs_in,
     staged_results,
     useful_journal,
-    write_page,
     write_results,
 )
+from onefold.cli.report import write_page
 from onefold.cli.terminal import Progress, repeated, result_text
 from onefold.estimators.setup import plan
 from onefold.facts.criteria import criterion_of
