@@ -78,7 +78,7 @@ class Conformance:
         assert fitted.approximation_["name"]
         assert type(self.approximation()).name == self.name
         run = self.run(Workload())
-        assert run.at_once >= 1
+        assert run.max_parallel_models >= 1
         assert type(run.approximation).name in registered()
         assert run.model(self.of_width(GAMMA)).report["name"]
 

@@ -23,7 +23,7 @@ def test_fit_is_the_dense_one(regression, monkeypatch, estimator, kernel, weight
     X, Y = regression
     monkeypatch.setattr(cg, "_SINGLE_NOISE", np.inf)
     monkeypatch.setattr(cg, "_SIDE", 50)
-    monkeypatch.setattr(cg, "available_memory", lambda: 2**40 if keep else None)
+    monkeypatch.setattr("onefold.linalg.free_memory_of", lambda _: 2**40 if keep else None)
     weight = np.random.default_rng(0).uniform(0.3, 3, len(X)) if weighted else None
     settings = {"kernel": kernel, "alpha": [0.01, 1.0]}
     dense = estimator(**settings).fit(X, Y, weight)

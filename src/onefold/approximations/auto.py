@@ -138,7 +138,7 @@ def choose(
     def priced(what: Approximation, reason: str, seconds: float | None = None) -> Plan:
         def duration(speed: Speed) -> float | None:
             time = what.duration(*shape, load, speed)
-            return None if time is None else time + load.before / speed.multiply_adds
+            return None if time is None else time + load.preliminary_operations / speed.multiply_adds
 
         time = machine.seconds(duration, seconds, timed=timed)
         return Plan(what, n, d, time, what.memory(*shape, load, machine.free), machine.free, reason)

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold.approximations.footprint import models_at_once
+from onefold.approximations.footprint import max_models_within
 from onefold.approximations.mean_loss import with_mean_loss
 from onefold.approximations.model import Model
 from onefold.approximations.problem import Parts, Problem, Workload, with_ridges_of_parts
@@ -37,11 +37,14 @@ from onefold.linalg import is_sparse
 from onefold.linalg.distances import without_triton
 from onefold.machine.memory import require_available
 from onefold.machine.speed import Speed
+from onefold.machine.threads import cached_property
 from onefold.machine.warning import warn_user
 from onefold.smoothers.base import UNSOLVABLE, why_unsolvable
 
-_UNASKED = 60.0  # seconds that a final fit with the true kernel may take where nobody asked for it
-_DIRECT = 10.0  # seconds: no iteration is worth while to be faster than that
+# Seconds that a final fit with the true kernel may take where nobody asked for it.
+_UNASKED = 60.0
+# Seconds of the dense method below which no iteration is worth the while, however fast it is.
+_DIRECT = 10.0
 
 
 class Approximation(ABC):
@@ -96,7 +99,7 @@ class Approximation(ABC):
             final = with_true_kernel(problem, kernels[0], _UNASKED)
         if final is not None:
             refit = final.start(problem, kernels[:1], Workload())
-        return Run(self, problem, load, problem.free, shared=self.share(problem, kernels), refit=refit)
+        return Run(self, problem, load, shared=self.share(problem, kernels), refit=refit)
 
     @abstractmethod
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:
@@ -105,9 +108,11 @@ class Approximation(ABC):
     def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
         """Raise if this approximation cannot serve."""
         if problem.root_weight is not None and not self.supports_weights:
-            others = registered().items()
-            able = [n for n, k in others if k.supports_weights and (k.selects or not load.folds)]
-            names = ", ".join(f'"{name}"' for name in able)
+            names = ", ".join(
+                f'"{name}"'
+                for name, kind in registered().items()
+                if kind.supports_weights and (kind.selects or not load.folds)
+            )
             raise ValueError(
                 f'approximation="{self.name}" does not support sample or class weights; leave them out, '
                 f"or use an approximation that supports them: {names}."
@@ -162,8 +167,8 @@ class Approximation(ABC):
 
     def seeded(self, seed: int) -> Approximation:
         """The same with its random choices seeded, by its setting ``random_state`` or ``seed``."""
-        own = {f.name for f in fields(self)} & {"random_state", "seed"}  # type: ignore[arg-type]
-        return replace(self, **dict.fromkeys(own, seed))  # type: ignore[type-var]
+        names = {f.name for f in fields(self)} & {"random_state", "seed"}  # type: ignore[arg-type]
+        return replace(self, **dict.fromkeys(names, seed))  # type: ignore[type-var]
 
     def subsample(self, X: Any, size: int, generator: Any) -> Any | None:
         """`size` rows for the trust check to look at, fewer than there are; None where any will do."""
@@ -181,30 +186,30 @@ class Approximation(ABC):
         """Estimated time of a whole fit; None where there is no estimate."""
         return None
 
-    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int | None:
+    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, n_parallel: int) -> int | None:
         """Estimated peak of a fit beyond the data, with some models side by side; None for unknown."""
         return None
 
-    def at_once(self, n: int, d: int, targets: int, load: Workload, free: int | None) -> int:
+    def max_parallel_models(self, n: int, d: int, targets: int, load: Workload, free: int | None) -> int:
         """How many models run side by side in what is free: one on a GPU, which has its own threads."""
         if load.gpu is not None:
             return 1
-        return models_at_once(self.peak_bytes(n, d, targets, replace(load, kernels=1), 1), free)
+        return max_models_within(self.peak_bytes(n, d, targets, replace(load, kernels=1), 1), free)
 
     def memory(self, n: int, d: int, targets: int, load: Workload, free: int | None) -> int | None:
         """Estimated peak of a whole fit in bytes, beyond the data; None where there is no estimate."""
-        return self.peak_bytes(n, d, targets, load, self.at_once(n, d, targets, load, free))
+        return self.peak_bytes(n, d, targets, load, self.max_parallel_models(n, d, targets, load, free))
 
     def require_memory(self, problem: Problem, load: Workload) -> None:
         """Raise MemoryError if a fit of this size would not find what it needs."""
-        what = f"{'a search' if load.folds else 'a fit'} with {self!r} on {problem.n} rows"
+        work = f"{'a search' if load.folds else 'a fit'} with {self!r} on {problem.n} rows"
         if problem.on_device:
-            what += ", on the device,"
+            work += ", on the device,"
         if problem.on_device or problem.remote:  # one model at a time
             needed = self.peak_bytes(*problem.shape, load, 1)
         else:
             needed = self.memory(*problem.shape, load, problem.free)
-        require_available(problem.free, needed or 0, what, self.remedy)
+        require_available(problem.free, needed or 0, work, self.remedy)
 
 
 def with_true_kernel(
@@ -221,17 +226,18 @@ def with_true_kernel(
     if seconds is not None and (problem.remote or problem.streamed):
         return None
     time: dict[Approximation, float] = {}
-    for one in (dense, iterative):
-        duration = partial(one.duration, *problem.shape, load)
-        time[one] = machine.seconds(duration, seconds or _DIRECT) or 0.0
+    for method in (dense, iterative):
+        duration = partial(method.duration, *problem.shape, load)
+        time[method] = machine.seconds(duration, seconds or _DIRECT) or 0.0
     needed = dense.memory(*problem.shape, load, machine.free)
     fits = needed is None or machine.usable is None or needed <= machine.usable
-    alone = isinstance(kernel, Precomputed) or is_sparse(problem.X)
-    found = dense if alone or (fits and time[dense] <= max(2 * time[iterative], _DIRECT)) else iterative
-    unfit = not found.has_known_duration(problem) or (found is dense and not fits)
-    if seconds is not None and (unfit or time[found] > seconds):
+    dense_only = isinstance(kernel, Precomputed) or is_sparse(problem.X)
+    dense_is_quick = fits and time[dense] <= max(2 * time[iterative], _DIRECT)
+    method = dense if dense_only or dense_is_quick else iterative
+    unfit = not method.has_known_duration(problem) or (method is dense and not fits)
+    if seconds is not None and (unfit or time[method] > seconds):
         return None
-    return found
+    return method
 
 
 def _has_laplacian(kernel: Kernel) -> bool:
@@ -247,7 +253,6 @@ class Run:
     approximation: Approximation  # the one that runs; nothing about it is open
     problem: Problem
     load: Workload
-    free: int | None  # bytes where the rows are, looked at once per fit
     reason: str = ""  # why this approximation was chosen; nothing where it was asked for
     shared: Any = None  # what the models of all kernels share: landmarks, say
     refit: Run | None = None  # makes the final model with the true kernel; None where this one makes it
@@ -261,14 +266,14 @@ class Run:
         """Whether the final model has the true kernel."""
         return self.approximation.exact or self.refit is not None
 
-    @property
-    def at_once(self) -> int:
+    @cached_property
+    def max_parallel_models(self) -> int:
         """How many of its models may run side by side: one on a device, which has its own threads."""
         if self.problem.on_device:
             return 1
         if self.problem.remote:
             return 1 if self.problem.X.runner.client is None else 2  # workers pass while one is solved
-        return self.approximation.at_once(*self.problem.shape, self.load, self.free)
+        return self.approximation.max_parallel_models(*self.problem.shape, self.load, self.problem.free)
 
     @property
     def report(self) -> dict[str, Any]:
@@ -327,24 +332,27 @@ class Run:
             if model.one_by_one and self.problem.loss == "mean":  # its factor serves no other ridge
                 load = Workload(alphas=np.unique(ridges).size, folds=len(parts), parts=parts)
                 model = self.on(self.problem, load).model(kernel)
-            found = model.fold_models(parts, ridges)
-            if found is None and self.approximation.fold_models == "refitted":
-                rests = (self.problem.without(rows) for rows in parts)
-                models = ((rest, self.on(rest).model(kernel)) for rest in rests)
-                fitted = (rest.restore(m.expansion(rest.ridge(alpha))) for rest, m in models)
-                found = FoldModels.each(list(fitted))
+            models = model.fold_models(parts, ridges)
+            if models is None and self.approximation.fold_models == "refitted":
+                models = FoldModels.each([self._fitted_without(rows, kernel, alpha) for rows in parts])
         except UNSOLVABLE as error:  # some fold's matrix, unlike that of all rows
             warn_user(
                 f"the models without each fold, for intervals, cannot be fitted: {why_unsolvable(error)}"
             )
             return None
-        if found is not None and not found.finite:
+        if models is not None and not models.finite:
             warn_user(
                 "the models without each fold, for intervals, cannot be used: some coefficients are not "
                 "finite; use a larger alpha."
             )
             return None
-        return None if found is None else found.plus(self.problem.offset)
+        return None if models is None else models.plus(self.problem.offset)
+
+    def _fitted_without(self, rows: Any, kernel: Kernel, alpha: Any) -> Expansion:
+        """The model fitted anew to all other rows, about this problem's offset."""
+        training = self.problem.without(rows)
+        model = self.on(training).model(kernel)
+        return training.restore(model.expansion(training.ridge(alpha)))
 
 
 # The one list of approximations: their names, saved files and the command line all read it.
@@ -391,11 +399,11 @@ def register(cls: Class) -> Class:
         raise TypeError(
             f"{cls!r} cannot be registered ({error}); define its model, and defaults of all settings."
         ) from error
-    for other in _BY_NAME.values():
-        same = (other.__module__, other.__qualname__) == (cls.__module__, cls.__qualname__)
-        if not same and (other.name == name or other.__name__ == cls.__name__):
+    for known in _BY_NAME.values():
+        same = (known.__module__, known.__qualname__) == (cls.__module__, cls.__qualname__)
+        if not same and (known.name == name or known.__name__ == cls.__name__):
             raise ValueError(
-                f"the name {other.name!r} is already registered, for {other.__name__}; use another name."
+                f"the name {known.name!r} is already registered, for {known.__name__}; use another name."
             )
     _BY_NAME[name] = cls
     return cls

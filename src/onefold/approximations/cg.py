@@ -57,7 +57,6 @@ from onefold.linalg import (
 )
 from onefold.linalg.dense import add_gram, cholesky, mirror, solve_by_blocks, symmetric_eigh
 from onefold.linalg.iterate import Correct, Map, Solution, conjugate_gradients, refined
-from onefold.machine.memory import available_memory
 from onefold.machine.speed import Speed
 from onefold.machine.threads import (
     cached_property,
@@ -155,7 +154,7 @@ class ConjugateGradients(Approximation):
         most = self.n_components or (4000 if gpu else 1000)
         return min(most, max(1, n // 4))
 
-    def at_once(self, n: int, d: int, targets: int, load: Workload, free: int | None) -> int:
+    def max_parallel_models(self, n: int, d: int, targets: int, load: Workload, free: int | None) -> int:
         """One after the other: each has threads of its own, and keeps what tiles it finds room for."""
         return 1
 
@@ -273,7 +272,7 @@ class IterativeModel(Model):
         solves = []
         xp = namespace(Y)
         ridges = TargetRidges(alpha, Y.shape[1])
-        groups = [np.flatnonzero(ridges.which == i) for i in range(ridges.distinct.size)]
+        groups = [np.flatnonzero(ridges.positions == i) for i in range(ridges.distinct.size)]
         with limit_blas(1):  # the same digits whatever the number of threads
             for value, own in zip(ridges.distinct, groups):
                 solves.append(self._solve(float(value), own))
@@ -306,7 +305,7 @@ class IterativeModel(Model):
                 self._operators[name] = DeviceOperator(self._kernel, X, name)
             else:
                 size = self.problem.n**2 * np.dtype(name).itemsize // 2
-                free = available_memory()
+                free = linalg.free_memory_of(X)
                 keep = name == names[0] and free is not None and size < _KEEP_SHARE * free
                 self._operators[name] = HostOperator(self._kernel, X, dtype=np.dtype(name), keep=keep)
         kept = "kept" if self._operators[names[0]].keep else "computed at each product"

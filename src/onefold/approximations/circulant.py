@@ -247,9 +247,9 @@ class Circulant(Approximation):
     def prefers_exact_refit(self, problem: Problem) -> bool:
         return True
 
-    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
+    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, n_parallel: int) -> int:
         kept = min(load.folds, _KEPT_LAYOUTS) if self.validate == "kernel" else 0
-        return structured_bytes(_VECTORS + kept, n, targets, load, at_once)
+        return structured_bytes(_VECTORS + kept, n, targets, load, n_parallel)
 
 
 class CirculantModel(StructuredModel):
@@ -335,8 +335,8 @@ class CirculantModel(StructuredModel):
         order = self._layout.order
         ridges = TargetRidges(alpha, Y.shape[1])
         dual, intercepts = self._cells.coefficients(take_rows(Y, order), ridges.distinct)
-        coef = take_rows(ridges.own(dual), np.argsort(order))
-        return Expansion(self.kernel, self.problem.X, coef, ridges.own(intercepts))
+        coef = take_rows(ridges.pick(dual), np.argsort(order))
+        return Expansion(self.kernel, self.problem.X, coef, ridges.pick(intercepts))
 
     def final_report(self, alpha: ArrayLike, expansion: Expansion) -> dict[str, Any]:
         if self.report["negative"] != "solved":

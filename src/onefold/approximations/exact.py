@@ -73,8 +73,8 @@ class Exact(Approximation):
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> ExactModel:
         return ExactModel(kernel, problem, load)
 
-    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
-        return exact_bytes(n, targets, load, at_once)
+    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, n_parallel: int) -> int:
+        return exact_bytes(n, targets, load, n_parallel)
 
     def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
         """Per kernel: the factorisation that `choose_route` would take, and the matrix itself."""
@@ -159,11 +159,11 @@ class ExactModel(SmoothingModel):
                 predictions[place, row, :] = found[number, 0, :]
         return self._heaviest_refitted(predictions, rows, alphas)
 
-    def left_out(self, some: Index, alpha: float) -> tuple[Index, Array]:
+    def left_out(self, rows: Index, alpha: float) -> tuple[Index, Array]:
         """Triangular solves for these rows: O(n²) for each, with the factor of the fit."""
-        found = self.smoother.some_left_out(self.problem.scaled_targets(), some, alpha)
-        found = self.problem.unscale(found[None, ...], some)
-        return some, self._heaviest_refitted(found, some, [alpha])[0, ...]
+        scaled = self.smoother.some_left_out(self.problem.scaled_targets(), rows, alpha)
+        predictions = self.problem.unscale(scaled[None, ...], rows)
+        return rows, self._heaviest_refitted(predictions, rows, [alpha])[0, ...]
 
     def _heaviest_refitted(self, predictions: Array, rows: Index, alphas: ArrayLike) -> Array:
         """Predictions (μ, rows, targets), that of a row which outweighs all others from a refit."""
@@ -266,12 +266,12 @@ class ExactModel(SmoothingModel):
         literal = bool(self._refits(ridges.distinct, count).any())
         if not literal:
             xp = namespace(coef)
-            coef, level = map(ridges.own, self._without(parts, ridges.distinct))
+            coef, level = map(ridges.pick, self._without(parts, ridges.distinct))
             coef = xp.reshape(xp.permute_dims(coef, (1, 0, 2)), (problem.n, width))
             level = xp.reshape(level, (width,))
         for number, rows in enumerate(parts):
             if literal or self._outweighs(rows):
-                [alone] = self._refitted_without(rows, [ridges.each], ridges.distinct.size)
+                [alone] = self._refitted_without(rows, [ridges.by_target], ridges.distinct.size)
                 rest = np.delete(np.arange(problem.n), rows)
                 columns = slice(number * t, (number + 1) * t)
                 coef[:, columns] = linalg.scattered(alone.coef, rest, problem.n)
@@ -284,7 +284,7 @@ class ExactModel(SmoothingModel):
         Y = self.problem.scaled_targets()
         ridges = TargetRidges(alpha, Y.shape[1])
         values = ridges.distinct
-        dual = ridges.own(self.smoother.duals(Y, values))
+        dual = ridges.pick(self.smoother.duals(Y, values))
         below = self.smoother.below_rounding(values)
         if below.any():
             self.report["below_rounding"] = (

@@ -34,16 +34,16 @@ _SIDE_BY_SIDE = 3 * 2**30  # that models running side by side may take together
 _GRID_VECTORS = 4  # arrays of grid points for each ridge, fold and target while they are solved
 
 
-def models_at_once(each: int | None, free: int | None) -> int:
+def max_models_within(each: int | None, free: int | None) -> int:
     """How many models of so many bytes run side by side: within 3 GiB and half of what is free."""
     budget = _SIDE_BY_SIDE if free is None else min(_SIDE_BY_SIDE, free // 2)
     return max(1, min(thread_budget(), budget // max(1, each or 0)))
 
 
-def exact_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
-    """Of a fit or a search with the dense kernel matrix, `at_once` kernels side by side."""
-    at_once = min(at_once, load.kernels)
-    workers = thread_budget() if at_once == 1 else 1
+def exact_bytes(n: int, targets: int, load: Workload, n_parallel: int) -> int:
+    """Of a fit or a search with the dense kernel matrix, `n_parallel` kernels side by side."""
+    n_parallel = min(n_parallel, load.kernels)
+    workers = thread_budget() if n_parallel == 1 else 1
     square = 8.0 * n * n
     tiles = (2 + workers) * 8.0 * min(n, 1024) ** 2
     if load.gpu is not None:  # strips of K, or panels of its factor; of few rows a copy of it
@@ -60,11 +60,11 @@ def exact_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
             blocks = 2 / load.folds + 2 / load.folds**2 if load.folds > 1 else 0.0
             stages.append((1 + blocks) * square + (_PREDICTION_COPIES + 1) * columns / load.folds)
     freed = tiles if n > 1024 else 0.0  # which the process keeps
-    return int(max(at_once * making, at_once * max(stages) + freed) + _LIBRARIES)
+    return int(max(n_parallel * making, n_parallel * max(stages) + freed) + _LIBRARIES)
 
 
-def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: int) -> int:
-    """Of a fit or a search with `m` landmarks, `at_once` kernels side by side.
+def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, n_parallel: int) -> int:
+    """Of a fit or a search with `m` landmarks, `n_parallel` kernels side by side.
 
     In arrays of m × m a model holds its coordinates, the sum over all rows and its eigenvectors (3), and
     for each of k folds the sums over its rows and those of its training part, as they are and centred
@@ -72,8 +72,8 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     made there are the sums in the landmarks' own coordinates besides (k + 3). The best model of a search
     stays while others are tried.
     """
-    at_once = min(at_once, load.kernels)
-    workers = thread_budget() if at_once == 1 else 1
+    n_parallel = min(n_parallel, load.kernels)
+    workers = thread_budget() if n_parallel == 1 else 1
     groups = max(load.groups, load.folds)
     square = 8.0 * m * m
     sample = min(n, SAMPLE)
@@ -91,7 +91,7 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
         model = features + 2 * square + min(max(load.groups, folds) * square, features)
         kept = model if load.kernels > 1 else 0.0
         pieces = 4.0 if load.folds == 1 or load.single else 4.0 * workers / (folds or 8)
-        solving = kept + at_once * model + pieces * features + 5 * square
+        solving = kept + n_parallel * model + pieces * features + 5 * square
         predictions = load.alphas * targets if load.predictions and load.folds else targets
         most = _FREED * max(solving, model + comparing)
         return int(most + 8.0 * _PREDICTION_COPIES * n * predictions + beside)
@@ -103,11 +103,11 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     # Threads have heaps of their own, which keep what they summed.
     solving = ((groups + 3 if groups else 5) + 2 * (workers - 1)) * square
     # Models that run side by side hold what they keep at once, but seldom what they pass through.
-    held = kept + at_once * model
-    stages = [_FREED * (kept + at_once * collecting)]
+    held = kept + n_parallel * model
+    stages = [_FREED * (kept + n_parallel * collecting)]
     if load.folds:
         solving += 8.0 * _ITERATES * m * load.alphas * targets
-        stages.append(_FREED * held + _predicting(n, m, targets, load, max(workers, at_once)))
+        stages.append(_FREED * held + _predicting(n, m, targets, load, max(workers, n_parallel)))
     stages.append(_FREED * (held + solving))
     stages.append(_FREED * (model + comparing))
     clustering = 12.0 * min(n, 20 * m) * d
@@ -132,7 +132,7 @@ def _predicting(n: int, m: int, targets: int, load: Workload, threads: int) -> f
 
 
 def grid_bytes(
-    n: int, d: int, points: int, rank: int, targets: int, load: Workload, at_once: int
+    n: int, d: int, points: int, rank: int, targets: int, load: Workload, n_parallel: int
 ) -> int:
     """Of a fit or a search on so many grid points at most: how many, the kernel's width decides.
 
@@ -141,7 +141,7 @@ def grid_bytes(
     columns, and its product with one of these; or, where there is no factor, all ridges and folds are
     iterated on, with transforms on twice the grid along each axis.
     """
-    at_once = min(at_once, load.kernels)
+    n_parallel = min(n_parallel, load.kernels)
     folds = max(1, load.folds)
     most = (7 * points ** (1 / d) - 12) ** d
     of_all = min(most, 16.0**d * n)
@@ -149,16 +149,16 @@ def grid_bytes(
     sums = 12.0 * ((1 + folds) * of_all + folds * of_fold)
     columns = folds * (targets + 1)
     vectors = 8.0 * points * columns * (_GRID_VECTORS * load.alphas + 4 * 2**d)
-    return int(at_once * (sums + 2 * 8.0 * rank * points + vectors) + _LIBRARIES)
+    return int(n_parallel * (sums + 2 * 8.0 * rank * points + vectors) + _LIBRARIES)
 
 
-def structured_bytes(vectors: int, n: int, targets: int, load: Workload, at_once: int) -> int:
+def structured_bytes(vectors: int, n: int, targets: int, load: Workload, n_parallel: int) -> int:
     """Of a fit or a search with a matrix of O(n): vectors to solve with, predictions of all ridges."""
-    at_once = min(at_once, load.kernels)
-    workers = thread_budget() if at_once == 1 else 1
+    n_parallel = min(n_parallel, load.kernels)
+    workers = thread_budget() if n_parallel == 1 else 1
     columns = load.alphas * targets * _PREDICTION_COPIES
     model = 8.0 * n * (vectors + columns) + formed_bytes(n, load) + workers * CACHE_TILE
-    return int(at_once * model + row_score_bytes(n, load) + _LIBRARIES)
+    return int(n_parallel * model + row_score_bytes(n, load) + _LIBRARIES)
 
 
 def row_score_bytes(n: int, load: Workload) -> float:

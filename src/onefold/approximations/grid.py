@@ -159,14 +159,14 @@ class Grid(Approximation):
         factor = float(m) * rank**2 / speed.multiply_adds
         return load.kernels * (sums + (1 + max(1, load.folds)) * factor)
 
-    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int | None:
+    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, n_parallel: int) -> int | None:
         if d > LARGEST_DIMENSION:
             return None
         m = load.points or largest_lattice(d, self.points)
         rank = min(_LARGEST_RANK, m)
         if self.points is None and m > _SMOOTHEST**d * _LARGEST_RANK:
             rank = 0
-        return grid_bytes(n, d, m, rank, targets, load, at_once)
+        return grid_bytes(n, d, m, rank, targets, load, n_parallel)
 
 
 class GridModel(Model):
@@ -209,11 +209,11 @@ class GridModel(Model):
         ridges = TargetRidges(alpha, t)
         rows = self._sums(slice(None))
         values, intercept = self._solve([rows], rows, ridges.distinct)[0]
-        values = values[ridges.which, np.arange(t)]
-        intercept = ridges.own(intercept)
+        values = values[ridges.positions, np.arange(t)]
+        intercept = ridges.pick(intercept)
         misfit = rows.WY - intercept[:, None] * rows.W1 - (rows.A @ values.T).T
         grid = self._lattice.lower, self._lattice.step, self._lattice.counts
-        coef = (misfit / ridges.each[:, None]).T.copy()
+        coef = (misfit / ridges.by_target[:, None]).T.copy()
         values = values.T.copy()
         return GridExpansion(self._kernel, *grid, coef, values, intercept)
 

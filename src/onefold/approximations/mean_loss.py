@@ -56,13 +56,13 @@ class MeanLossModel(Model):
     def _questions(self, parts: Parts, alphas: ArrayLike) -> Iterator[Question]:
         """All parts, by their ridges, or all ridges at once for a model that reads its rows once."""
         mu = as_vector(alphas)
-        shares, which = distinct_shares(self.problem.shares(parts))
+        shares, positions = distinct_shares(self.problem.shares(parts))
         if shares.size == 1 or self.one_pass:
-            picks = [slice(mu.size * share, mu.size * (share + 1)) for share in which]
+            picks = [slice(mu.size * share, mu.size * (share + 1)) for share in positions]
             yield Question(np.arange(len(parts)), parts, np.outer(shares, mu).reshape(-1), picks)
             return
         for place, share in enumerate(shares):
-            numbers = np.flatnonzero(which == place)
+            numbers = np.flatnonzero(positions == place)
             picks = [slice(0, mu.size)] * numbers.size
             yield Question(numbers, _picked(parts, numbers), share * mu, picks)
 
@@ -78,38 +78,38 @@ class MeanLossModel(Model):
 
     def leave_one_out(self, alphas: ArrayLike) -> Array:
         mu = as_vector(alphas)
-        shares, which = distinct_shares(self.problem.single_shares())
+        shares, positions = distinct_shares(self.problem.single_shares())
         predictions = self._inner.leave_one_out(shares[0] * mu)
         for place, share in enumerate(shares[1:], start=1):
-            rows = index_like(np.flatnonzero(which == place), predictions)
+            rows = index_like(np.flatnonzero(positions == place), predictions)
             predictions[:, rows, :] = self._inner.leave_one_out(share * mu)[:, rows, :]
         return predictions
 
-    def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
+    def left_out(self, rows: Any, alpha: float) -> tuple[Any, Array]:
         """Single rows in closed form at the ridge of all rows, which is factorised already."""
         if self.no_leave_one_out:
-            return super().left_out(some, alpha)
+            return super().left_out(rows, alpha)
         share = _FOUR_FIFTHS if self._inner.leaves_out_fifths else 1.0
-        return self._inner.left_out(some, share * alpha)
+        return self._inner.left_out(rows, share * alpha)
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         predictions: list[Any] = [None] * len(parts)
-        for numbers, asked, ridges, picks in self._questions(parts, alphas):
-            for number, pick, values in zip(numbers, picks, self._inner.heldout(asked, ridges)):
+        for numbers, parts_asked, ridges, picks in self._questions(parts, alphas):
+            for number, pick, values in zip(numbers, picks, self._inner.heldout(parts_asked, ridges)):
                 predictions[number] = values[pick, ...]
         return predictions
 
     def heldout_blocks(self, parts: Parts, alphas: ArrayLike) -> Iterator[tuple[int, Any, Array]]:
-        for numbers, asked, ridges, picks in self._questions(parts, alphas):
-            for place, rows, values in self._inner.heldout_blocks(asked, ridges):
+        for numbers, parts_asked, ridges, picks in self._questions(parts, alphas):
+            for place, rows, values in self._inner.heldout_blocks(parts_asked, ridges):
                 yield int(numbers[place]), rows, values[picks[place], ...]
 
     def heldout_sums(
         self, left_out: Parts, tests: Parts, alphas: ArrayLike, terms: Any, carrier: Rows
     ) -> list[Array] | None:
         totals: list[Any] = [None] * len(left_out)
-        for numbers, asked, ridges, picks in self._questions(left_out, alphas):
-            sums = self._inner.heldout_sums(asked, _picked(tests, numbers), ridges, terms, carrier)
+        for numbers, parts_asked, ridges, picks in self._questions(left_out, alphas):
+            sums = self._inner.heldout_sums(parts_asked, _picked(tests, numbers), ridges, terms, carrier)
             if sums is None:
                 return None
             for number, pick, values in zip(numbers, picks, sums):
@@ -118,8 +118,8 @@ class MeanLossModel(Model):
 
     def heldout_squared_error(self, left_out: Parts, tests: Parts, alphas: ArrayLike) -> Any | None:
         errors = np.empty((np.size(alphas), len(left_out)))
-        for numbers, asked, ridges, picks in self._questions(left_out, alphas):
-            values = self._inner.heldout_squared_error(asked, _picked(tests, numbers), ridges)
+        for numbers, parts_asked, ridges, picks in self._questions(left_out, alphas):
+            values = self._inner.heldout_squared_error(parts_asked, _picked(tests, numbers), ridges)
             if values is None:
                 return None
             for place, (number, pick) in enumerate(zip(numbers, picks)):
@@ -133,12 +133,12 @@ class MeanLossModel(Model):
         return self._inner.final_report(alpha, expansion)
 
     def fold_models(self, parts: Parts, alpha: ArrayLike) -> FoldModels | None:
-        shares, which = distinct_shares(self.problem.shares(parts))
+        shares, positions = distinct_shares(self.problem.shares(parts))
         intercept = np.zeros((len(parts), int(self.problem.Y.shape[1])))
         terms: list[Any] = []
         folds: list[Index] = []
         for place, share in enumerate(shares):
-            numbers = np.flatnonzero(which == place)
+            numbers = np.flatnonzero(positions == place)
             models = self._inner.fold_models(_picked(parts, numbers), share * np.asarray(alpha))
             if models is None:
                 return None

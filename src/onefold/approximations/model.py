@@ -54,23 +54,23 @@ class Model(ABC):
             or f"{type(self).__name__} does not support leave-one-out; use folds, such as cv=5."
         )
 
-    def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
-        """Rows each predicted from all others at one μ, and how: all if one pass does, else `some`.
+    def left_out(self, rows: Any, alpha: float) -> tuple[Any, Array]:
+        """Rows each predicted from all others at one μ, and their numbers: all where a pass gives all.
 
-        Without a closed form each is predicted from four fifths of all rows.
+        Otherwise those of `rows`. Without a closed form each is predicted from four fifths of all rows.
         """
         if not self.no_leave_one_out:
             values = self.leave_one_out([alpha])[0, ...]
             return np.arange(values.shape[0]), values
-        return self.left_out_in_fifths(some, alpha)
+        return self.left_out_in_fifths(rows, alpha)
 
-    def left_out_in_fifths(self, some: Any, alpha: float) -> tuple[Any, Array]:
+    def left_out_in_fifths(self, rows: Any, alpha: float) -> tuple[Any, Array]:
         """Some rows, each predicted from four fifths of all rows at one μ."""
-        parts = [np.arange(k, self.problem.n, 5) for k in np.unique(some % 5)]
-        found = self.heldout(parts, [alpha])
-        rows = [some[some % 5 == part[0]] for part in parts]
-        values = [take_rows(f[0, ...], own // 5) for f, own in zip(found, rows)]
-        return np.concatenate(rows), namespace(values[0]).concat(values)
+        parts = [np.arange(k, self.problem.n, 5) for k in np.unique(rows % 5)]
+        rows_by_part = [rows[rows % 5 == part[0]] for part in parts]
+        predictions = self.heldout(parts, [alpha])
+        values = [take_rows(f[0, ...], numbers // 5) for f, numbers in zip(predictions, rows_by_part)]
+        return np.concatenate(rows_by_part), namespace(values[0]).concat(values)
 
     @abstractmethod
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:

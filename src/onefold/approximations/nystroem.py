@@ -217,13 +217,13 @@ class Nystroem(Approximation):
     def _size(self, n: int) -> int:
         return min(int(self.n_components), n) if self._counts else int(self.n_components.shape[0])
 
-    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
+    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, n_parallel: int) -> int:
         m = self._size(n)
         alone = load.folds == 1 or load.single
-        total = basis_bytes(n, d, targets, m, load, at_once)
+        total = basis_bytes(n, d, targets, m, load, n_parallel)
         # Leave-one-out with all rows: V, orthonormal columns, and their product with K − K̃.
         columns = _LEFT_OUT_COPIES * 8.0 * n * m if alone and self.predict == "rows" else 0.0
-        return total + int(min(at_once, load.kernels) * (columns + formed_bytes(n, load)))
+        return total + int(min(n_parallel, load.kernels) * (columns + formed_bytes(n, load)))
 
     def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
         r"""Per kernel: choosing 11 m³, tiles n m (d + some exponentials), Gram n m²/2 at the speed of

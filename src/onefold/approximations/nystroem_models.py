@@ -203,11 +203,11 @@ class BasisModel(WholeModel):
         [(theta, intercept)] = self.in_features(ridges.distinct)
         design = self.design
         coef = asarray_like(
-            ridges.own(namespace(theta).permute_dims(theta, (1, 0, 2))), design.landmarks
+            ridges.pick(namespace(theta).permute_dims(theta, (1, 0, 2))), design.landmarks
         )
-        level = asarray_like(ridges.own(intercept), design.landmarks)
+        level = asarray_like(ridges.pick(intercept), design.landmarks)
         weight = self.problem.weight
-        return decision_change(design, self.source, weight, coef, level, ridges.each, seed=0)
+        return decision_change(design, self.source, weight, coef, level, ridges.by_target, seed=0)
 
     @limit_blas(1)
     def of_landmarks(self, alphas: ArrayLike, parts: Parts | None = None) -> list[Solution]:
@@ -222,7 +222,7 @@ class BasisModel(WholeModel):
         """β (m, targets) and b (targets,) for one μ or one per target."""
         ridges = TargetRidges(alpha, self.problem.Y.shape[1])
         return [
-            (ridges.own(namespace(beta).permute_dims(beta, (1, 0, 2))), ridges.own(intercept))
+            (ridges.pick(namespace(beta).permute_dims(beta, (1, 0, 2))), ridges.pick(intercept))
             for beta, intercept in self.of_landmarks(ridges.distinct, parts)
         ]
 
@@ -598,8 +598,8 @@ class RowsModel(InnerWholeModel):
         """By the formula at the head of the module. O(n² (d + r + |μ| t)) time."""
         return self.left_out_at(np.arange(self.problem.n), alphas)
 
-    def left_out(self, some: Index, alpha: float) -> tuple[Index, Array]:
-        return some, self.left_out_at(some, [alpha])[0, ...]
+    def left_out(self, rows: Index, alpha: float) -> tuple[Index, Array]:
+        return rows, self.left_out_at(rows, [alpha])[0, ...]
 
     @limit_blas(1)
     def left_out_at(self, rows: Index, alphas: ArrayLike) -> Array:

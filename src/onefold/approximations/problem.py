@@ -29,12 +29,21 @@ from onefold.machine.threads import cached_property, count_workers, thread_budge
 from onefold.rows import Rows, StreamedRows, is_remote, rows_of, to_device
 from onefold.smoothers.base import Need
 
-NOMINAL = Speed(multiply_adds=4e10, exponentials=3e8)  # of a small machine
+# Speeds (per second) of a machine that has not been measured: a laptop of two cores, and a GPU with
+# float64 units of its own.
+NOMINAL = Speed(multiply_adds=4e10, exponentials=3e8)
 NOMINAL_GPU = Speed(1e13, 1e11, single=2e13, cholesky=4e12, single_cholesky=8e12)
-_CLEARLY = 30.0  # times faster or slower than that, no machine is expected to be
-_DIGITS = 2.0**40  # of shares: sums of the same weights in another order are equal
-_MOST_RIDGES = 64  # of single rows, each of which costs what a ridge of all rows does
-_SHORT = 1.0  # seconds: a shorter time is given without measuring the machine for half a second
+# A machine is assumed to be at most so many times faster or slower than the nominal one.
+_LARGEST_SPEED_RATIO = 30.0
+# Shares are rounded to so many parts of their size, so that sums of the same weights in another order
+# are equal: 2^40 leaves 12 of float64's 52 binary digits to rounding.
+_SHARE_DIGITS = 2.0**40
+# Ridges of single rows, each of which costs as much as a ridge of all rows.
+_MAX_SINGLE_RIDGES = 64
+# Seconds: a shorter time is not worth measuring the machine, which takes half a second.
+_WORTH_MEASURING = 1.0
+_HOST_SHARE = 0.5  # of a host's free memory that one fit may take unasked: others use it too
+_GPU_SHARE = 0.9  # of a GPU's
 
 Refit = Literal["auto", "exact", "same"]
 Parts: TypeAlias = Sequence[Index]  # sets of rows, by their numbers
@@ -47,34 +56,41 @@ class Workload:
 
     Parameters
     ----------
-    kernels, alphas : int, default=1, 1
-        Number of kernels, and of ridges for each.
+    kernels : int, default=1
+        Number of kernels.
+    alphas : int, default=1
+        Number of ridges for each kernel.
     folds : int, default=0
         Number of folds; 0 for a single fit, 1 for leave-one-out and for criteria of the whole smoother.
-    predictions, whole : bool, default=True, True
-        Whether the predictions for every ridge are needed, and whether all at once; otherwise squared
-        errors, or sums over blocks, are enough.
-    smoother, matrix : bool, default=False, False
-        Whether R(μ) is needed as a whole; whether the kernel matrix itself is.
-    parts : list of array, optional
-        The sets of rows that are left out in turn; None if nothing is held out.
-    refit : {"same", "auto", "exact"}, default="same"
-        How the final model is fitted: with the same approximation, as the approximation prefers, or with
-        the true kernel.
     groups : int, default=0
         Number of groups of rows that belong to the same folds, where folds overlap; 0 if each fold is a
         group.
-    single, rough : bool, default=False, False
-        Whether single rows are left out besides folds; whether solutions only rank candidates, so that
-        float32 factors are enough.
     scored_rows : bool, default=False
         Whether leave-one-out keeps a score for each row, not their mean alone.
-    before : float, default=0.0
+    predictions : bool, default=True
+        Whether the predictions for every ridge are needed; otherwise squared errors are enough.
+    whole : bool, default=True
+        Whether all predictions are needed together; otherwise sums over blocks of them are enough.
+    smoother : bool, default=False
+        Whether R(μ) is needed as a whole.
+    matrix : bool, default=False
+        Whether the kernel matrix itself is needed.
+    single : bool, default=False
+        Whether single rows are left out besides folds.
+    parts : list of array, optional
+        The sets of rows that are left out in turn; None if nothing is held out.
+    rough : bool, default=False
+        Whether solutions only rank candidates, or give a metric: float32 factors are then enough where
+        a ridge allows it.
+    refit : {"same", "auto", "exact"}, default="same"
+        How the final model is fitted: with the same approximation, as the approximation prefers, or with
+        the true kernel.
+    preliminary_operations : float, default=0.0
         Multiply-adds of the work on a few rows that comes first, with any approximation.
     points : int, optional
         Points of the largest grid that the kernels are interpolated on; None before they are known.
     gpu : int, optional
-        Free bytes of the GPU that is used; None for a CPU.
+        Free bytes of the GPU that is used, which has costs of its own; None for a CPU.
 
     Examples
     --------
@@ -84,26 +100,20 @@ class Workload:
     """
 
     kernels: int = 1
-    alphas: int = 1  # ridges for each kernel
-    folds: int = 0  # 0 for a fit alone; 1 for leave-one-out, and for criteria of the smoother as a whole
-    # Groups of rows that the folds move together, where folds overlap; 0 where each is its own.
+    alphas: int = 1
+    folds: int = 0
     groups: int = field(default=0, kw_only=True)
-    scored_rows: bool = field(default=False, kw_only=True)  # each has a score of its own
-    predictions: bool = True  # those of every ridge are looked at; otherwise squared errors suffice
-    whole: bool = True  # they are looked at all together; sums over blocks of them need not hold them
-    smoother: bool = False  # R(μ) as a whole is looked at
-    matrix: bool = field(default=False, kw_only=True)  # the kernel matrix is looked at
-    single: bool = field(default=False, kw_only=True)  # single rows are left out besides folds
-    # The rows left out together, in turn; None where nothing is held out.
+    scored_rows: bool = field(default=False, kw_only=True)
+    predictions: bool = True
+    whole: bool = True
+    smoother: bool = False
+    matrix: bool = field(default=False, kw_only=True)
+    single: bool = field(default=False, kw_only=True)
     parts: Any = field(default=None, compare=False, repr=False)
-    # Solutions only rank candidates, or give a metric: float32 factors will do where a ridge allows it.
     rough: bool = field(default=False, kw_only=True)
-    refit: Refit = "same"  # the final model: of the true kernel, the same, or as suits the approximation
-    # Multiply-adds on a few of the rows that come first, whatever the approximation.
-    before: float = field(default=0.0, kw_only=True)
-    # Points of the largest grid that the kernels are interpolated on; None before they are known.
+    refit: Refit = "same"
+    preliminary_operations: float = field(default=0.0, kw_only=True)
     points: int | None = field(default=None, kw_only=True)
-    # Bytes free on the GPU that does it, which has costs of its own; None for a host.
     gpu: int | None = field(default=None, kw_only=True)
 
     @property
@@ -145,7 +155,9 @@ class Machine:
     @property
     def usable(self) -> float | None:
         """Bytes that one fit may take unasked: half of a host's, which others use too."""
-        return None if self.free is None else (0.9 if self.gpu else 0.5) * self.free
+        if self.free is None:
+            return None
+        return (_GPU_SHARE if self.gpu else _HOST_SHARE) * self.free
 
     def load(self, load: Workload | None = None) -> Workload:
         """The same work here; by default a fit at one ridge."""
@@ -166,8 +178,10 @@ class Machine:
         rough = duration(NOMINAL_GPU if self.gpu else NOMINAL)
         if rough is None:
             return None
-        decisive = within is not None and within / _CLEARLY < rough < _CLEARLY * within
-        return duration(self.measure()) if decisive or (timed and rough > _SHORT) else rough
+        decisive = (
+            within is not None and within / _LARGEST_SPEED_RATIO < rough < _LARGEST_SPEED_RATIO * within
+        )
+        return duration(self.measure()) if decisive or (timed and rough > _WORTH_MEASURING) else rough
 
 
 @dataclass(frozen=True)
@@ -257,7 +271,7 @@ class Problem:
     def rows(self, rows: Any, *, precomputed: bool = False, fetch: bool = True) -> Problem:
         """Of some rows; X may be the kernel matrix. Unless `fetch`, rows on Dask's workers stay."""
         root = None if self.root_weight is None else take_rows(self.root_weight, rows)
-        kept = np.asarray(rows) if self.kept is None else self.kept[rows]
+        user_rows = np.asarray(rows) if self.kept is None else self.kept[rows]
         stay = self.remote and not fetch
         X = self.X.only(rows) if stay else take_rows(self.X, rows)
         Y = take_rows(self.Y, rows)
@@ -267,13 +281,13 @@ class Problem:
             X = to_device(X, self.device)
             Y = asarray_like(Y, X)
             root = None if root is None else asarray_like(root, X)
-        part = replace(self, X=X, Y=Y, root_weight=root, kept=kept)
+        part = replace(self, X=X, Y=Y, root_weight=root, kept=user_rows)
         return part.of_mean() if self.loss == "mean" else part
 
     def without(self, rows: Any, *, precomputed: bool = False) -> Problem:
         """The problem of all other rows, where they are, alone."""
-        rest = np.delete(np.arange(self.n), rows)
-        return self.rows(rest, precomputed=precomputed, fetch=False).centred()
+        training_rows = np.delete(np.arange(self.n), rows)
+        return self.rows(training_rows, precomputed=precomputed, fetch=False).centred()
 
     def centred(self) -> Problem:
         """The same problem about its own mean: what it restores is in this one's units."""
@@ -294,9 +308,9 @@ class Problem:
         """Values (rows, columns) of its rows in a table of the user's n; NaN for rows of weight 0."""
         if self.kept is None:
             return values
-        found = np.full((n, values.shape[1]), np.nan)
-        found[self.kept] = values
-        return found
+        table = np.full((n, values.shape[1]), np.nan)
+        table[self.kept] = values
+        return table
 
     def of_mean(self) -> Problem:
         """The same problem, with alpha the ridge of the mean squared error."""
@@ -339,16 +353,16 @@ class Problem:
         if self.loss == "sum":
             return np.ones(self.n)
         weight = np.ones(self.n) if self.weight is None else self.weight
-        others = weight.sum() - weight
+        weight_without = weight.sum() - weight
         heaviest = int(weight.argmax())
         # What is left of the sum without it may be a tiny part, and have lost its digits.
-        others[heaviest] = np.delete(weight, heaviest).sum()
-        return others / weight.sum()
+        weight_without[heaviest] = np.delete(weight, heaviest).sum()
+        return weight_without / weight.sum()
 
     def check_single_rows(self) -> None:
         """Raise where leaving out single rows would take too many ridges."""
         count = distinct_shares(self.single_shares())[0].size
-        if count > _MOST_RIDGES:
+        if count > _MAX_SINGLE_RIDGES:
             raise ValueError(
                 f'leave-one-out with loss="mean" would need {count} ridges for every alpha, as the rows '
                 f'have {count} different weights; use folds, such as cv=5, or loss="sum".'
@@ -374,9 +388,9 @@ class Problem:
 def distinct_shares(shares: HostArray) -> tuple[HostArray, Index]:
     """The different shares, and the place of each share among them."""
     digits, exponents = np.frexp(shares)
-    rounded = np.ldexp(np.round(digits * _DIGITS) / _DIGITS, exponents)
-    _, first, which = np.unique(rounded, return_index=True, return_inverse=True)
-    return shares[first], which
+    rounded = np.ldexp(np.round(digits * _SHARE_DIGITS) / _SHARE_DIGITS, exponents)
+    _, first, positions = np.unique(rounded, return_index=True, return_inverse=True)
+    return shares[first], positions
 
 
 def with_ridges_of_parts(load: Workload, problem: Problem) -> Workload:
@@ -392,11 +406,11 @@ class TargetRidges:
     """One ridge for all targets, or one for each, and what has to be solved for them."""
 
     def __init__(self, alpha: ArrayLike, targets: int) -> None:
-        self.each = np.broadcast_to(as_vector(alpha), targets)  # (targets,): the μ of each
+        self.by_target = np.broadcast_to(as_vector(alpha), targets)  # (targets,): the μ of each
         # (μ,): every μ once; (targets,): the position of each target's μ among them
-        self.distinct, self.which = np.unique(self.each, return_inverse=True)
+        self.distinct, self.positions = np.unique(self.by_target, return_inverse=True)
 
-    def own(self, solutions: Array) -> Any:
-        """Solutions (μ, …, targets), each target with the μ of its own: (…, targets)."""
-        columns = [solutions[int(i), ..., t] for t, i in enumerate(self.which)]
+    def pick(self, solutions: Array) -> Any:
+        """Of solutions (μ, …, targets) each target's at its own μ: (…, targets)."""
+        columns = [solutions[int(i), ..., t] for t, i in enumerate(self.positions)]
         return namespace(solutions).stack(columns, axis=-1)

@@ -82,10 +82,10 @@ class StateSpace(Approximation):
         known = isinstance(shared, Series) and shared.X is problem.X
         return StateSpaceModel(kernel, problem, shared if known else Series.of(problem.X))
 
-    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
-        workers = thread_budget() if min(at_once, load.kernels) == 1 else 1
+    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, n_parallel: int) -> int:
+        workers = thread_budget() if min(n_parallel, load.kernels) == 1 else 1
         vectors = _SHARED_VECTORS + workers * (_PASS_VECTORS + 4 * targets)
-        return structured_bytes(vectors, n, targets, load, at_once)
+        return structured_bytes(vectors, n, targets, load, n_parallel)
 
     def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
         """A pass for every kernel, ridge and fold; with the diagonal for leave-one-out."""
@@ -169,7 +169,7 @@ class StateSpaceModel(SmoothingModel):
             solved = [self._sorted.solve(Y, each) for each in passes]
             duals = np.stack([each.duals for each in solved])
             intercepts = np.stack([each.intercept for each in solved])
-            return ridges.own(duals), ridges.own(intercepts)
+            return ridges.pick(duals), ridges.pick(intercepts)
 
         found = list(map_in_order(columns, parts))
         coef = np.concatenate([dual for dual, _ in found], axis=1)[place]

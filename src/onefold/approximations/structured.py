@@ -75,20 +75,20 @@ class StructuredModel(SmoothingModel):
         """Each row by the identity of the smoother."""
         return self.smoother.leave_one_out(self.problem.Y, alphas)
 
-    def left_out(self, some: Index, alpha: float) -> tuple[Index, Array]:
+    def left_out(self, rows: Index, alpha: float) -> tuple[Index, Array]:
         """Single rows by the manner of the other predictions; NaN where a part's matrix is refused."""
         if self.validate == "matrix":
-            return super().left_out(some, alpha)
+            return super().left_out(rows, alpha)
         try:
-            return self.left_out_by_kernel(some, alpha)
+            return self.left_out_by_kernel(rows, alpha)
         except UnsolvableError:  # of a part, unlike that of all rows
-            shape = (len(some), self.problem.Y.shape[1])
-            return some, zeros(shape, self.problem.Y) * float("nan")
+            shape = (len(rows), self.problem.Y.shape[1])
+            return rows, zeros(shape, self.problem.Y) * float("nan")
 
-    def left_out_by_kernel(self, some: Index, alpha: float) -> tuple[Index, Array]:
+    def left_out_by_kernel(self, rows: Index, alpha: float) -> tuple[Index, Array]:
         """Some rows, each predicted by the true kernel from all others."""
-        predictions = self.heldout([np.array([row]) for row in some], [alpha])
-        return some, namespace(self.problem.Y).concat(predictions, axis=1)[0, ...]
+        predictions = self.heldout([np.array([row]) for row in rows], [alpha])
+        return rows, namespace(self.problem.Y).concat(predictions, axis=1)[0, ...]
 
     def fold_models(self, parts: Parts, alpha: ArrayLike) -> FoldModels | None:
         """Those that predicted the parts, side by side on all rows; None where the matrix did."""
@@ -101,8 +101,8 @@ class StructuredModel(SmoothingModel):
         for number, part in enumerate(parts):
             trained = self.trained_without(np.asarray(part), ridges.distinct)
             columns = slice(number * targets, (number + 1) * targets)
-            coef[:, columns] = scattered(ridges.own(trained.dual), trained.rows, n)
-            intercept[columns] = ridges.own(trained.intercepts)
+            coef[:, columns] = scattered(ridges.pick(trained.dual), trained.rows, n)
+            intercept[columns] = ridges.pick(trained.intercepts)
         centres = None if isinstance(self.kernel, Precomputed) else self.problem.X
         return FoldModels.of(Expansion(self.kernel, centres, coef, intercept), len(parts))
 
@@ -125,10 +125,10 @@ def check_choices(settings: Any, choices: Mapping[str, Sequence[str]]) -> None:
 
 
 def kernel_values_times(
-    kernel: Kernel, problem: Problem, left: Index, right: Index, coef: Array
+    kernel: Kernel, problem: Problem, rows: Index, centres: Index, coef: Array
 ) -> Array:
-    """[k(x_i, x_j)] coef for the rows i of `left` and j of `right`, by their numbers."""
-    X: Any = take_rows(problem.X, left)
+    """[k(x_i, x_j)] coef for the numbers i in `rows` and j in `centres`."""
+    X: Any = take_rows(problem.X, rows)
     if isinstance(kernel, Precomputed):
-        return take_rows(X.T, right).T @ coef
-    return kernel_product(kernel, X, take_rows(problem.X, right), coef)
+        return take_rows(X.T, centres).T @ coef
+    return kernel_product(kernel, X, take_rows(problem.X, centres), coef)

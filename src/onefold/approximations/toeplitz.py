@@ -157,11 +157,11 @@ class Toeplitz(Approximation):
             shared = uniform_series(problem.X)
         return ToeplitzModel(self, kernel, problem, shared)
 
-    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
+    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, n_parallel: int) -> int:
         vectors = _VECTORS
         if self.validate != "matrix" and load.folds:  # the matrix of a training part, its coefficients
             vectors = 2 * _VECTORS + 2 * load.alphas * targets
-        return structured_bytes(vectors, n, targets, load, at_once)
+        return structured_bytes(vectors, n, targets, load, n_parallel)
 
 
 class ToeplitzModel(StructuredModel):
@@ -225,9 +225,9 @@ class ToeplitzModel(StructuredModel):
     def leave_one_out_by_matrix(self, alphas: ArrayLike) -> Array:
         return asarray_like(self.smoother.leave_one_out(self.problem.targets, alphas), self.problem.Y)
 
-    def left_out_by_kernel(self, some: Index, alpha: float) -> tuple[Index, Array]:
+    def left_out_by_kernel(self, rows: Index, alpha: float) -> tuple[Index, Array]:
         """From four fifths of all rows: each row alone would need a matrix of its own."""
-        return self.left_out_in_fifths(some, alpha)
+        return self.left_out_in_fifths(rows, alpha)
 
     def trained_without(self, part: Index, alphas: ArrayLike) -> Trained:
         """The model of all other rows, with the Toeplitz matrix of their own."""
@@ -270,7 +270,7 @@ class ToeplitzModel(StructuredModel):
     def expansion(self, alpha: ArrayLike) -> Expansion:
         """Coefficients trained with T, for the true kernel."""
         ridges = TargetRidges(alpha, self.problem.Y.shape[1])
-        dual, intercepts = map(ridges.own, self.coefficients(ridges.distinct))
+        dual, intercepts = map(ridges.pick, self.coefficients(ridges.distinct))
         centres = None if isinstance(self.kernel, Precomputed) else self.problem.X
         dual, intercepts = (asarray_like(values, self.problem.Y) for values in (dual, intercepts))
         return Expansion(self.kernel, centres, dual, intercepts)

@@ -419,7 +419,9 @@ def plan(estimator: Any, X: TableLike, y: MaybeArray = None) -> Plan:
             kernels = sum(int(widths) if kernel.has_width else 1 for _, kernel in families)
             # A blend fits one of each family once more.
             again = (len(families) - 1) * fit_cost(n, d) if final.blend else 0.0
-            load = replace(load, kernels=kernels * len(approximation.choices()), before=again)
+            load = replace(
+                load, kernels=kernels * len(approximation.choices()), preliminary_operations=again
+            )
         return make_plan(approximation, *shape, load, final.device, series=series)
 
 

@@ -50,7 +50,7 @@ class Candidate:
     def at_once(self) -> int:
         """How many such candidates may be solved side by side: one if a kernel must not be shared."""
         kernels = [self.kernel, *self.part_kernels]
-        return self.run.at_once if all(kernel.thread_safe for kernel in kernels) else 1
+        return self.run.max_parallel_models if all(kernel.thread_safe for kernel in kernels) else 1
 
     def model(self, n_alphas: int) -> Model:
         """The candidate solved for `n_alphas` values of μ, to be asked for held-out predictions."""

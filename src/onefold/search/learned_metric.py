@@ -146,7 +146,7 @@ def next_round(
         values = gradient_metric(expansion, own.X, own.weight, kind=last.track.kind, generator=generator)
         return measured(last.track.kernel.with_metric(values), own, seed)
 
-    at_once = run.at_once if last.track.kernel.thread_safe else 1
+    at_once = run.max_parallel_models if last.track.kernel.thread_safe else 1
     found = list(map_in_order(learned, range(len(teachers)), min(len(teachers), at_once)))
     of_all = found[-1] if whole else found[0]  # the first part's takes its place
     return Round(last.track, of_all, found[:count], (*last.lineage, cell))

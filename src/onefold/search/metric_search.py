@@ -492,7 +492,7 @@ class _Rounds:
     def _at_once(self, paths: Iterable[Path]) -> int:
         """How many paths may go on side by side: one if a kernel must not be shared by threads."""
         safe = all(path.track.kernel.thread_safe for path in paths)
-        return self._run.at_once if safe else 1
+        return self._run.max_parallel_models if safe else 1
 
     def _first(self, track: Track) -> Round:
         """Round 0: the family as it is."""
@@ -672,7 +672,7 @@ def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, 
     if again:
         before += tracks * (learn(rows) + finer * fit_cost(rows, d))
     if few:
-        return replace(load, kernels=members, alphas=1, before=before)
+        return replace(load, kernels=members, alphas=1, preliminary_operations=before)
     training = n * (1 - 1 / folds)
     teaching = rounds * (folds * learn(min(training, learning.teachers)) + learn(min(n, METRIC_ROWS)))
     if again:
@@ -686,4 +686,4 @@ def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, 
         total += tracks * (rounds * cross * folds * fit_cost(training, d) + teaching)
     total += (_USUAL_MEMBERS if learning.blend else 1) * fit_cost(n, d)
     kernels = max(1, ceil(total / fit_cost(n, d, heldout=True, slow=0)))
-    return replace(load, kernels=kernels, alphas=1, before=before)
+    return replace(load, kernels=kernels, alphas=1, preliminary_operations=before)
