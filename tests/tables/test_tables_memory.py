@@ -254,9 +254,9 @@ def test_encoded_rows_are_written_as_they_come(wide, tmp_path, monkeypatch):
     sizes = []
     transform = kinds.Preparation.transform
 
-    def recorded(preparation, rows, surprises=None):
+    def recorded(preparation, rows, unseen=None):
         sizes.extend(path.stat().st_size for path in tmp_path.glob("onefold-*/*"))
-        return transform(preparation, rows, surprises)
+        return transform(preparation, rows, unseen)
 
     monkeypatch.setattr(kinds.Preparation, "transform", recorded)
     model = TableRegressor(**SMALL, scratch=tmp_path)

@@ -290,7 +290,7 @@ def refuse_decorated_numbers(categories: tuple[str, ...], name: str) -> None:
         )
 
 
-def not_dates(name: str, value: str, row: int) -> TableError:
+def not_dates_error(name: str, value: str, row: int) -> TableError:
     """The error about a column of dates in which one value is not a date, or is ambiguous."""
     return TableError(
         f"column '{name}' has dates or times that cannot be parsed, such as '{value}' in data row {row}",
@@ -316,10 +316,10 @@ def is_moment(value: str) -> bool:
     return bool(value and _DATE_LIKE.fullmatch(value))
 
 
-def tell_apart(values: Iterable[str]) -> tuple[int, int]:
+def count_dates(values: Iterable[str]) -> tuple[int, int]:
     """How many of the first texts are dates or times, and how many are not."""
-    found = [is_moment(value) for value in islice(values, _LOOKED_AT)]
-    return sum(found), len(found) - sum(found)
+    are_dates = [is_moment(value) for value in islice(values, _LOOKED_AT)]
+    return sum(are_dates), len(are_dates) - sum(are_dates)
 
 
 def times_in(

@@ -30,7 +30,7 @@ from onefold.machine.warning import warn_user
 from onefold.search.loop import Callback
 from onefold.tables.errors import Remedy, TableError
 from onefold.tables.findings import findings, suspicious_columns
-from onefold.tables.kinds import Missing, Surprises
+from onefold.tables.kinds import Missing, UnseenValues
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows, TableSource, as_array, is_frame
 from onefold.tables.source import opened
@@ -347,10 +347,10 @@ class TableModel(BaseEstimator):
         warning at the end tells what training had not seen.
         """
         check_is_fitted(self, "estimator_")
-        surprises = Surprises()
+        unseen = UnseenValues()
         for rows in self._blocks(table, batch_rows, extra):
-            yield rows, self.preparation_.transform(rows, surprises)
-        surprises.warn()
+            yield rows, self.preparation_.transform(rows, unseen)
+        unseen.warn()
 
     def _blocks(self, table: Any, rows: int | None, extra: tuple[str, ...]) -> Iterator[TableRows]:
         """Blocks of at most `rows` rows, read as in training: the columns needed and `extra` ones."""

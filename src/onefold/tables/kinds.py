@@ -1,16 +1,16 @@
-r"""One class per kind of column, with the features that it becomes; all of them are a preparation.
+r"""One class per kind of column, and the features that it becomes; a `Preparation` is all columns.
 
 ================  ============================================================================
 `NumberColumn`    one feature, standardised; the median stands for a missing value
 `DateColumn`      elapsed time, standardised, and sin and cos of 2π times the phase of each cycle
-`BooleanColumn`   one feature, −½√2 or ½√2, which are as far apart as two categories
+`BooleanColumn`   one feature, −½√2 or ½√2: the distance between two categories
 `CategoryColumn`  one indicator per category, and one for all rare ones
-`Column`          no feature of its own: all values are equal where there is one
+`Column`          no feature: all values that are not missing are equal
 ================  ============================================================================
 
-Where training rows lacked values, one more feature, ``COL is missing``, says where. A fitted column is
-its fields, plain values that its constructor checks, so that it is stored with the model as it is and
-prediction repeats it exactly.
+If training rows had missing values, one more feature, ``COL is missing``, marks them. A fitted column
+is a frozen dataclass of plain values that its constructor checks: it is stored with the model as it is,
+and prediction repeats it exactly.
 
 A new kind is a class in `KINDS` with a learner in ``learning.py``; ``export/columns.py`` has the nodes
 of those that ONNX can express.
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -47,10 +47,10 @@ from onefold.tables.rows import TableRows
 
 Missing = Literal["error", "impute"]
 
-HALF = float(np.sqrt(0.5))
-DAY = 86_400.0
+HALF = float(np.sqrt(0.5))  # half the distance between two indicators
+DAY = 86_400.0  # seconds
 PERIODS = {"year": 365.0 * DAY, "week": 7.0 * DAY, "day": DAY}
-_EARLIEST = -2e9  # seconds; about 1906
+_EARLIEST = -2e9  # seconds since 1970, about 1906: the earliest example of a date
 _OFFSET = re.compile(r"[+-][0-9]{2}:[0-9]{2}")
 _PAIRS = (
     *(("true", "false"), ("t", "f"), ("yes", "no"), ("y", "n"), ("on", "off"), ("1", "0")),
@@ -59,13 +59,15 @@ _PAIRS = (
     *(("sim", "não"), ("ja", "nee"), ("ja", "nej"), ("tak", "nie"), ("evet", "hayır")),
 )
 BOOLEANS = {word: truth for pair in _PAIRS for word, truth in zip(pair, (True, False))}
-_BLOCK_NUMBERS = 1 << 22  # of rows that are encoded at a time, if they are neither few nor many
-_FEWEST_ROWS = 256
-_MOST_ROWS = 1 << 16
+_BLOCK_NUMBERS = 1 << 22  # numbers in a block of rows that are encoded at a time: 32 MB
+_FEWEST_ROWS = 256  # in such a block
+_MOST_ROWS = 1 << 16  # in such a block
 
 
-class Made(NamedTuple):
-    """Features of some rows, where values are missing, and how many were never seen in training."""
+class Encoded(NamedTuple):
+    """The features of a block of rows (rows, features), which rows lack a value, and how many values
+    training had not seen.
+    """
 
     values: np.ndarray
     missing: np.ndarray
@@ -80,8 +82,8 @@ class Column:
     missing: bool = False
 
     label: ClassVar[str] = "missing-value indicator"
-    as_text: ClassVar[bool] = True  # in a graph, whose inputs are text or numbers
-    indicators: ClassVar[bool] = False  # whether its features say which of several values it is
+    as_text: ClassVar[bool] = True  # the type of its input in an ONNX graph: text, or else numbers
+    indicators: ClassVar[bool] = False  # whether its features are indicators, one for each value
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not isinstance(self.missing, bool | np.bool_):
@@ -90,55 +92,58 @@ class Column:
             raise ValueError(f"the state of the {type(self).__name__} '{self.name}' is damaged")
 
     def valid(self) -> bool:
-        """Whether its own fields make sense."""
+        """Whether the fields of this kind of column make sense."""
         return True
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the features."""
-        return (*self.own_names, f"{self.name} is missing") if self.missing else self.own_names
+        return (*self.value_names, f"{self.name} is missing") if self.missing else self.value_names
 
-    def features(self, rows: TableRows) -> Made:
-        """The features of these rows, (rows, features)."""
-        made = self.make(rows)
+    def features(self, rows: TableRows) -> Encoded:
+        """The features of these rows."""
+        encoded = self.encode(rows)
         if not self.missing:
-            return made
-        return made._replace(values=np.column_stack([made.values, made.missing.astype(np.float64)]))
+            return encoded
+        indicator = encoded.missing.astype(np.float64)
+        return encoded._replace(values=np.column_stack([encoded.values, indicator]))
 
     @property
-    def own_names(self) -> tuple[str, ...]:
-        """The names of the features but for "is missing"."""
+    def value_names(self) -> tuple[str, ...]:
+        """The names of the features without "is missing"."""
         return ()
 
-    def make(self, rows: TableRows) -> Made:
-        """The features but for "is missing"."""
+    def encode(self, rows: TableRows) -> Encoded:
+        """The features without "is missing"."""
         column = rows.text(self.name)
         missing = np.asarray(pc.is_null(column, nan_is_null=True))
         if kind_of(column) == "text":
             missing = np.asarray(pc.is_null(as_text(column, self.name)))
-        return Made(np.empty((len(rows), 0)), missing)
+        return Encoded(np.empty((len(rows), 0)), missing)
 
     def examples(self) -> list[Any]:
-        """Values such as it may have, usual ones and one that training had not seen."""
+        """Values that the column may have: usual ones, and one that training had not seen."""
         return ["any"]
 
     def facts(self) -> dict[str, Any]:
         """What was learned, as plain values."""
-        found = {name: value for name, value in vars(self).items() if name not in ("name", "missing")}
-        return {name: list(one) if isinstance(one, tuple) else one for name, one in found.items()}
+        fields = {name: value for name, value in vars(self).items() if name not in ("name", "missing")}
+        return {
+            name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()
+        }
 
     def summary(self) -> str:
-        """The same in words; "" where there is nothing to tell."""
+        """What was learned, in words; "" if there is nothing to say."""
         return ""
 
 
 @dataclass(frozen=True)
 class NumberColumn(Column):
-    """A column of numbers, standardised; `median` stands for what is missing."""
+    """A column of numbers, standardised; the median replaces missing values."""
 
     mean: float = 0.0
     scale: float = 1.0
-    median: float = 0.0  # NaN where nothing is filled in
+    median: float = 0.0  # NaN: missing values stay missing
 
     label: ClassVar[str] = "numbers"
     as_text: ClassVar[bool] = False
@@ -148,14 +153,14 @@ class NumberColumn(Column):
         return finite and isinstance(self.median, int | float | np.floating | np.integer)
 
     @property
-    def own_names(self) -> tuple[str, ...]:
+    def value_names(self) -> tuple[str, ...]:
         return (self.name,)
 
-    def make(self, rows: TableRows) -> Made:
+    def encode(self, rows: TableRows) -> Encoded:
         values = rows.numbers(self.name)
         missing = np.isnan(values)
-        filled = np.where(missing, self.median, values) if missing.any() else values
-        return Made(((filled - self.mean) / self.scale)[:, None], missing)
+        imputed = np.where(missing, self.median, values) if missing.any() else values
+        return Encoded(((imputed - self.mean) / self.scale)[:, None], missing)
 
     def examples(self) -> list[Any]:
         return [self.mean, self.mean + self.scale, self.mean - self.scale]
@@ -168,11 +173,11 @@ class DateColumn(NumberColumn):
     Parameters
     ----------
     order : {"dmy", "mdy", "ymd", "time"}
-        How text is to be read, and whether it is times of day.
+        The order of day and month in text; "time" for times of day.
     cycles : tuple of str
-        Those of "year", "week" and "day" that the column can show.
+        Those of "year", "week" and "day" that become features.
     zone : str
-        By whose clocks instants are taken; "" for local times.
+        The time zone in which instants are read; "" for local times.
     """
 
     order: str = "dmy"
@@ -193,11 +198,11 @@ class DateColumn(NumberColumn):
         )
 
     @property
-    def own_names(self) -> tuple[str, ...]:
+    def value_names(self) -> tuple[str, ...]:
         waves = (f"{self.name} {cycle} {wave}" for cycle in self.cycles for wave in ("sin", "cos"))
         return (self.name, *waves)
 
-    def make(self, rows: TableRows) -> Made:
+    def encode(self, rows: TableRows) -> Encoded:
         order = order_in(rows.reading.dayfirst) if self.order == UNSETTLED else self.order
         seconds = times_in(rows.column(self.name), self.name, order, self.zone, rows.start)
         missing = np.isnan(seconds)
@@ -208,7 +213,7 @@ class DateColumn(NumberColumn):
             angle = 2.0 * np.pi * phases(seconds, cycle)
             values[:, 1 + 2 * j] = np.sin(angle)
             values[:, 2 + 2 * j] = np.cos(angle)
-        return Made(values, missing)
+        return Encoded(values, missing)
 
     def examples(self) -> list[Any]:
         if self.order == "time":
@@ -223,7 +228,7 @@ class DateColumn(NumberColumn):
 
 @dataclass(frozen=True)
 class BooleanColumn(Column):
-    """A column of true and false in any words; other values lie in the middle."""
+    """A column of true and false in any words; other values become 0."""
 
     most_frequent: bool = True
 
@@ -233,18 +238,18 @@ class BooleanColumn(Column):
         return isinstance(self.most_frequent, bool | np.bool_)
 
     @property
-    def own_names(self) -> tuple[str, ...]:
+    def value_names(self) -> tuple[str, ...]:
         return (self.name,)
 
-    def make(self, rows: TableRows) -> Made:
+    def encode(self, rows: TableRows) -> Encoded:
         text = as_text(rows.text(self.name), self.name)
         missing = np.asarray(pc.is_null(text))
-        encoded = pc.dictionary_encode(text.combine_chunks())
-        size = {True: HALF, False: -HALF, None: 0.0}
-        known = [size[boolean_of(word)] for word in encoded.dictionary.to_pylist()]
-        levels = np.array([*known, size[self.most_frequent]])
-        values = levels[pc.fill_null(encoded.indices, len(known)).to_numpy()]
-        return Made(values[:, None], missing, int(np.sum(values == 0.0)))
+        words = pc.dictionary_encode(text.combine_chunks())
+        level_of = {True: HALF, False: -HALF, None: 0.0}
+        word_levels = [level_of[boolean_of(word)] for word in words.dictionary.to_pylist()]
+        levels = np.array([*word_levels, level_of[self.most_frequent]])  # the last is that of nulls
+        values = levels[pc.fill_null(words.indices, len(word_levels)).to_numpy()]
+        return Encoded(values[:, None], missing, int(np.sum(values == 0.0)))
 
     def examples(self) -> list[Any]:
         return ["true", "false", "true?"]
@@ -254,8 +259,8 @@ class BooleanColumn(Column):
 class CategoryColumn(Column):
     """A column of categories, one indicator each.
 
-    With `rare` one more indicator is for all other values, those never seen in training among them;
-    without it they have no indicator.
+    With `rare`, one more indicator is for all other values, including those not seen in training;
+    without it, these have no indicator.
     """
 
     categories: tuple[str, ...] = ()
@@ -266,45 +271,50 @@ class CategoryColumn(Column):
     indicators: ClassVar[bool] = True
 
     def valid(self) -> bool:
-        texts = type(self.categories) is tuple and all(isinstance(one, str) for one in self.categories)
+        if type(self.categories) is not tuple:
+            return False
+        texts = all(isinstance(category, str) for category in self.categories)
         return texts and self.most_frequent in self.categories and isinstance(self.rare, bool)
 
     @property
-    def own_names(self) -> tuple[str, ...]:
+    def value_names(self) -> tuple[str, ...]:
         names = tuple(f"{self.name}={category}" for category in self.categories)
         return (*names, f"{self.name} is rare") if self.rare else names
 
-    def make(self, rows: TableRows) -> Made:
+    def encode(self, rows: TableRows) -> Encoded:
         text = as_text(rows.text(self.name), self.name)
-        filled = pc.fill_null(text, self.most_frequent)
-        known = pa.array(self.categories, pa.string())
-        found = pc.index_in(filled, value_set=known)
-        if found.null_count:
-            found = pc.index_in(self._respelled(filled, rows), value_set=known)
-        places = pc.fill_null(found, len(self.categories)).to_numpy()
-        values = np.zeros((len(rows), len(self.categories) + 1))
-        values[np.arange(len(rows)), places] = 1.0
+        imputed = pc.fill_null(text, self.most_frequent)
+        categories = pa.array(self.categories, pa.string())
+        codes = pc.index_in(imputed, value_set=categories)
+        if codes.null_count:
+            codes = pc.index_in(self._as_in_training(imputed, rows), value_set=categories)
+        indices = pc.fill_null(codes, len(self.categories)).to_numpy()
+        indicators = np.zeros((len(rows), len(self.categories) + 1))  # the last one: of no category
+        indicators[np.arange(len(rows)), indices] = 1.0
         missing = np.asarray(pc.is_null(text))
         if self.rare:
-            return Made(values, missing)
-        return Made(values[:, :-1], missing, int(values[:, -1].sum()))
+            return Encoded(indicators, missing)
+        return Encoded(indicators[:, :-1], missing, int(indicators[:, -1].sum()))
 
-    def _respelled(self, text: pa.ChunkedArray, rows: TableRows) -> pa.ChunkedArray:
-        """Codes as training spelled them: 1.0 for 1, unless it kept both apart."""
-        form = rows.reading.format_of(self.name)
-        said = {one: meaning_of(one, form) for one in self.categories}
-        meanings = Counter(said.values())
-        known = {meaning: one for one, meaning in said.items() if meanings[meaning] == 1}
-        encoded = pc.dictionary_encode(text.combine_chunks())
-        here = {one: meaning_of(one, form) for one in encoded.dictionary.to_pylist()}
-        had, has = ([m for m in them.values() if isinstance(m, datetime)] for them in (said, here))
-        if had and has:
-            refuse_other_zone(self.name, *(str(them[0].tzinfo or "") for them in (had, has)))
-        spelled = [
-            one if one in said or one != one.strip() else known.get(meaning, one)
-            for one, meaning in here.items()
+    def _as_in_training(self, text: pa.ChunkedArray, rows: TableRows) -> pa.ChunkedArray:
+        """Categories in the spelling of training: 1.0 becomes 1, unless training had both."""
+        number_format = rows.reading.format_of(self.name)
+        trained = {category: meaning_of(category, number_format) for category in self.categories}
+        spellings = Counter(trained.values())
+        category_of = {
+            meaning: category for category, meaning in trained.items() if spellings[meaning] == 1
+        }
+        distinct = pc.dictionary_encode(text.combine_chunks())
+        meanings = {word: meaning_of(word, number_format) for word in distinct.dictionary.to_pylist()}
+        trained_zone = _zone_of_moments(trained.values())
+        zone = _zone_of_moments(meanings.values())
+        if trained_zone is not None and zone is not None:
+            refuse_other_zone(self.name, trained_zone, zone)
+        words = [
+            word if word in trained or word != word.strip() else category_of.get(meaning, word)
+            for word, meaning in meanings.items()
         ]
-        return pa.array(spelled, pa.string()).take(encoded.indices)
+        return pa.array(words, pa.string()).take(distinct.indices)
 
     def examples(self) -> list[Any]:
         return [self.categories[0], self.categories[-1], max(self.categories, key=len) + "?"]
@@ -313,41 +323,58 @@ class CategoryColumn(Column):
         return listing(self.categories) + (", and rare ones combined" if self.rare else "")
 
 
+def _zone_of_moments(meanings: Iterable[object]) -> str | None:
+    """The time zone of the first date or time among the meanings, "" for none; None without any."""
+    moment = next((meaning for meaning in meanings if isinstance(meaning, datetime)), None)
+    return None if moment is None else str(moment.tzinfo or "")
+
+
 KINDS: tuple[type[Column], ...] = (NumberColumn, DateColumn, BooleanColumn, CategoryColumn, Column)
 
 
 def boolean_of(word: str) -> bool | None:
-    """What a word says, in any letter case; None if it says neither true nor false."""
+    """The truth that a word means, in any letter case; None if it means neither true nor false."""
     word = word.strip().casefold()
     return BOOLEANS.get({"1.0": "1", "0.0": "0"}.get(word, word))
 
 
 def are_booleans(words: Any) -> bool:
-    """Whether all words say true or false, and some of them each.
+    """Whether every word means true or false, and both occur.
 
-    Numbers alone do not, 0 and 1 being numbers, nor do single letters that are no pair: t and n.
+    Not if all are 0 and 1, which are numbers, or single letters that do not form a pair, as t and n.
     """
-    found = {word.strip().casefold() for word in words}
-    if not found <= BOOLEANS.keys() or found <= {"0", "1"}:
+    distinct = {word.strip().casefold() for word in words}
+    if not distinct <= BOOLEANS.keys() or distinct <= {"0", "1"}:
         return False
-    if len({BOOLEANS[word] for word in found}) < 2:
+    if len({BOOLEANS[word] for word in distinct}) < 2:
         return False
-    return any(found.issuperset(pair) for pair in _PAIRS) or any(len(word) > 1 for word in found)
+    has_pair = any(distinct.issuperset(pair) for pair in _PAIRS)
+    return has_pair or any(len(word) > 1 for word in distinct)
 
 
 @dataclass
-class Surprises:
-    """What rows of use have that training rows had not; one warning for all blocks of a table."""
+class UnseenValues:
+    """Values of further rows that training had not seen, by column: one warning for all blocks.
+
+    Parameters
+    ----------
+    rows : int
+        How many rows were encoded.
+    unknown : Counter of str
+        Categories and words that training had not seen.
+    missing : Counter of str
+        Missing values in columns that had none in training.
+    """
 
     rows: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
     missing: Counter[str] = field(default_factory=Counter)
 
     def warn(self) -> None:
-        """Say so, if there was anything, once and at the user's line."""
+        """Warn of them, if there are any, at the user's line."""
         if self.unknown:
-            found = ", ".join(f"{count} in '{name}'" for name, count in sorted(self.unknown.items()))
-            warn_user(f"unknown categories ignored: {found}")
+            values = ", ".join(f"{count} in '{name}'" for name, count in sorted(self.unknown.items()))
+            warn_user(f"unknown categories ignored: {values}")
         if self.missing:
             shares = ", ".join(
                 f"'{name}' ({count} of {self.rows} rows, {count / self.rows:.0%})"
@@ -359,6 +386,15 @@ class Surprises:
             )
 
 
+@dataclass
+class _Tally:
+    """Missing and unknown values of the rows encoded so far, by column, and columns with infinities."""
+
+    missing: Counter[str] = field(default_factory=Counter)
+    unknown: Counter[str] = field(default_factory=Counter)
+    infinite: set[str] = field(default_factory=set)
+
+
 @dataclass(frozen=True)
 class Preparation:
     """How rows of a table become rows of a matrix.
@@ -368,7 +404,7 @@ class Preparation:
     parts : tuple of Column
         The columns in use, in the order of their features.
     missing : {"impute", "error"}
-        What to do about missing values.
+        Whether missing values are imputed or raise an error.
     constant : tuple of str
         Columns that were dropped because they are constant.
     row_numbers : tuple of str
@@ -384,9 +420,9 @@ class Preparation:
     identifiers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        others = (self.constant, self.row_numbers, self.identifiers)
-        lists = all(type(one) is tuple for one in (self.parts, *others))
-        texts = lists and all(type(name) is str for names in others for name in names)
+        dropped = (self.constant, self.row_numbers, self.identifiers)
+        tuples = all(type(names) is tuple for names in (self.parts, *dropped))
+        texts = tuples and all(type(name) is str for names in dropped for name in names)
         if not texts or self.missing not in ("error", "impute"):
             raise ValueError("the lists of columns are damaged")
         if not all(type(part) in KINDS for part in self.parts):
@@ -423,69 +459,80 @@ class Preparation:
         if features is None:
             return None
         features = np.asarray(features, dtype=np.float64)
-        found = {name: float(features[part].sum()) for name, part in self.spans()}
-        return {name: found[name] for name in sorted(found, key=lambda name: -found[name])[:most]}
+        shares = {name: float(features[span].sum()) for name, span in self.spans()}
+        return {name: shares[name] for name in sorted(shares, key=lambda name: -shares[name])[:most]}
 
     def check_columns(self, names: tuple[str, ...], elsewhere: Sequence[Remedy] = ()) -> None:
-        """Refuse a table that lacks columns, which may be `elsewhere`; others it has are ignored."""
+        """Refuse a table that lacks columns, which may be `elsewhere`; additional ones are ignored."""
         absent = [name for name in self.columns if name not in names]
-        if absent:
-            which = f"column '{absent[0]}'" if len(absent) == 1 else f"columns {listing(absent)}"
-            near = f"the columns are {listing(names)}"
-            near = did_you_mean(absent[0], names) if len(absent) == 1 else near
-            if {name.lower() for name in absent} <= {name.lower() for name in names}:
-                near = "the names differ only in upper and lower case; rename them"
-            raise TableError(f"the table has no {which}, which the model needs; {near}", elsewhere)
+        if not absent:
+            return
+        if len(absent) == 1:
+            columns = f"column '{absent[0]}'"
+            hint = did_you_mean(absent[0], names)
+        else:
+            columns = f"columns {listing(absent)}"
+            hint = f"the columns are {listing(names)}"
+        if {name.lower() for name in absent} <= {name.lower() for name in names}:
+            hint = "the names differ only in upper and lower case; rename them"
+        raise TableError(f"the table has no {columns}, which the model needs; {hint}", elsewhere)
 
-    def transform(self, rows: TableRows, surprises: Surprises | None = None) -> np.ndarray:
+    def transform(self, rows: TableRows, unseen: UnseenValues | None = None) -> np.ndarray:
         """The matrix of these rows, float64.
 
         Parameters
         ----------
         rows : TableRows
             With at least the columns this preparation needs.
-        surprises : Surprises, optional
+        unseen : UnseenValues, optional
             Collects what training had not seen, so that many blocks share one warning. Without it, each
             call warns.
         """
         self.check_columns(rows.names)
-        seen = Surprises() if surprises is None else surprises
-        seen.rows += len(rows)
         matrix = np.empty((len(rows), len(self.feature_names)))
-        missing: Counter[str] = Counter()
-        infinite: set[str] = set()
-        filled = 0
-        # Block by block: what is made on the way takes little memory next to the matrix.
+        tally = _Tally()
+        encoded_rows = 0
+        # Block by block, so that temporary arrays take little memory next to the matrix.
         for block in rows.slices(self.rows_at_once):
-            # Column-major while it is filled column by column.
-            encoded = np.zeros((len(block), matrix.shape[1]), order="F")
-            for part, (name, place) in zip(self.parts, self.spans()):
-                made = part.features(block)
-                encoded[:, place] = made.values
-                if np.isinf(made.values).any():
-                    infinite.add(name)
-                if made.missing.any():
-                    missing[name] += int(made.missing.sum())
-                if made.unknown:
-                    seen.unknown[name] += made.unknown
-            matrix[filled : filled + len(block)] = encoded
-            filled += len(block)
+            matrix[encoded_rows : encoded_rows + len(block)] = self._encode(block, tally)
+            encoded_rows += len(block)
+        missing = {name: tally.missing[name] for name in self.columns if tally.missing[name]}
+        self._refuse(tally.infinite, missing, len(rows))
+        collected = UnseenValues() if unseen is None else unseen
+        collected.rows += len(rows)
+        collected.unknown += tally.unknown
+        had_missing = {column.name for column in self.parts if column.missing}
+        collected.missing.update({n: count for n, count in missing.items() if n not in had_missing})
+        if unseen is None:
+            collected.warn()
+        return matrix
+
+    def _encode(self, block: TableRows, tally: _Tally) -> np.ndarray:
+        """The matrix of a block of rows, whose missing, unknown and infinite values are tallied."""
+        # Column-major while it is filled column by column.
+        matrix = np.zeros((len(block), len(self.feature_names)), order="F")
+        for column, (name, span) in zip(self.parts, self.spans()):
+            encoded = column.features(block)
+            matrix[:, span] = encoded.values
+            if np.isinf(encoded.values).any():
+                tally.infinite.add(name)
+            if encoded.missing.any():
+                tally.missing[name] += int(encoded.missing.sum())
+            if encoded.unknown:
+                tally.unknown[name] += encoded.unknown
+        return matrix
+
+    def _refuse(self, infinite: Collection[str], missing: Mapping[str, int], n_rows: int) -> None:
+        """Raise for columns with infinite values, and for missing values if they are errors."""
         if infinite:
             names = [name for name in self.columns if name in infinite]
             raise TableError(f"infinite values in {listing(names)}; remove or replace them")
-        lacking = {name: missing[name] for name in self.columns if missing[name]}
-        if self.missing == "error" and lacking:
-            raise missing_values(
-                lacking, len(rows), ["fill them in: the model was tuned on rows without missing values"]
-            )
-        known = {part.name for part in self.parts if part.missing}
-        seen.missing.update({name: count for name, count in lacking.items() if name not in known})
-        if surprises is None:
-            seen.warn()
-        return matrix
+        if self.missing == "error" and missing:
+            remedies = ["fill them in: the model was tuned on rows without missing values"]
+            raise missing_values_error(missing, n_rows, remedies)
 
 
-def missing_values(
+def missing_values_error(
     missing: Mapping[str, int], n_rows: int, remedies: Sequence[Remedy | str]
 ) -> TableError:
     """The error that names columns, and how many values each lacks."""

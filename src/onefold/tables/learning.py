@@ -1,14 +1,15 @@
 r"""What is learned about the columns of a table from blocks of its rows.
 
-A table in memory, one block, and a table on disk, many, learn the same, to rounding. Moments add: with n
-rows, mean m and S = Σ (x − m)² of two blocks,
+A table in memory (one block) and on disk (many blocks) give the same preparation, up to rounding.
+Moments add: with nᵢ rows, mean mᵢ and Sᵢ = Σ (x − mᵢ)² of block i, δ = m₂ − m₁ and n = n₁ + n₂,
 
-    m = m₁ + δ n₂/n,    S = S₁ + S₂ + δ² n₁ n₂/n,    δ = m₂ − m₁
+    m = m₁ + δ n₂/n                     (1)
+    S = S₁ + S₂ + δ² n₁ n₂/n            (2)
 
-each column in a unit, a power of two near its largest value, so that no square over- or underflows.
+Each column has a unit, a power of two near its largest value, so that no square over- or underflows.
 
-Medians are exact for one block and for up to k = 65,536 values; of more, those of k random ones, whose
-rank has a standard error of ½/√k, 0.2 % of the rows.
+Medians are exact for one block and for up to k = 65,536 values. For more values in several blocks they
+are medians of k random ones, whose rank has a standard error of ½/√k, 0.2 % of the rows.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ from onefold.tables.columns import (
     MOST_CATEGORIES,
     ORDERS,
     UNSETTLED,
+    Kind,
     as_numbers,
     as_text,
+    count_dates,
     inexact_as_number,
     kind_of,
-    not_dates,
+    not_dates_error,
     phases,
     refuse_decorated_numbers,
     refuse_mangled_numbers,
-    tell_apart,
     text_seconds,
     trimmed,
     typed_seconds,
@@ -55,22 +57,23 @@ from onefold.tables.kinds import (
     Preparation,
     are_booleans,
     boolean_of,
-    missing_values,
+    missing_values_error,
 )
 from onefold.tables.reading import MISSING_WORDS
 from onefold.tables.rows import TableRows
 
-_ROUNDING = 1e-13  # of its mean: a spread below it makes a column constant
-_SAMPLE = 1 << 16  # values whose median is that of a table on disk
-_LEAST_VARIANCE = 1e-3  # of a phase on the circle, for its cycle to be one
-_MOST_COUNTED = 1_000_000  # different texts, where rare ones are taken together
-# How pandas and this package call a column without a name.
+_ROUNDING = 1e-13  # standard deviation over mean below which a column is constant
+_SAMPLE = 1 << 16  # values in the random sample whose median is taken
+_LEAST_VARIANCE = 1e-3  # of the phases, as points of the unit circle, for a cycle to be a feature
+_MOST_COUNTED = 1_000_000  # distinct texts of a column that are counted if rare ones share an indicator
+_LEAST_COMMON = 10  # rows of a category: the smallest min_frequency that an error proposes
+# The names that pandas and this package give to columns without one.
 _UNNAMED = re.compile(r"unnamed_\d+|Unnamed: ?\d+(_level_\d+)?")
 
 
 @dataclass(frozen=True)
 class ColumnMoments:
-    """Of `n` rows: a unit for every column and, in it, the mean and the squares about the mean."""
+    """Number of rows, and for every column a unit and, in it, mean and sum of squared deviations."""
 
     n: int
     unit: Any
@@ -79,30 +82,31 @@ class ColumnMoments:
 
     @classmethod
     def of(cls, values: Any) -> ColumnMoments:
-        """Of a block (rows, columns) of finite numbers."""
+        """The moments of a block (rows, columns) of finite numbers."""
         n, d = values.shape
         if n == 0:
             return cls(0, np.zeros(d), np.zeros(d), np.zeros(d))
-        top = np.maximum(np.abs(values).max(axis=0), np.finfo(float).tiny)
-        unit = np.ldexp(1.0, np.frexp(top)[1] - 1)
+        largest = np.maximum(np.abs(values).max(axis=0), np.finfo(float).tiny)
+        unit = np.ldexp(1.0, np.frexp(largest)[1] - 1)
         scaled = values / unit
         mean = scaled.mean(axis=0)
         return cls(n, unit, mean, ((scaled - mean) ** 2).sum(axis=0))
 
-    def joined(self, other: ColumnMoments) -> ColumnMoments:
-        """Of both sets of rows."""
-        if not (self.n and other.n):
-            return self if self.n else other
-        unit = np.maximum(self.unit, other.unit)
-        n = self.n + other.n
-        mine = self.unit / unit
-        theirs = other.unit / unit
-        shift = other.mean * theirs - self.mean * mine
-        squares = self.squares * mine**2 + other.squares * theirs**2 + shift**2 * (self.n * other.n / n)
-        return ColumnMoments(n, unit, self.mean * mine + shift * (other.n / n), squares)
+    def joined(self, added: ColumnMoments) -> ColumnMoments:
+        """The moments of both sets of rows, by (1) and (2) in a common unit."""
+        if not (self.n and added.n):
+            return self if self.n else added
+        unit = np.maximum(self.unit, added.unit)
+        n = self.n + added.n
+        factor = self.unit / unit
+        added_factor = added.unit / unit
+        delta = added.mean * added_factor - self.mean * factor
+        within = self.squares * factor**2 + added.squares * added_factor**2
+        squares = within + delta**2 * (self.n * added.n / n)
+        return ColumnMoments(n, unit, self.mean * factor + delta * (added.n / n), squares)
 
     def mean_and_scale(self) -> tuple[Any, Any]:
-        """Mean, and standard deviation: 0 for a constant column."""
+        """Mean and standard deviation, which is 0 for a constant column."""
         deviation = np.sqrt(self.squares / max(1, self.n))
         varies = deviation > _ROUNDING * np.abs(self.mean)
         varies &= deviation * self.unit >= np.finfo(float).tiny
@@ -110,9 +114,9 @@ class ColumnMoments:
 
 
 class Median:
-    """The median of all values added so far, or of a random `size` of them once there are more.
+    """The median of all values added so far, or of a random sample of `size` of them.
 
-    The first block stays whole, however long it is.
+    The first block is kept whole, however long it is.
     """
 
     def __init__(self, size: int = _SAMPLE) -> None:
@@ -120,25 +124,25 @@ class Median:
         self._random = np.random.default_rng(0)
         self.exact = True
         self._values: np.ndarray = np.empty(0)
-        self._keys: np.ndarray = np.empty(0)  # the values with the smallest keys are the sample
+        self._keys: np.ndarray = np.empty(0)  # random; the values with the smallest keys are the sample
 
     def add(self, values: np.ndarray) -> None:
         """Take a block of finite numbers."""
-        more = self._values.size > 0
+        is_first = self._values.size == 0
         self._values = np.concatenate([self._values, values])
         self._keys = np.concatenate([self._keys, self._random.random(len(values))])
-        if more and len(self._keys) > self._size:
-            kept = np.argpartition(self._keys, self._size)[: self._size]
-            self._values = self._values[kept]
-            self._keys = self._keys[kept]
+        if not is_first and len(self._keys) > self._size:
+            sample = np.argpartition(self._keys, self._size)[: self._size]
+            self._values = self._values[sample]
+            self._keys = self._keys[sample]
             self.exact = False
 
     def value(self) -> float:
-        """The median; NaN of no values."""
+        """The median; NaN without values."""
         return float(np.median(self._values)) if self._values.size else float("nan")
 
 
-# One column
+# One column: a learner has `add` (a block of rows) and `column` (the fitted column)
 
 
 class NumberLearner:
@@ -150,11 +154,11 @@ class NumberLearner:
         self.moments = ColumnMoments.of(np.empty((0, 1)))
 
     def add(self, column: pa.ChunkedArray, rows: TableRows) -> int:
-        """Take the column of a block of rows; returns how many have no value."""
-        large = inexact_as_number(column)
-        if large is not None:
-            value = column[large].as_py()
-            row = rows.start + large + 1
+        """Add the column of a block of rows; return the number of missing values."""
+        position = inexact_as_number(column)
+        if position is not None:
+            value = column[position].as_py()
+            row = rows.start + position + 1
             raise TableError(
                 f"column '{self.name}' has {value} in data row {row}, which is not exact in float64 and "
                 "looks like an identifier",
@@ -170,7 +174,7 @@ class NumberLearner:
         return self.add_values(values)
 
     def add_values(self, values: np.ndarray) -> int:
-        """Take numbers, NaN where there is none."""
+        """Add numbers, NaN where missing; return the number of missing values."""
         present = values[~np.isnan(values)]
         self.moments = self.moments.joined(ColumnMoments.of(present[:, None]))
         self.median.add(present)
@@ -178,16 +182,16 @@ class NumberLearner:
 
     def column(self, missing: int, rows: int) -> Column | None:
         """The fitted column; None if all values are equal."""
-        found = self._standard(missing)
-        return None if found is None else NumberColumn(self.name, missing > 0, **found)
+        fields = self._standardisation(missing)
+        return None if fields is None else NumberColumn(self.name, missing > 0, **fields)
 
-    def _standard(self, missing: int) -> dict[str, float] | None:
-        """Mean and scale with the median for missing values, and the median; None if all are equal."""
+    def _standardisation(self, missing: int) -> dict[str, float] | None:
+        """Median, and mean and scale of the imputed column; None if all values are equal."""
         if self.moments.mean_and_scale()[1][0] == 0:
             return None
         median = self.median.value()
-        filled = replace(ColumnMoments.of(np.array([[median]])), n=missing)
-        mean, scale = self.moments.joined(filled).mean_and_scale()
+        imputed = replace(ColumnMoments.of(np.array([[median]])), n=missing)
+        mean, scale = self.moments.joined(imputed).mean_and_scale()
         if scale[0] == 0:
             return None
         return {"mean": float(mean[0]), "scale": float(scale[0]), "median": median}
@@ -212,145 +216,177 @@ class DateLearner(NumberLearner):
         present = values[~np.isnan(values)]
         if len(present):
             self._span = min(self._span[0], present.min()), max(self._span[1], present.max())
-            # Which day of the week or the year it is, not what time.
+            # Of the week and the year by whole days, without the time of day.
             days = np.floor(present / DAY) * DAY
-            moments = {"year": days, "week": days, "day": present}
-            angles = [2.0 * np.pi * phases(moments[cycle], cycle) for cycle in PERIODS]
+            seconds_of = {"year": days, "week": days, "day": present}
+            angles = [2.0 * np.pi * phases(seconds_of[cycle], cycle) for cycle in PERIODS]
             waves = np.column_stack([wave(angle) for angle in angles for wave in (np.sin, np.cos)])
             self._waves = self._waves.joined(ColumnMoments.of(waves))
         return super().add_values(values)
 
     def column(self, missing: int, rows: int) -> Column | None:
-        found = self._standard(missing)
-        if found is None:
+        fields = self._standardisation(missing)
+        if fields is None:
             return None
-        # The cycles that go round twice at least, and in which the moments are not all at one place.
-        span = self._span[1] - self._span[0]
-        variance = (self._waves.mean_and_scale()[1] ** 2).reshape(-1, 2).sum(axis=1)
-        cycles = tuple(
-            cycle
-            for (cycle, period), spread in zip(PERIODS.items(), variance)
-            if span >= 2.0 * period and spread > _LEAST_VARIANCE
-        )
-        cycles = ("day",) if self.order == "time" else cycles
+        cycles = ("day",) if self.order == "time" else self._cycles()
         return DateColumn(
-            self.name, missing > 0, **found, order=self.order, cycles=cycles, zone=self.zone
+            self.name, missing > 0, **fields, order=self.order, cycles=cycles, zone=self.zone
+        )
+
+    def _cycles(self) -> tuple[str, ...]:
+        """The cycles of which the data cover two periods and that are not always at the same phase."""
+        span = self._span[1] - self._span[0]
+        variances = (self._waves.mean_and_scale()[1] ** 2).reshape(-1, 2).sum(axis=1)
+        return tuple(
+            cycle
+            for (cycle, period), variance in zip(PERIODS.items(), variances)
+            if span >= 2.0 * period and variance > _LEAST_VARIANCE
         )
 
 
 class TextLearner:
-    """Counts of the texts of a column, and its moments for as long as all may be dates or times.
+    """Counts of the texts of a column, and its moments as long as all texts can be dates or times.
 
-    With `codes` the texts are categories, whatever they look like; fewer rows than `min_frequency`, or a
-    smaller share of them, make a category a rare one.
+    With `codes`, texts are categories, whatever they look like. Categories in fewer rows than
+    `min_frequency`, or in a smaller fraction of them, are rare.
     """
 
     def __init__(self, name: str, codes: bool, min_frequency: float | None) -> None:
         self.name = name
         self.codes = codes
         self.min_frequency = min_frequency
-        self.median = Median()  # of dates, if that is what they are
+        self.median = Median()  # of dates, if the texts are dates
         self._counts: dict[str, int] = {}
-        self._first: dict[str, int] = {}  # the rows in which they come first
+        self._first_row: dict[str, int] = {}  # of each text, counted from 1
         self._most = MOST_CATEGORIES if min_frequency is None else _MOST_COUNTED
-        self._unlisted = 0  # different texts of each block, once there are too many to keep
-        self._orders = {} if codes else {order: DateLearner(name, order) for order in ORDERS}
-        self._odd: tuple[str, int] | None = None  # the first that no order of day and month reads
-        self.all_rare = 0  # rows of the most frequent category, where even that one is rare
+        self._uncounted = 0  # further texts, counted once per block
+        self._date_learners = {} if codes else {order: DateLearner(name, order) for order in ORDERS}
+        self._not_a_date: tuple[str, int] | None = None  # the first in no order, and its row
+        self.all_rare = 0  # rows of the most frequent category, if all categories are rare
 
     def add(self, column: pa.ChunkedArray, rows: TableRows) -> int:
-        """Take the column of a block of rows; returns how many have no value."""
+        """Add the column of a block of rows; return the number of missing values."""
         text = as_text(column, self.name)
+        missing = self._count(text, rows.start)
+        if missing < len(text):
+            self._add_dates(text, rows)
+        return missing
+
+    def _count(self, text: pa.ChunkedArray, start: int) -> int:
+        """Count the texts of a block that begins after `start` rows, and the missing ones."""
         encoded = pc.dictionary_encode(text.combine_chunks())
         values = encoded.dictionary.to_pylist()
         codes = pc.fill_null(encoded.indices, len(values)).to_numpy()
-        counted = np.bincount(codes, minlength=len(values) + 1)
-        places = np.full(len(values) + 1, len(codes))
-        np.minimum.at(places, codes, np.arange(len(codes)))
-        for value, count, place in zip(values, counted.tolist(), places.tolist()):
+        block_counts = np.bincount(codes, minlength=len(values) + 1)
+        positions = np.full(len(values) + 1, len(codes))
+        np.minimum.at(positions, codes, np.arange(len(codes)))
+        for value, count, position in zip(values, block_counts.tolist(), positions.tolist()):
             if value not in self._counts and len(self._counts) > self._most:
-                self._unlisted += 1
+                self._uncounted += 1
                 continue
             self._counts[value] = self._counts.get(value, 0) + count
-            self._first.setdefault(value, rows.start + place + 1)
+            self._first_row.setdefault(value, start + position + 1)
+        return int(block_counts[-1])
+
+    def _add_dates(self, text: pa.ChunkedArray, rows: TableRows) -> None:
+        """Read a block in every order of day and month that fits so far; drop those that do not."""
         if rows.reading.dayfirst is not None:
-            self._orders.pop("mdy" if rows.reading.dayfirst else "dmy", None)
-        failed: list[int] = []
-        for order, learner in list(self._orders.items()) if values else []:
-            seconds, zone, odd = text_seconds(trimmed(text), order)
-            if odd is None and (not learner.moments.n or zone == learner.zone):
+            self._date_learners.pop("mdy" if rows.reading.dayfirst else "dmy", None)
+        failures: list[int] = []
+        for order, learner in list(self._date_learners.items()):
+            seconds, zone, position = text_seconds(trimmed(text), order)
+            if position is None and (not learner.moments.n or zone == learner.zone):
                 learner.zone = zone
                 learner.add_values(seconds)
             else:
-                del self._orders[order]
-                failed.append(odd or 0)
-        if failed and not self._orders:
-            self._odd = text[max(failed)].as_py(), rows.start + max(failed) + 1
-        return int(counted[-1])
+                del self._date_learners[order]
+                failures.append(position or 0)
+        if failures and not self._date_learners:
+            last = max(failures)
+            self._not_a_date = text[last].as_py(), rows.start + last + 1
 
     def identifies(self, rows: int) -> bool:
-        """Whether the texts tell rows apart: too many for categories, and more than half of the rows."""
-        different = len(self._counts) + self._unlisted
-        if self._orders or different <= MANY_CATEGORIES or self._mostly_dates():
+        """Whether the texts identify rows: too many for categories, and more than half of the rows."""
+        distinct = len(self._counts) + self._uncounted
+        if self._date_learners or distinct <= MANY_CATEGORIES or self._mostly_dates():
             return False
         try:
             self._refuse_numbers()
-        except TableError:  # numbers but for a few values: said when features are made of it
+        except TableError:  # a column of numbers with a few other values, which `column` refuses
             return False
-        return 2 * different > rows
+        return 2 * distinct > rows
 
     def column(self, missing: int, rows: int) -> Column | None:
         """The fitted column; None if all values are equal, or all categories are rare."""
         if len(self._counts) <= 1:
             return None
-        if self._orders:
+        if self._date_learners:
             return self._date_column(missing, rows)
-        if self._odd is not None and self._mostly_dates():
-            raise not_dates(self.name, *self._odd)
-        categories = tuple(sorted(self._counts))
-        if not self.codes and are_booleans(categories):
-            trues = sum(count for word, count in self._counts.items() if boolean_of(word))
-            most = trues >= sum(self._counts.values()) - trues
-            return BooleanColumn(self.name, missing > 0, most)
+        if self._not_a_date is not None and self._mostly_dates():
+            raise not_dates_error(self.name, *self._not_a_date)
         if not self.codes:
+            if are_booleans(self._counts):
+                return self._boolean_column(missing)
             self._refuse_numbers()
+        return self._category_column(missing, rows)
+
+    def _boolean_column(self, missing: int) -> Column:
+        trues = sum(count for word, count in self._counts.items() if boolean_of(word))
+        falses = sum(self._counts.values()) - trues
+        return BooleanColumn(self.name, missing > 0, trues >= falses)
+
+    def _category_column(self, missing: int, rows: int) -> Column | None:
+        """The column of the categories that are not rare; None if all are rare."""
         least = self.min_frequency or 0
         least = least * rows if isinstance(least, float) else least
-        # A rare "NA" stays a category: among the rare ones, use would take it for a missing value.
-        kept = tuple(one for one in categories if self._counts[one] >= least or one in MISSING_WORDS)
-        if self._unlisted or len(kept) > MOST_CATEGORIES:
-            limit = self._most if self._unlisted else MOST_CATEGORIES
-            # A number of rows that not many categories can have.
-            frequent = max(10, round(2 * (self.min_frequency or 0)), rows // MOST_CATEGORIES)
+        # A rare "NA" stays a category: among the rare ones, prediction would read it as missing.
+        frequent = tuple(
+            text for text in sorted(self._counts) if self._counts[text] >= least or text in MISSING_WORDS
+        )
+        if self._uncounted or len(frequent) > MOST_CATEGORIES:
+            limit = self._most if self._uncounted else MOST_CATEGORIES
+            # At most MOST_CATEGORIES categories can be in so many rows each.
+            enough = max(_LEAST_COMMON, round(2 * (self.min_frequency or 0)), rows // MOST_CATEGORIES)
             raise TableError(
                 f"column '{self.name}' has more than {limit} distinct texts, too many to one-hot encode",
-                [Remedy("min_frequency", frequent), Remedy("drop", [self.name])],
+                [Remedy("min_frequency", enough), Remedy("drop", [self.name])],
             )
-        if not kept:
+        if not frequent:
             self.all_rare = max(self._counts.values())
             return None
-        mode = max(kept, key=lambda category: self._counts[category])
-        return CategoryColumn(self.name, missing > 0, kept, mode, len(kept) < len(categories))
+        mode = max(frequent, key=lambda category: self._counts[category])
+        has_rare = len(frequent) < len(self._counts)
+        return CategoryColumn(self.name, missing > 0, frequent, mode, has_rare)
 
     def _refuse_numbers(self) -> None:
-        """Raise for numbers that are written in a way that is not understood."""
-        refuse_mangled_numbers(self._first, self.name)
+        """Raise for numbers in a format that is not understood."""
+        refuse_mangled_numbers(self._first_row, self.name)
         refuse_decorated_numbers(tuple(sorted(self._counts)), self.name)
 
     def _mostly_dates(self) -> bool:
-        dates, others = tell_apart(self._counts)
-        return dates > others
+        dates, words = count_dates(self._counts)
+        return dates > words
 
     def _date_column(self, missing: int, rows: int) -> Column | None:
-        unsettled = "dmy" in self._orders and "mdy" in self._orders
-        texts = trimmed(pa.chunked_array([list(self._first)], pa.string()))
-        either = [text_seconds(texts, order)[0] for order in ("dmy", "mdy")] if unsettled else []
-        if unsettled and (differ := np.flatnonzero(either[0] != either[1])).size:
-            value = list(self._first)[differ[0]]
-            row = self._first[value]
+        learner = next(iter(self._date_learners.values()))
+        if "dmy" in self._date_learners and "mdy" in self._date_learners:
+            self._refuse_ambiguous_dates()
+            learner.order = UNSETTLED
+        self.median = learner.median
+        return learner.column(missing, rows)
+
+    def _refuse_ambiguous_dates(self) -> None:
+        """Raise for a date that is another day if the month comes first."""
+        values = list(self._first_row)
+        texts = trimmed(pa.chunked_array([values], pa.string()))
+        day_first, _, _ = text_seconds(texts, "dmy")
+        month_first, _, _ = text_seconds(texts, "mdy")
+        ambiguous = np.flatnonzero(day_first != month_first)
+        if ambiguous.size:
+            value = values[ambiguous[0]]
             raise TableError(
-                f"dates in '{self.name}', such as '{value}' in data row {row}, are ambiguous: day or "
-                "month first",
+                f"dates in '{self.name}', such as '{value}' in data row {self._first_row[value]}, are "
+                "ambiguous: day or month first",
                 [
                     Remedy("dayfirst", True),
                     Remedy("dayfirst", False),
@@ -358,13 +394,11 @@ class TextLearner:
                     Remedy("categorical", [self.name], "if they are codes"),
                 ],
             )
-        chosen = next(iter(self._orders.values()))
-        chosen.order = UNSETTLED if unsettled else chosen.order
-        self.median = chosen.median
-        return chosen.column(missing, rows)
 
 
 # All columns
+
+LEARNERS: dict[Kind, type[NumberLearner]] = {"numeric": NumberLearner, "date": DateLearner}
 
 
 class Learner:
@@ -377,7 +411,8 @@ class Learner:
     exclude : collection of str
         Columns that are not features: target, weights, groups, identifiers, dropped ones.
     missing : {"impute", "error"}
-        Fill in the median or the most frequent value and mark it by a feature; or raise an error.
+        Impute the median or the most frequent value and mark missing values by a feature; or raise an
+        error.
     categorical : collection of str
         Columns to treat as categories, even if they look like numbers or dates.
     min_frequency : int, float or None
@@ -386,7 +421,7 @@ class Learner:
     Attributes
     ----------
     rows : int
-        How many have been added.
+        How many rows have been added.
     """
 
     def __init__(
@@ -404,139 +439,153 @@ class Learner:
         self._min_frequency = min_frequency
         self.rows = 0
         self._learners: dict[str, Any] = {}  # of columns that have a value
-        self._lacking: dict[str, int] = {}  # how many values each column lacks
-        self._nameless: list[str] = []
+        self._missing_counts: dict[str, int] = {}  # of every column that may become features
+        self._unnamed: list[str] = []
         self._problems: dict[str, TableError] = {}
 
     def add(self, rows: TableRows) -> None:
-        """Take a block of rows."""
+        """Add a block of rows."""
         self.rows += len(rows)
-        for place, name in enumerate(rows.names):
+        for position, name in enumerate(rows.names):
             if name in self._exclude:
                 continue
             if _UNNAMED.fullmatch(name) and name not in self._codes:
-                if name not in self._nameless:
-                    self._nameless.append(name)
-                if not _empty_or_distinct(rows, name):
-                    self._problems[name] = TableError(
-                        f"column {place + 1} has no name in the header",
-                        ["name it", Remedy("drop", [name])],
-                    )
+                self._add_unnamed(rows, name, position)
                 continue
-            self._lacking.setdefault(name, 0)
+            self._missing_counts.setdefault(name, 0)
             if name not in self._problems:
                 try:
-                    self._lacking[name] += self._add(rows, name)
+                    self._missing_counts[name] += self._add_column(rows, name)
                 except TableError as error:
                     self._problems[name] = error
 
-    def _add(self, rows: TableRows, name: str) -> int:
-        """Let the learner of a column see a block; returns how many rows have no value."""
-        codes = name in self._codes
+    def _add_unnamed(self, rows: TableRows, name: str, position: int) -> None:
+        """Note a column without a name, which is a problem unless it is empty or numbers the rows."""
+        if name not in self._unnamed:
+            self._unnamed.append(name)
+        if not _empty_or_distinct(rows, name):
+            self._problems[name] = TableError(
+                f"column {position + 1} has no name in the header",
+                ["name it", Remedy("drop", [name])],
+            )
+
+    def _add_column(self, rows: TableRows, name: str) -> int:
+        """Show the learner of a column a block; return the number of missing values."""
+        is_code = name in self._codes
         try:
-            column = rows.text(name) if codes else rows.column(name)
-        except TableError as error:  # numbers that are written in another way
+            column = rows.text(name) if is_code else rows.column(name)
+        except TableError as error:  # numbers in another format
             raise error.with_remedy(Remedy("categorical", [name], "if the values are codes")) from error
         kind = kind_of(column)
         if kind == "empty":
             return len(rows)
-        learner: Any = {"numeric": NumberLearner, "date": DateLearner}.get(kind, TextLearner)
-        learner = TextLearner if codes else learner
-        if kind == "other" and not codes:
+        if kind == "other" and not is_code:
             raise TableError(
                 f"column '{name}' has values of type {column.type}, which is not supported",
                 ["convert them", Remedy("drop", [name])],
             )
+        learner_type: Any = TextLearner if is_code else LEARNERS.get(kind, TextLearner)
         if name not in self._learners:
-            # A column of a type for categories was meant to be one.
-            codes = codes or pa.types.is_dictionary(rows.columns.column(name).type)
-            options = (codes, self._min_frequency) if learner is TextLearner else ()
-            self._learners[name] = learner(name, *options)
-        if type(self._learners[name]) is not learner:
+            self._learners[name] = self._new_learner(learner_type, rows, name)
+        if type(self._learners[name]) is not learner_type:
             raise TableError(
                 f"column '{name}' holds values of another type from data row {rows.start + 1} on; write "
                 "it with one type"
             )
         return int(self._learners[name].add(column, rows))
 
+    def _new_learner(self, learner_type: Any, rows: TableRows, name: str) -> Any:
+        if learner_type is not TextLearner:
+            return learner_type(name)
+        # The type of a categorical column says that its values are categories.
+        is_categorical = pa.types.is_dictionary(rows.columns.column(name).type)
+        return TextLearner(name, name in self._codes or is_categorical, self._min_frequency)
+
     def finish(self) -> Preparation:
-        """The preparation; raises with all that is wrong with the columns."""
+        """The preparation; raise all problems of the columns as one error."""
         if self.rows == 0:
             raise TableError("the table has no rows; add rows")
-        if not self._lacking:
+        if not self._missing_counts:
             raise TableError("the table has no feature columns; add columns, or drop fewer")
-        identifiers = tuple(filter(self._identifies, self._lacking))
-        used = [name for name in self._lacking if name not in identifiers]
-        found = {name: self._column(name) for name in used}
-        order = (*self._nameless, *self._lacking)
-        problems = [self._problems[name] for name in order if name in self._problems]
-        lacking = {name: count for name, count in self._lacking.items() if count}
-        if self._missing == "error" and lacking:
-            remedies = Remedy("drop", list(lacking)), Remedy("missing", "impute")
-            problems.append(missing_values(lacking, self.rows, ["fill them in", *remedies]))
-        raise_all(problems)
-        if not used:
+        identifiers = tuple(filter(self._identifies, self._missing_counts))
+        names = [name for name in self._missing_counts if name not in identifiers]
+        columns = {name: self._column(name) for name in names}
+        self._raise_problems()
+        if not names:
             raise TableError(
                 f"every column looks like an identifier ({listing(identifiers)})",
                 ["add other columns", Remedy("categorical", [identifiers[0]], "if it holds categories")],
             )
-        parts = [part for part in found.values() if part is not None]
+        fitted = [column for column in columns.values() if column is not None]
+        if not fitted:
+            raise self._no_features_error(names)
         rare = self._all_rare()
-        unused = [name for name, part in found.items() if part is None]
-        constant = tuple(name for name in unused if name not in rare)
-        if not parts and rare:
-            raise TableError(
+        return Preparation(
+            parts=tuple(sorted(fitted, key=lambda column: KINDS.index(type(column)))),
+            missing=self._missing,
+            constant=tuple(n for n, column in columns.items() if column is None and n not in rare),
+            row_numbers=tuple(self._unnamed),
+            identifiers=identifiers,
+        )
+
+    def _raise_problems(self) -> None:
+        """Raise what is wrong with the columns, in their order, then missing values that are errors."""
+        order = (*self._unnamed, *self._missing_counts)
+        problems = [self._problems[name] for name in order if name in self._problems]
+        missing = {name: count for name, count in self._missing_counts.items() if count}
+        if self._missing == "error" and missing:
+            remedies = Remedy("drop", list(missing)), Remedy("missing", "impute")
+            problems.append(missing_values_error(missing, self.rows, ["fill them in", *remedies]))
+        raise_all(problems)
+
+    def _no_features_error(self, names: list[str]) -> TableError:
+        """The error for columns none of which becomes a feature."""
+        rare = self._all_rare()
+        if rare:
+            return TableError(
                 f"no feature columns are left: every category of {listing(rare)} is rarer than "
                 "min_frequency",
                 [Remedy("min_frequency", max(rare.values())), "add other columns"],
             )
-        if not parts:
-            raise TableError(
-                f"every column is constant ({listing(constant)}), so there is nothing to learn; add "
-                "other columns, or rows with other values"
-            )
-        return Preparation(
-            parts=tuple(sorted(parts, key=lambda part: KINDS.index(type(part)))),
-            missing=self._missing,
-            constant=constant,
-            row_numbers=tuple(self._nameless),
-            identifiers=identifiers,
+        return TableError(
+            f"every column is constant ({listing(names)}), so there is nothing to learn; add "
+            "other columns, or rows with other values"
         )
 
     def _identifies(self, name: str) -> bool:
-        """Whether texts tell rows apart, and are not called categories; of numbers a note says so."""
+        """Whether text identifies rows and is not `categorical`; of numbers, a note says so."""
         learner = self._learners.get(name)
         usable = name not in self._problems and name not in self._codes
         return usable and isinstance(learner, TextLearner) and learner.identifies(self.rows)
 
     def _column(self, name: str) -> Column | None:
-        """The fitted column; None where all values are equal, or where there is a problem."""
-        found: Column | None = None
+        """The fitted column; None if it has no feature, or a problem."""
+        column: Column | None = None
         if name in self._learners and name not in self._problems:
             try:
-                found = self._learners[name].column(self._lacking[name], self.rows)
+                column = self._learners[name].column(self._missing_counts[name], self.rows)
             except TableError as error:
                 self._problems[name] = error
-        gaps = 0 < self._lacking[name] < self.rows
-        return Column(name, missing=True) if found is None and gaps else found
+        some_missing = 0 < self._missing_counts[name] < self.rows
+        return Column(name, missing=True) if column is None and some_missing else column
 
     def _all_rare(self) -> dict[str, int]:
-        """Columns whose categories are all rare, with the rows of the most frequent one."""
+        """Columns whose categories are all rare, with the number of rows of the most frequent one."""
         texts = [learner for learner in self._learners.values() if isinstance(learner, TextLearner)]
         return {learner.name: learner.all_rare for learner in texts if learner.all_rare}
 
     def notes(self) -> list[str]:
-        """What was done about rare categories and missing values, and which medians are not exact."""
+        """Notes on rare categories, imputed values, and medians that are not exact."""
         notes = []
         if rare := self._all_rare():
             notes.append(
                 f"dropped columns whose categories are all rarer than min_frequency: {listing(rare)}"
             )
-        missing = [(name, count) for name, count in self._lacking.items() if 0 < count < self.rows]
+        missing = [(n, count) for n, count in self._missing_counts.items() if 0 < count < self.rows]
         if missing:
-            words = "with the median or the most frequent value, and marked by a feature"
-            notes.append(f"missing values imputed {words}: {counts(missing, self.rows)}")
-        if not all(one.median.exact for one in self._learners.values()):
+            imputed = "with the median or the most frequent value, and marked by a feature"
+            notes.append(f"missing values imputed {imputed}: {counts(missing, self.rows)}")
+        if not all(learner.median.exact for learner in self._learners.values()):
             notes.append(
                 "medians for imputation are approximate: ranks are off by about 0.2 % of the rows"
             )
@@ -554,7 +603,7 @@ def learn_preparation(rows: TableRows, exclude: Collection[str] = (), **options:
 
 
 def _empty_or_distinct(rows: TableRows, name: str) -> bool:
-    """Whether a column without a name is an index, or comes from delimiters at the ends of lines."""
+    """Whether an unnamed column is an index, or empty because lines end with a delimiter."""
     column = rows.column(name)
     kind = kind_of(column)
     if kind in ("empty", "other"):

@@ -29,7 +29,7 @@ from onefold.tables.columns import (
     refuse_mangled_numbers,
 )
 from onefold.tables.errors import Remedy, TableError
-from onefold.tables.kinds import missing_values
+from onefold.tables.kinds import missing_values_error
 from onefold.tables.rows import LARGE, TableRows
 
 TargetKind = Literal["classification", "regression"]
@@ -242,7 +242,7 @@ def refuse_missing_targets(rows: TableRows, name: str) -> None:
     """Refuse rows without a target."""
     missing = int(missing_targets(name, rows).sum())
     if missing:
-        raise missing_values({name: missing}, len(rows), _KNOWN)
+        raise missing_values_error({name: missing}, len(rows), _KNOWN)
 
 
 def _refuse_lost_digits(distinct: int, values: np.ndarray, name: str) -> None:

@@ -37,7 +37,7 @@ from onefold.machine.memory import available_memory
 from onefold.search.strategies import resolve_strategy
 from onefold.tables.errors import Remedy, TableError, listing
 from onefold.tables.findings import column_notes, columns_of, copies_note
-from onefold.tables.kinds import Preparation, Surprises
+from onefold.tables.kinds import Preparation, UnseenValues
 from onefold.tables.learning import Learner
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows, TableSource
@@ -473,7 +473,7 @@ def written(preparation: Preparation, blocks: Iterable[TableRows], n: int, path:
             np.lib.format.write_array_header_1_0(file, header)
             for block in blocks:
                 for rows in block.slices(preparation.rows_at_once):
-                    matrix = preparation.transform(rows, Surprises())
+                    matrix = preparation.transform(rows, UnseenValues())
                     file.write(matrix.astype(np.float32).data)
                     place += len(rows)
     except OSError as error:
