@@ -67,7 +67,7 @@ build: $(VENV)/dev
 
 # The wheel and the source archive in empty environments, with the oldest and the newest supported versions.
 release: build
-	$(BIN)/python -m tests.tools.release
+	$(BIN)/nox
 
 # Two levels of set-up: what the demonstration needs, and what development needs.
 $(VENV)/bin/python:
@@ -93,4 +93,4 @@ $(VENV)/docs: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist docs/_build docs/gallery docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build docs/gallery docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis .nox

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ VERDICTS = ("Reproduced", "Not reproduced", "Claims hold", "Claims do not hold",
 """Of numbers, of what is said about them, of what is not at hand; docs/papers/index.md has the rule."""
 
 PartResult = dict[str, Any]
+_NUMBERS = re.compile(r"\[[-+.,\deE\s]+\]")  # a list of nothing else, in JSON
 
 
 @dataclass
@@ -104,8 +106,7 @@ class Paper:
     def _keep(self, part: Part, found: PartResult, folder: Path) -> None:
         target = self._stored(part, folder)
         target.parent.mkdir(parents=True, exist_ok=True)
-        payload = {"found": found, "environment": environment()}
-        target.write_text(json.dumps(payload, indent=1, default=float) + "\n", "utf-8")
+        target.write_text(as_json({"found": found, "environment": environment()}), "utf-8")
 
     def _stored(self, part: Part, folder: Path) -> Path:
         return folder / "results" / f"{self.key}-{part.name}.json"
@@ -126,6 +127,22 @@ class Paper:
         target = folder / f"{self.key}.md"
         target.write_text("\n".join(page.lines).rstrip() + "\n", "utf-8")
         return target
+
+
+def as_json(payload: dict[str, Any]) -> str:
+    """Indented JSON with every list of numbers on one line."""
+    text = json.dumps(payload, indent=1, default=float) + "\n"
+    return _NUMBERS.sub(lambda match: " ".join(match[0].split()), text)
+
+
+def columns_of(rows: Sequence[dict[str, float]]) -> dict[str, list[float]]:
+    """Records of numbers as one list for each key, in six digits."""
+    return {key: [float(f"{row[key]:.6g}") for row in rows] for key in rows[0]}
+
+
+def rows_of(columns: dict[str, list[float]]) -> list[dict[str, float]]:
+    """The records of `columns_of`."""
+    return [dict(zip(columns, values)) for values in zip(*columns.values())]
 
 
 def environment() -> str:

@@ -19,7 +19,7 @@ from papers import ding2011_consistency as consistency
 from papers.decherchi2010_errors import ALMOST, TITLES, largest
 from papers.decherchi2010_times import TB, exponent
 from papers.edwards2013_times import EXACT, LSSVM, growth
-from papers.page import VERDICTS, PartResult
+from papers.page import VERDICTS, PartResult, rows_of
 
 _SECTION = re.compile(r"^## (?P<name>[^\n]+?): (?P<about>[^\n]+)\n(?P<text>.*?)(?=^## |\Z)", re.M | re.S)
 _VERDICT = re.compile(rf"^\*\*(?P<kind>{'|'.join(VERDICTS)}):\*\* ", re.M)
@@ -206,7 +206,8 @@ def _claims(stored: PartResult) -> Iterator[Row]:
             f"significantly worse on {worse} of {of} sets",
         )
     if "ding2012-theorem3" in stored:
-        cells = [cell for one in stored["ding2012-theorem3"].values() for cell in one["cells"]]
+        sets = stored["ding2012-theorem3"].values()
+        cells = [cell for data_set in sets for cell in rows_of(data_set["cells"])]
         ratios = [cell["bound"] / cell["change"] for cell in cells if cell["change"] > 0]
         yield _claim(
             "ding2012",
