@@ -55,14 +55,14 @@ def _exponent(source: Source, calibrator: Any, value: str) -> str:
     """β f + δ z(f) − log w; adds the function log_odds(f) where there is a δ."""
     text = f"{number(single(calibrator.slope, _WHAT))} * {value}"
     shift = getattr(calibrator, "shift", None)
-    less = ""
+    shift_text = ""
     if shift is not None and len(shift) == 2:  # ∓ half of their difference: that of −f and f
-        less = f" - {number(single((shift[1] - shift[0]) / 2, _WHAT))}"
+        shift_text = f" - {number(single((shift[1] - shift[0]) / 2, _WHAT))}"
     elif shift is not None:
-        less = f" - {source.table('shift', single(shift, _WHAT))}[t]"
+        shift_text = f" - {source.table('shift', single(shift, _WHAT))}[t]"
     odds = getattr(calibrator, "odds", 0.0)
     if odds == 0.0:
-        return text + less
+        return text + shift_text
     lowest = number(np.float32(CERTAINTY))
     highest = number(np.float32(1.0 - CERTAINTY))
     body = [
@@ -72,7 +72,7 @@ def _exponent(source: Source, calibrator: Any, value: str) -> str:
         "return logf(share / (1.0f - share));",
     ]
     source.function(f"static float {source.name}_log_odds(float f)", body)
-    return f"{text} + {number(single(odds, _WHAT))} * {source.name}_log_odds({value}){less}"
+    return f"{text} + {number(single(odds, _WHAT))} * {source.name}_log_odds({value}){shift_text}"
 
 
 def _logistic_logit(calibrator: Any) -> str:

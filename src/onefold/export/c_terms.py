@@ -80,13 +80,13 @@ def _check_kernel(kernel: Kernel) -> None:
         _check_kernel(kernel.right)
 
 
-def single(values: Any, what: str) -> Single:
+def single(values: Any, content: str) -> Single:
     """Numbers in float32; raise where there is one that float32 cannot hold."""
     with np.errstate(over="ignore", under="ignore"):
         rounded = np.asarray(values, dtype=np.float64).astype(np.float32)
     if not np.isfinite(rounded).all():
         raise ValueError(
-            f"{what} of the model contain numbers that float32 cannot hold (up to 3.4e38); scale the "
+            f"{content} of the model contain numbers that float32 cannot hold (up to 3.4e38); scale the "
             "features or the targets before fitting, or export the model by to_onnx()."
         )
     return rounded
@@ -233,7 +233,7 @@ class Value(ABC):
 
 @dataclass(frozen=True)
 class Combined(Value):
-    """A sum or a product of two."""
+    """A sum or a product of two kernels."""
 
     sign: str
     left: Value
@@ -369,8 +369,8 @@ class InnerLeaf(Leaf):
         self._write(source, [f"sum += u[k] * (z[k] + {shift}[k]);"], result)
 
     def values(self, x: Single) -> Single:
-        others = self.space.centres + single(self.space.shift, "the centres")
-        base = self._factor * (others @ self.space.moved(x)) + self._offsets
+        centres = self.space.centres + single(self.space.shift, "the centres")
+        base = self._factor * (centres @ self.space.moved(x)) + self._offsets
         return np.power(base, np.float32(self._power))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.export.graph import Graph, Node, need
+from onefold.export.graph import Graph, Node, import_optional
 from onefold.tables.kinds import (
     BOOLEANS,
     HALF,
@@ -27,7 +27,7 @@ from onefold.tables.kinds import (
 
 def columns_in(preparation: Preparation, inputs: Any) -> dict[str, Node]:
     """The inputs of a graph by the columns that they are; raise where one is missing or of no use."""
-    text = need("skl2onnx.common.data_types").StringTensorType
+    text = import_optional("skl2onnx.common.data_types").StringTensorType
     by_name = {o.raw_name: o for o in inputs}
     for part in preparation.parts:
         if type(part) not in _NODES:
@@ -42,25 +42,27 @@ def columns_in(preparation: Preparation, inputs: Any) -> dict[str, Node]:
                 f"input of shape (rows, 1) for each of {', '.join(preparation.columns)}."
             )
         if isinstance(by_name[part.name].type, text) != part.as_text:
-            wanted = "text" if part.as_text else "numbers"
-            raise ValueError(f"the input '{part.name}' of the graph must be {wanted}; change its type.")
-    return {name: one.full_name for name, one in by_name.items()}
+            expected = "text" if part.as_text else "numbers"
+            raise ValueError(
+                f"the input '{part.name}' of the graph must be {expected}; change its type."
+            )
+    return {name: variable.full_name for name, variable in by_name.items()}
 
 
 def prepared(graph: Graph, preparation: Preparation, inputs: Mapping[str, Node]) -> Node:
     """The matrix, float64 (rows, features), of columns (rows, 1)."""
     fill = preparation.missing == "impute"
-    made = []  # else missing values are NaN
+    features = []  # else missing values are NaN
     for part in preparation.parts:
         values, absent = _NODES[type(part)](graph, part, inputs[part.name], fill)
-        made += [] if values is None else [values]
-        made += [graph.double(absent)] if part.missing else []
-    return made[0] if len(made) == 1 else graph.node("Concat", *made, axis=1)
+        features += [] if values is None else [values]
+        features += [graph.as_float64(absent)] if part.missing else []
+    return features[0] if len(features) == 1 else graph.node("Concat", *features, axis=1)
 
 
 def _numbers(graph: Graph, part: NumberColumn, column: Node, fill: bool) -> tuple[Node, Node]:
     """(x − mean) / scale, the median for missing ones."""
-    values = graph.double(column)
+    values = graph.as_float64(column)
     absent = graph.node("IsNaN", values)
     if fill:
         values = graph.node("Where", absent, graph.constant(part.median), values)
@@ -76,7 +78,7 @@ def _categories(graph: Graph, part: CategoryColumn, column: Node, fill: bool) ->
         codes = graph.node("Where", absent, graph.constant(places[part.most_frequent]), codes)
     known = [*range(len(places)), *([-1] if part.rare else [])]
     same = graph.node("Equal", codes, graph.constant(np.array(known)[None, :]))
-    values = graph.double(same)
+    values = graph.as_float64(same)
     return (values if fill else graph.node("Where", absent, graph.constant(np.nan), values)), absent
 
 

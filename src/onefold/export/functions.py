@@ -1,9 +1,13 @@
-r"""f(x) = b + Σ_i w_i f_i(x) as nodes of a graph: an expansion, one over a grid, or a blend of them.
+r"""f(x) = b + Σ_i w_i f_i(x) as nodes of a graph: an expansion, or a blend of them.
 
-Rows and centres lie about the mean of the centres. Squared distances come from products of matrices.
-With u = u₁ + u₂, u₁ a multiple of g and u₂ one of h,
+Rows and centres lie about the mean of the centres, (1) u = x − c. Squared distances come from products
+of matrices: with sums in any order
 
-    ‖u − z‖² = ‖Δ₁‖² + 2 Δ₁·Δ₂ + ‖Δ₂‖²,    Δ = u₁ − z₁ + u₂ − z₂.
+    (2)  ‖u − z‖² = ‖u‖² − 2 u·z + ‖z‖²,
+
+which loses the digits of small distances. With u = u₁ + u₂, u₁ a multiple of g and u₂ one of h,
+
+    (3)  ‖u − z‖² = ‖Δ₁‖² + 2 Δ₁·Δ₂ + ‖Δ₂‖²,    Δ = u₁ − z₁ + u₂ − z₂.
 
 g and h are powers of two such that each of the three terms, written out in u·u, z·z and u·z, is a sum
 of whole multiples of g², g·h or h² below 2⁵³: float64 adds them without rounding. Rows that equal a
@@ -15,14 +19,13 @@ centres may be rounded: they have no digits to lose.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from onefold import kernels
 from onefold.expansions import FittedFunction, GridExpansion
-from onefold.export.graph import Graph, Node, need
+from onefold.export.graph import Graph, Node, import_optional
 from onefold.kernels import Kernel
 from onefold.kernels.metric import Transform, WidthKernel
 from onefold.linalg import is_sparse
@@ -35,15 +38,15 @@ _KERNELS = (
 _REACH = 2.0  # rows up to so many norms of the furthest centre lose no digit; others are far from it
 _BITS = 25  # of u₁ and u₂: (‖u₁‖ + ‖z₁‖)² stays below 2⁵³ g²
 
-# Keys' weights of the four points around t in [0, 1]: coefficients of t, t², t³ and, at last, of 1.
-_KEYS = np.array(
-    [[-0.5, 0.0, 0.5, 0.0], [1.0, -2.5, 2.0, -0.5], [-0.5, 1.5, -1.5, 0.5], [0.0, 1.0, 0.0, 0.0]]
-)
-
 
 def check_function(f: FittedFunction) -> None:
     """Raise if a fitted function has no place in a graph."""
     for _, part in f.parts:
+        if isinstance(part, GridExpansion):
+            raise ValueError(
+                "a model on a grid cannot be exported to ONNX, which has no operator for its "
+                'interpolation; fit with another approximation, such as approximation="nystroem".'
+            )
         _check_kernel(part.kernel)
 
 
@@ -60,8 +63,8 @@ def _check_kernel(kernel: Kernel) -> None:
 
 def decision_values(graph: Graph, f: FittedFunction, rows: Node) -> Node:
     """f at every row, float64 (rows, targets), of a function whose arrays are NumPy's."""
-    values, *others = (_part(graph, part, weight, rows) for weight, part in f.parts)
-    for term in others:
+    values, *terms = (_part(graph, part, weight, rows) for weight, part in f.parts)
+    for term in terms:
         values = graph.node("Add", values, term)
     return graph.node("Add", values, graph.constant(f.intercept[None, :]))
 
@@ -73,80 +76,25 @@ def _part(graph: Graph, part: Any, weight: float, rows: Node) -> Node:
     centres = np.asarray(centres, dtype=np.float64)
     coef = weight * part.coef
 
-    def summed(some: Node) -> Node:
-        if isinstance(part.kernel, kernels.Linear):
-            return graph.product(some, centres.T @ coef)
-        return graph.product(_kernel_matrix(graph, part.kernel, some, centres), coef)
-
-    if not isinstance(part, GridExpansion):
-        return summed(rows)
-    return _interpolated(graph, part, weight * part.values, rows, summed)
-
-
-def _interpolated(
-    graph: Graph, grid: GridExpansion, values: Any, rows: Node, outside: Callable[[Node], Node]
-) -> Node:
-    """Inside its grid Σ_g w_g(x) u_g of the values u, O(4^d) a row; outside the sum over all points."""
-    shifted = graph.node("Sub", rows, graph.constant(grid.lower[None, :]))
-    place = graph.node("Div", shifted, graph.constant(grid.step[None, :]))
-    # Inside, a row has four points around it on every axis.
-    last = np.array(grid.counts, dtype=np.float64) - 2
-    above = graph.node("GreaterOrEqual", place, graph.constant(1.0))
-    below = graph.node("LessOrEqual", place, graph.constant(last[None, :]))
-    axes = graph.sum_columns(graph.whole(graph.node("And", above, below)), keepdims=0)
-    inside = graph.node("Equal", axes, graph.constant(len(grid.counts)))
-    numbers = graph.node("Transpose", graph.node("NonZero", graph.node("Not", inside)), perm=[1, 0])
-    some = graph.node("GatherND", rows, numbers)
-    return graph.node("ScatterND", _inside_values(graph, grid, values, place), numbers, outside(some))
-
-
-def _inside_values(graph: Graph, grid: GridExpansion, values: Any, place: Node) -> Node:
-    """Σ_g w_g(x) u_g with the 4^d points of the nearest cell: right for rows inside alone."""
-    highest = np.array(grid.counts, dtype=np.int64) - 3
-    cell = graph.node("Min", graph.whole(graph.node("Floor", place)), graph.constant(highest[None, :]))
-    cell = graph.node("Max", cell, graph.constant(1))
-    offset = graph.node("Sub", place, graph.double(cell))
-    index = graph.constant([[0]])
-    weights = graph.constant([[1.0]])
-    for axis, count in enumerate(grid.counts):
-        column = graph.constant([axis])
-        points = graph.node("Gather", cell, column, axis=1)
-        points = graph.node("Add", points, graph.constant(np.arange(-1, 3)[None, :]))
-        index = _outer(graph, "Add", graph.node("Mul", index, graph.constant(count)), points, axis)
-        keys = _keys(graph, graph.node("Gather", offset, column, axis=1))
-        weights = _outer(graph, "Mul", weights, keys, axis)
-    chosen = graph.node("Gather", graph.constant(values), index, axis=0)
-    weighted = graph.node("Mul", chosen, graph.node("Unsqueeze", weights, graph.constant([2])))
-    return graph.sum_columns(weighted, keepdims=0)
-
-
-def _outer(graph: Graph, kind: str, left: Node, right: Node, axis: int) -> Node:
-    """Every column of `left` with every one of the four of `right`, those of `right` running fastest."""
-    # The 0 of a shape stands for the number that is there already: of rows, which may be none.
-    first = graph.node("Unsqueeze", left, graph.constant([2]))
-    both = graph.node(kind, first, graph.node("Unsqueeze", right, graph.constant([1])))
-    return graph.node("Reshape", both, graph.constant([0, 4 ** (axis + 1)]))
-
-
-def _keys(graph: Graph, t: Node) -> Node:
-    """The weights of four points along one axis, (rows, 4)."""
-    square = graph.node("Mul", t, t)
-    powers = graph.node("Concat", t, square, graph.node("Mul", square, t), axis=1)
-    return graph.node("Add", graph.product(powers, _KEYS[:3]), graph.constant(_KEYS[3:]))
+    if isinstance(part.kernel, kernels.Linear):
+        return graph.product(rows, centres.T @ coef)
+    return graph.product(_kernel_matrix(graph, part.kernel, rows, centres), coef)
 
 
 def _kernel_matrix(graph: Graph, kernel: Any, rows: Node, centres: Any) -> Node:
     """[k(x_i, z_j)], (rows, m), of a kernel that `check_function` let pass, rows and centres float64."""
     if isinstance(kernel, kernels.Sum | kernels.Product):
-        both = [_kernel_matrix(graph, part, rows, centres) for part in (kernel.left, kernel.right)]
-        return graph.node("Add" if isinstance(kernel, kernels.Sum) else "Mul", *both)
+        factors = [_kernel_matrix(graph, part, rows, centres) for part in (kernel.left, kernel.right)]
+        return graph.node("Add" if isinstance(kernel, kernels.Sum) else "Mul", *factors)
     if isinstance(kernel, kernels.Linear):
         return graph.product(rows, centres.T)
     if isinstance(kernel, kernels.Polynomial):
-        others = Transform(kernel.gamma, kernel.metric, centres)(centres)
+        moved_centres = Transform(kernel.gamma, kernel.metric, centres)(centres)
         if kernel.metric is not None:
-            others = Transform(1.0, kernel.metric, centres).pull_back(others)
-        base = graph.node("Add", graph.product(rows, others.T), graph.constant(float(kernel.coef0)))
+            moved_centres = Transform(1.0, kernel.metric, centres).pull_back(moved_centres)
+        base = graph.node(
+            "Add", graph.product(rows, moved_centres.T), graph.constant(float(kernel.coef0))
+        )
         return graph.node("Pow", base, graph.constant(float(kernel.degree)))
     matern = isinstance(kernel, kernels.Matern)
     U, Z = _moved(graph, kernel, rows, centres, math.sqrt(kernel.unit) if matern else 1.0)
@@ -171,7 +119,7 @@ def _kernel_matrix(graph: Graph, kernel: Any, rows: Node, centres: Any) -> Node:
 def _moved(
     graph: Graph, kernel: WidthKernel, rows: Node, centres: Any, factor: float = 1.0
 ) -> tuple[Node, Any]:
-    """Rows and centres x → factor · γ^p S (x − c), c being the mean of the centres."""
+    """Rows and centres x → factor · γ^p S (x − c) by (1), c being the mean of the centres."""
     origin = np.mean(centres, axis=0)
     width = factor * kernel.gamma**kernel.width_power
     transform = Transform(width, kernel.metric, centres)
@@ -196,15 +144,15 @@ def _squared_distances(graph: Graph, U: Node, Z: Any, sign: float, *, smooth: bo
 
 
 def _products(graph: Graph, U: Node, Z: Any, sign: float) -> Node:
-    """Sign · (‖u‖² − 2 u·z + ‖z‖²) as one product of matrices."""
+    """Sign · ‖u − z‖² by (2), as one product of matrices."""
     squares = graph.sum_columns(graph.node("Mul", U, U))
-    left = graph.node("Concat", U, squares, _full(graph, U, 1, 1.0), axis=1)
-    right = np.concatenate([-2.0 * Z, np.ones((len(Z), 1)), squared_norms(Z)[:, None]], axis=1)
-    return graph.product(left, sign * right.T)
+    factors = graph.node("Concat", U, squares, _full(graph, U, 1, 1.0), axis=1)
+    constants = np.concatenate([-2.0 * Z, np.ones((len(Z), 1)), squared_norms(Z)[:, None]], axis=1)
+    return graph.product(factors, sign * constants.T)
 
 
 def _split_products(graph: Graph, U: Node, Z: Any, sign: float, norm: float) -> Node:
-    """The same from the three terms of the module's docstring."""
+    """Sign · ‖u − z‖² by (3), without rounding errors between near rows."""
     exponent = math.frexp(_REACH * norm)[1] if norm > 0 else 0
     spare = math.frexp(math.sqrt(Z.shape[1]))[1]  # bits for the sums of d products with u₂
     units = [math.ldexp(1.0, exponent - _BITS), math.ldexp(1.0, exponent - 2 * _BITS + spare)]
@@ -212,13 +160,15 @@ def _split_products(graph: Graph, U: Node, Z: Any, sign: float, norm: float) -> 
     second = _multiple(graph, graph.node("Sub", U, first), units[1])
     Z_first = units[0] * np.round(Z / units[0])
     Z_second = units[1] * np.round((Z - Z_first) / units[1])
-    own = graph.sum_columns(graph.node("Mul", first, second))
-    left = graph.node("Concat", first, second, own, _full(graph, U, 1, 1.0), axis=1)
-    Z_own = np.sum(Z_first * Z_second, axis=1)[:, None]
-    right = 2.0 * np.concatenate([-Z_second, -Z_first, np.ones_like(Z_own), Z_own], axis=1)
-    mixed = graph.product(left, sign * right.T)
-    small = graph.node("Add", mixed, _products(graph, second, Z_second, sign))
-    return graph.node("Add", _products(graph, first, Z_first, sign), small)
+    first_second = graph.sum_columns(graph.node("Mul", first, second))
+    factors = graph.node("Concat", first, second, first_second, _full(graph, U, 1, 1.0), axis=1)
+    Z_first_second = np.sum(Z_first * Z_second, axis=1)[:, None]
+    constants = 2.0 * np.concatenate(
+        [-Z_second, -Z_first, np.ones_like(Z_first_second), Z_first_second], axis=1
+    )
+    cross = graph.product(factors, sign * constants.T)
+    remainder = graph.node("Add", cross, _products(graph, second, Z_second, sign))
+    return graph.node("Add", _products(graph, first, Z_first, sign), remainder)
 
 
 def _multiple(graph: Graph, U: Node, unit: float) -> Node:
@@ -236,8 +186,8 @@ def _full(graph: Graph, U: Node, columns: int, value: float) -> Node:
 
 def _negative_l1_distances(graph: Graph, U: Node, Z: Any) -> Node:
     """−Σ_j |u_j − z_j|, one feature after another: nothing larger than rows × centres is made."""
-    helper = need("onnx.helper")
-    double = need("onnx").TensorProto.DOUBLE
+    helper = import_optional("onnx.helper")
+    double = import_optional("onnx").TensorProto.DOUBLE
 
     def value(name: str, *shape: str | int) -> Any:
         return helper.make_tensor_value_info(name, double, list(shape))

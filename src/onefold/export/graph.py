@@ -20,7 +20,7 @@ Node: TypeAlias = str
 _LARGEST = 2**31 - 2**20  # bytes of one message of protobuf, less some for its nodes
 
 
-def need(name: str) -> Any:
+def import_optional(name: str) -> Any:
     """A module of the extra ``onnx``, imported when something is exported."""
     try:
         return importlib.import_module(name)
@@ -61,26 +61,26 @@ class Graph:
             )
         name: str = self._scope.get_unique_variable_name("constant")
         if array.dtype.kind in "UO":
-            kind = need("onnx").TensorProto.STRING
+            kind = import_optional("onnx").TensorProto.STRING
             text = [str(item).encode() for item in array]
             self._container.add_initializer(name, kind, list(array.shape), text)
         else:
-            content = need("onnx.numpy_helper").from_array(array)
+            content = import_optional("onnx.numpy_helper").from_array(array)
             self._container.add_initializer(name, None, None, content)
         return name
 
-    def double(self, value: Node) -> Node:
+    def as_float64(self, value: Node) -> Node:
         """The same numbers as float64."""
-        return self.node("Cast", value, to=need("onnx").TensorProto.DOUBLE)
+        return self.node("Cast", value, to=import_optional("onnx").TensorProto.DOUBLE)
 
-    def whole(self, value: Node) -> Node:
+    def as_int64(self, value: Node) -> Node:
         """The same numbers as int64."""
-        return self.node("Cast", value, to=need("onnx").TensorProto.INT64)
+        return self.node("Cast", value, to=import_optional("onnx").TensorProto.INT64)
 
-    def product(self, left: Node, right: Any) -> Node:
+    def product(self, value: Node, matrix: Any) -> Node:
         """The product with a matrix of constants."""
         # Gemm: ONNX Runtime draws numbers before or after a MatMul into it, and keeps them as float32.
-        return self.node("Gemm", left, self.constant(right))
+        return self.node("Gemm", value, self.constant(matrix))
 
     def sum_columns(self, value: Node, keepdims: int = 1) -> Node:
         """Σ_j v_ij as one column."""

@@ -28,7 +28,7 @@ from onefold.calibration.probabilities import CERTAINTY
 from onefold.estimators.base import KernelMachine
 from onefold.export.columns import columns_in, prepared
 from onefold.export.functions import check_function, decision_values
-from onefold.export.graph import Graph, Node, need
+from onefold.export.graph import Graph, Node, import_optional
 from onefold.tables import TableClassifier, TableModel, TableRegressor
 
 FIRST_OPSET = 13  # from which on sums and shapes are given as these graphs give them
@@ -84,9 +84,9 @@ def to_onnx(
         raise ValueError(
             f"decision is for classifiers, but this is a {type(estimator).__name__}; leave it out."
         )
-    need("onnx")
-    skl2onnx = need("skl2onnx")
-    types = need("skl2onnx.common.data_types")
+    import_optional("onnx")
+    skl2onnx = import_optional("skl2onnx")
+    types = import_optional("skl2onnx.common.data_types")
     _register(type(estimator))
     number = types.FloatTensorType if dtype == "float32" else types.DoubleTensorType
     inputs = [("X", number([None, estimator.n_features_in_]))]
@@ -107,7 +107,7 @@ def to_onnx(
     model.doc_string = f"{type(estimator).__name__} of onefold {__version__}"
     if preparation is not None:  # the graph's own names have letters, digits and _ alone
         columns = json.dumps(preparation.columns, ensure_ascii=False)
-        need("onnx.helper").set_model_props(model, {"columns": columns})
+        import_optional("onnx.helper").set_model_props(model, {"columns": columns})
     return model
 
 
@@ -138,7 +138,7 @@ def register_converters() -> None:
 def _register(kind: Any) -> None:
     """The same for one class of estimators, which may be derived from one of ours."""
     classifier = issubclass(kind, ClassifierMixin)
-    need("skl2onnx").update_registered_converter(
+    import_optional("skl2onnx").update_registered_converter(
         kind,
         f"Onefold{kind.__name__}",
         _shapes,
@@ -158,7 +158,7 @@ def _inside(model: Any) -> tuple[Any, Any]:
 def _classifier_outputs(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
     """The outputs of a classifier; their types and shapes are set later, once the inputs' are known."""
     options = scope.get_options(model, {"raw_scores": False, "decision": False})
-    types = need("skl2onnx.common.data_types")
+    types = import_optional("skl2onnx.common.data_types")
     calibrated = getattr(_inside(model)[0], "calibrator_", None) is not None
     names = ["probabilities" if calibrated and not options["raw_scores"] else "decision"]
     if options["decision"] and names != ["decision"]:
@@ -174,9 +174,9 @@ def _classifier_outputs(scope: Any, model: Any, inputs: Any, custom_parsers: Any
 def _shapes(operator: Any) -> None:
     """Types and shapes of the outputs; raise where the model or its inputs do not suit."""
     model = operator.raw_operator
-    types = need("skl2onnx.common.data_types")
+    types = import_optional("skl2onnx.common.data_types")
     machine, preparation = _inside(model)
-    kinds = [one.type for one in operator.inputs]
+    kinds = [variable.type for variable in operator.inputs]
     check_function(machine.expansion_)
     calibrator = getattr(machine, "calibrator_", None)
     if calibrator is not None and calibrator.name not in _CALIBRATIONS:
@@ -220,7 +220,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     if preparation is not None:
         X = prepared(graph, preparation, columns_in(preparation, operator.inputs))
     else:
-        rows = [graph.double(one.full_name) for one in operator.inputs]
+        rows = [graph.as_float64(variable.full_name) for variable in operator.inputs]
         X = rows[0] if len(rows) == 1 else graph.node("Concat", *rows, axis=1)
     values = decision_values(graph, machine.expansion_.on_host(), X)
     if is_classifier(model):
@@ -229,17 +229,17 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         raw = container.get_options(model, {"raw_scores": False})
         calibrator = None if raw["raw_scores"] else getattr(machine, "calibrator_", None)
         _write_labels(graph, values, model.classes_, label.full_name)
-        found = []
+        results = []
         if calibrator is not None:
-            found.append(_CALIBRATIONS[calibrator.name](graph, calibrator, values, n_classes))
-        if len(found) < len(outputs):
-            found.append(_class_values(graph, values, n_classes))
+            results.append(_CALIBRATIONS[calibrator.name](graph, calibrator, values, n_classes))
+        if len(results) < len(outputs):
+            results.append(_class_values(graph, values, n_classes))
     elif getattr(model, "target_transform", None) == "log":
-        found = [graph.node("Exp", values)]
+        results = [graph.node("Exp", values)]
     else:
-        found = [values]
-    for output, node in zip(outputs, found, strict=True):
-        kind = need("skl2onnx.common.data_types").guess_proto_type(output.type)
+        results = [values]
+    for output, node in zip(outputs, results, strict=True):
+        kind = import_optional("skl2onnx.common.data_types").guess_proto_type(output.type)
         graph.node_as(output.full_name, "Cast", node, to=kind)
 
 
@@ -261,7 +261,7 @@ def _label_values(classes: Any) -> Any:
 def _write_labels(graph: Graph, decision: Node, classes: Any, output: Node) -> None:
     """The label of each row; a decision value of exactly 0 is the first class."""
     if len(classes) == 2:
-        second = graph.whole(graph.node("Greater", decision, graph.constant(0.0)))
+        second = graph.as_int64(graph.node("Greater", decision, graph.constant(0.0)))
         index = graph.node("Squeeze", second, graph.constant([1]))
     else:
         index = graph.node("ArgMax", decision, axis=1, keepdims=0)
@@ -278,14 +278,14 @@ def _class_values(graph: Graph, decision: Node, n_classes: int) -> Node:
 def _exponential(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> Node:
     """exp(β f), or exp(β f + δ z) with z the log-odds of (1 + f)/2 within its limits, over the sum."""
     values = _class_values(graph, decision, n_classes)
-    one = graph.constant(1.0)
+    unit = graph.constant(1.0)
     steep = graph.node("Mul", values, graph.constant(calibrator.slope))
     if calibrator.name == "temperature":
         return graph.node("Softmax", steep, axis=1)
-    share = graph.node("Div", graph.node("Add", values, one), graph.constant(2.0))
+    share = graph.node("Div", graph.node("Add", values, unit), graph.constant(2.0))
     share = graph.node("Max", share, graph.constant(CERTAINTY))
     share = graph.node("Min", share, graph.constant(1.0 - CERTAINTY))
-    odds = graph.node("Log", graph.node("Div", share, graph.node("Sub", one, share)))
+    odds = graph.node("Log", graph.node("Div", share, graph.node("Sub", unit, share)))
     total = graph.node("Add", steep, graph.node("Mul", odds, graph.constant(calibrator.odds)))
     if calibrator.shift is not None:
         total = graph.node("Sub", total, graph.constant(calibrator.shift[None, :]))
@@ -297,9 +297,9 @@ def _sigmoid(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> N
     steep = graph.node("Mul", decision, graph.constant(calibrator.slope[None, :]))
     logits = graph.node("Add", steep, graph.constant(calibrator.intercept[None, :]))
     # ONNX Runtime's Sigmoid has no digits left of small values, and small ones are divided by their sum.
-    one = graph.constant(1.0)
-    others = graph.node("Exp", graph.node("Neg", logits))
-    shares = graph.node("Div", one, graph.node("Add", one, others))
+    unit = graph.constant(1.0)
+    exponentials = graph.node("Exp", graph.node("Neg", logits))
+    shares = graph.node("Div", unit, graph.node("Add", unit, exponentials))
     return _one_against_rest(graph, shares, n_classes)
 
 
