@@ -328,7 +328,7 @@ def last_step(estimator: Any, X: Any, y: Any, *, what: str, **params: Any) -> tu
     """The last step of a Pipeline, or the estimator inside one of tables, and what it is fitted with."""
     whole = estimator
     name = "{}"
-    while isinstance(whole, Pipeline) or hasattr(whole, "as_step"):
+    while isinstance(whole, Pipeline) or hasattr(whole, "_as_step"):
         prepares = not isinstance(whole, Pipeline) or len(whole.steps) > 1
         if prepares and isinstance(X, tuple) and all(isinstance(size, Real) for size in X):
             raise ValueError(
@@ -336,7 +336,7 @@ def last_step(estimator: Any, X: Any, y: Any, *, what: str, **params: Any) -> tu
                 "shape."
             )
         if not isinstance(whole, Pipeline):
-            whole, X, y, params = whole.as_step(X, y, **params)
+            whole, X, y, params = whole._as_step(X, y, **params)
             continue
         before = whole[:-1]
         whole = whole.steps[-1][1]

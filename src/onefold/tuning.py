@@ -33,6 +33,7 @@ from onefold.tables import (
     learn_target,
 )
 from onefold.tables.errors import Remedy
+from onefold.tables.estimators import matrix_blocks, on_matrix
 from onefold.tables.source import opened
 from onefold.tables.target import TargetKind, missing_targets, read_target, refuse_missing_targets
 from onefold.tables.training import (
@@ -109,7 +110,7 @@ class Tuning:
         """
         if callback is not None:
             self.model.set_params(callback=callback)
-        model = self.model.fit_prepared(self.training)
+        model = self.model._fit_prepared(self.training)
         if self.test is not None:
             model.report_["test"] = _measures_on(model, self.training, self.test, self.weight)
         model.set_params(callback=None, checkpoint=None, scratch=None)  # they have done their work
@@ -156,7 +157,7 @@ def tuning(
     for kind in (TableClassifier, TableRegressor):
         suits = {n: value for n, value in parameters.items() if _OF_TASK.get(n, kind.task) == kind.task}
         model: TableModel = kind(**suits)
-        model.check_settings()
+        model._check_settings()
     data = opened(table, model.reading)
     columns = {"target": target, "weight": weight, "groups": groups, "id_column": model.id_column}
     check_columns(model, data, {option: name for option, name in columns.items() if name is not None})
@@ -327,7 +328,7 @@ class _TestRows:
         for block in blocks:
             weighed = self._weight_column if self._weight_column in block.names else None
             extra = (name,) if weighed is None else (name, weighed)
-            for rows, matrix in model.matrix_blocks(block, extra=extra):
+            for rows, matrix in matrix_blocks(model, block, extra=extra):
                 if model.drop_missing_target:
                     missing = missing_targets(name, rows)
                     self._missing.append(missing)
@@ -347,7 +348,7 @@ class _TestRows:
 
     def _predicted(self, matrix: np.ndarray) -> np.ndarray:
         if self._model.task == "regression":
-            return self._model.on_matrix("predict", matrix)
+            return on_matrix(self._model, "predict", matrix)
         return np.asarray(self._model.estimator_.decision_function(matrix))
 
     def left_out(self) -> str | None:

@@ -34,6 +34,7 @@ from onefold.tables import (
     TableError,
     open_table,
 )
+from onefold.tables.estimators import matrix_blocks, on_matrix
 
 # What training rows had is neither missing nor unknown when the same rows are used.
 pytestmark = pytest.mark.filterwarnings(
@@ -161,7 +162,7 @@ def test_columns_in_every_container_in_blocks_saved_and_exported(name, tmp_path)
     model = onefold.load(tmp_path / "m")
     for use in ("csv", "parquet", "arrow"):
         np.testing.assert_array_equal(model.predict(used[use]), expected)
-        blocks = [model.on_matrix("predict", X) for _, X in model.matrix_blocks(used[use], 5)]
+        blocks = [on_matrix(model, "predict", X) for _, X in matrix_blocks(model, used[use], 5)]
         np.testing.assert_allclose(np.concatenate(blocks), expected, rtol=1e-9)
     if kind is not DateColumn:
         np.testing.assert_allclose(in_onnx(model, table), expected, rtol=1e-9)
@@ -264,7 +265,7 @@ def test_labels_and_categories_that_elsewhere_mean_missing(fit, tmp_path):
     used += [open_table(tmp_path / "t.csv", Reading(delimiter=","))]  # with options of its own
     for use in (*used, tmp_path / "parts", tmp_path / "parts" / "*.parquet"):
         assert model.predict(use).tolist() == words
-        ((rows, _),) = model.matrix_blocks(use, extra=("label",))
+        ((rows, _),) = matrix_blocks(model, use, extra=("label",))
         assert rows.columns["label"].to_pylist() == words  # as IDs come back
         assert model.score(use, "label") == 1.0
 

@@ -39,6 +39,7 @@ from onefold.tables import (
     rows_of_frame,
     training,
 )
+from onefold.tables.estimators import matrix_blocks
 from onefold.tuning import tune_table, tuning
 
 N = 80
@@ -313,7 +314,7 @@ def test_an_array_for_a_model_of_named_columns_is_warned_of(classes):
     y = np.where(table.a > 0, "u", "v") if classes else table.a.to_numpy()
     model = (TableClassifier if classes else TableRegressor)(**TINY).fit(table, y)
     calls = [lambda X: model.predict(X), lambda X: model.score(X, y), lambda X: model.matrix(X)]
-    calls += [lambda X: onefold.plan(model, X, y), lambda X: model.as_step(X, y)]  # they were refused
+    calls += [lambda X: onefold.plan(model, X, y), lambda X: model._as_step(X, y)]  # they were refused
     if classes:
         calls += [lambda X: model.predict_proba(X), lambda X: model.predict_log_proba(X)]
         calls += [lambda X: model.decision_function(X)]
@@ -353,18 +354,18 @@ def test_late_blocks(plain):
     path.write_text("a,b,colour\n" + "1,2,red\n" * 50 + "0.25,-1.5,green\n")
     later = pd.DataFrame({"a": [1.0] * 50 + [0.25], "b": [2.0] * 50 + [-1.5]})
     later["colour"] = ["red"] * 50 + ["green"]
-    together = np.concatenate([X for _, X in model.matrix_blocks(path, 10)])
+    together = np.concatenate([X for _, X in matrix_blocks(model, path, 10)])
     np.testing.assert_array_equal(together, model.matrix(later))
     path.write_text("a,b,colour\n" + "1,2,z\n" * 50 + ",2,red\n")
     with pytest.warns(UserWarning, match="50 in 'colour'|'a' .1 of 51 rows, 2%") as caught:
-        list(model.matrix_blocks(path, 10))
+        list(matrix_blocks(model, path, 10))
     assert len(caught) == 2
     path.write_text("a,b,colour\n" + "1,2,red\n" * 50 + "1,oops,red\n")
     with pytest.raises(TableError, match="'b' should hold numbers but has 'oops' in data row 51"):
-        list(model.matrix_blocks(path, 10))
+        list(matrix_blocks(model, path, 10))
     path.write_text("a,bb,colour\n1,2,red\n")
     with pytest.raises(TableError, match=r"no column 'b'.*did you mean 'bb'"):
-        next(model.matrix_blocks(path))
+        next(matrix_blocks(model, path))
     path.write_text("a,b,colour\n")
     with pytest.raises(TableError, match="no rows"):
         model.predict(path)

@@ -151,7 +151,7 @@ def test_held_out_rows_of_a_table_on_disk_are_scored_block_by_block(wide):
     pd.concat([wide] * 4).to_parquet("t.parquet", index=False)
     held_out = 28_800
     with tuning.tuning("t.parquet", "y", holdout=0.9, **SMALL) as job:
-        model = job.model.fit_prepared(job.training)
+        model = job.model._fit_prepared(job.training)
         found = []
         measure = tuning._measures_on
         peak = peak_of(lambda: found.append(measure(model, job.training, job.test, None)))
@@ -180,7 +180,7 @@ def test_plan_and_trust_of_a_path_leave_its_rows_on_disk(wide, monkeypatch, tmp_
     if fitted:
         model.fit("t.parquet", "y")
     before = sorted(tmp_path.iterdir())
-    _, matrix, y, _ = model.as_step("t.parquet", "y")
+    _, matrix, y, _ = model._as_step("t.parquet", "y")
     assert isinstance(matrix, np.memmap)
     expected = (wide.x0 - wide.x0.mean()) / wide.x0.std(ddof=0)
     np.testing.assert_allclose(matrix[:, 0], expected, atol=1e-6)
@@ -361,11 +361,11 @@ def test_arrays_of_targets_and_weights_for_a_table_on_disk(tmp_path, monkeypatch
         with pytest.raises(TableError, match="groups has 119 values, and the table has 120 rows; give"):
             model.fit(path, y, groups=groups[:-1])
     fitted = TableRegressor(**SMALL, drop_missing_target=True).fit(frame, y)
-    _, matrix, targets, options = fitted.as_step(path, y, weight)
+    _, matrix, targets, options = fitted._as_step(path, y, weight)
     assert matrix.shape == (78, 4)
     np.testing.assert_array_equal(targets, y[known])
     np.testing.assert_array_equal(options["sample_weight"], weight[known])
-    assert TableRegressor(**SMALL, drop=["y"]).as_step(path)[1].shape == (120, 4)
+    assert TableRegressor(**SMALL, drop=["y"])._as_step(path)[1].shape == (120, 4)
 
 
 @pytest.mark.parametrize("length", [59, 61])

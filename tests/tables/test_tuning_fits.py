@@ -124,7 +124,7 @@ def test_labels_that_the_model_does_not_know_count_as_wrong(labels):
 
 
 def test_the_table_to_test_on_is_checked_before_the_search(table, monkeypatch):
-    monkeypatch.setattr("onefold.tables.TableModel.fit_prepared", None)
+    monkeypatch.setattr("onefold.tables.TableModel._fit_prepared", None)
     new = table.tail(20).reset_index(drop=True)
     absent = next(name for name in new.columns if name not in ("kind", "amount"))
     with pytest.raises(TableError, match=f"no column '{absent}', which the model needs"):
@@ -146,7 +146,7 @@ def test_rows_that_nothing_can_be_tested_on_are_refused_before_the_search(
     table, monkeypatch, column, value, words
 ):
     """They were refused after it, and the model was lost."""
-    monkeypatch.setattr(onefold.tables.TableModel, "fit_prepared", None)
+    monkeypatch.setattr(onefold.tables.TableModel, "_fit_prepared", None)
     options = SMALL | {"drop": ["amount", "site"], "weight": "mass", "drop_missing_target": True}
     with pytest.raises(TableError, match=words):
         tune_table(table, "kind", **options, test=table.assign(**{column: value}))

@@ -23,6 +23,7 @@ from onefold.facts.ran import subject_of
 from onefold.facts.words import json_text, percent, readable, thousandths
 from onefold.rows import row_hashes
 from onefold.tables import TableModel, TableRows, TableSource, load_table_model
+from onefold.tables.estimators import matrix_blocks, on_matrix
 from onefold.tables.target import missing_targets, read_target
 from onefold.tuning import check_id, refuse_clash
 
@@ -92,8 +93,8 @@ def _predicted(
     extra = tuple(
         name for name in (id_column, model.target_ if score is not None else None) if name is not None
     )
-    for rows, X in model.matrix_blocks(source, asked.batch_rows, extra):
-        predicted = model.on_matrix("predict", X)
+    for rows, X in matrix_blocks(model, source, asked.batch_rows, extra):
+        predicted = on_matrix(model, "predict", X)
         if score is not None:  # before anything is written: it may be refused
             score.add(rows, X, predicted)
         columns: dict[str, Any] = {"prediction": predicted}
@@ -103,10 +104,10 @@ def _predicted(
             values = values.reshape(len(values), -1).T
             columns |= {f"decision{label}": one for label, one in zip(labels, values)}
         if asked.proba:
-            shares = model.on_matrix("predict_proba", X).T
+            shares = on_matrix(model, "predict_proba", X).T
             columns |= {f"probability_{name}": one for name, one in zip(estimator.classes_, shares)}
         if asked.interval is not None:
-            bounds = model.on_matrix("predict_interval", X, coverage=asked.interval)
+            bounds = on_matrix(model, "predict_interval", X, coverage=asked.interval)
             columns |= {"lower": bounds[:, 0], "upper": bounds[:, 1]}
         refuse_clash(id_column, columns)
         ids = {} if id_column is None else {id_column: rows.columns[id_column]}

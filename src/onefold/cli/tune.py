@@ -31,6 +31,7 @@ from onefold.search import GridEdgeWarning, SearchStoppedWarning
 from onefold.search.metric_search import METRIC_ROWS
 from onefold.tables import Reading, TableError, TableModel, TableSource
 from onefold.tables.errors import listing
+from onefold.tables.estimators import inner_estimator
 from onefold.tables.findings import edge_note, few_rows_note
 from onefold.tables.training import Search
 from onefold.tuning import Tuning, tuning
@@ -99,7 +100,7 @@ def run_plan(arguments: argparse.Namespace) -> None:
     source, options = _asked(arguments)
     with tuning(source, **options) as job:
         search = job.training.search
-        estimator = job.model.inner_estimator(search, cv=job.training.cv)
+        estimator = inner_estimator(job.model, search, cv=job.training.cv)
         found = plan(estimator, job.training.X, job.training.y)
     if not arguments.json:
         print(f"{found}\nsearch  {_search_words(search)}")
@@ -143,7 +144,7 @@ def _default_directory(table: Path) -> str:
 
 def _followed(job: Tuning, quiet: bool) -> TableModel:
     """Run the job; progress goes to stderr, and Ctrl-C keeps the best so far."""
-    criterion = criterion_of(job.model.inner_estimator(job.training.search))
+    criterion = criterion_of(inner_estimator(job.model, job.training.search))
     with (
         Progress(None if quiet else sys.stderr, criterion) as progress,
         best_kept(progress) as callback,
@@ -172,7 +173,7 @@ def _notes(job: Tuning, table: str, task_given: bool) -> list[str]:
         *training.notes,
         few_rows_note(model.cv, training.y) if target.task == "classification" else None,
     ]
-    found = plan(model.inner_estimator(training.search, cv=training.cv), training.X, training.y)
+    found = plan(inner_estimator(model, training.search, cv=training.cv), training.X, training.y)
     landmarks = getattr(found.approximation, "n_components", None)
     words = f"with {landmarks:,} landmarks" if isinstance(landmarks, int) else "method"
     if model.approximation == "auto" and training.search.metric is not None and rows > METRIC_ROWS:

@@ -86,7 +86,7 @@ def subject_of(model: Any) -> Subject:
             inner = inner.steps[-1][1]
         elif hasattr(inner, "estimator_"):  # of a table
             if getattr(inner, "target_transform", None):
-                targets.append(FunctionTransformer(inner.fitted_target, inner.in_target_units))
+                targets.append(FunctionTransformer(np.log, np.exp))
             table = inner
             inner = inner.estimator_
         elif hasattr(inner, "regressor_"):  # of a TransformedTargetRegressor

@@ -176,7 +176,7 @@ def _are_classes(value: Any, columns: int) -> bool:
 
 def _check_table_model(model: Any) -> None:
     """Parameters must make sense, and what prediction reads must fit together."""
-    model.check_settings()
+    model._check_settings()
     tables = import_module("onefold.tables")  # a higher layer
     inner = model.estimator_
     preparation = model.preparation_

@@ -269,12 +269,12 @@ def _answers(model: Any, rows: Any) -> tuple[int, dict[str, Any]]:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            matrix = next(iter(model.matrix_blocks(_table(rows))))[1] if of_tables else rows
+            matrix = model.matrix(_table(rows)) if of_tables else rows
             values = _host(getattr(machine, "decision_function", machine.predict)(matrix))
             if isinstance(machine, BaseEstimator):
                 labels = _host(machine.predict(matrix))
                 if of_tables and not hasattr(machine, "classes_"):  # may have another unit than f
-                    predictions = _host(model.on_matrix("predict", matrix))
+                    predictions = _host(model.predict(_table(rows)))
                 if getattr(machine, "calibrator_", None) is not None:
                     probabilities = _host(machine.predict_proba(matrix))
                 if getattr(machine, "intervals_", None) is not None and machine.intervals is not None:

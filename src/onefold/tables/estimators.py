@@ -68,7 +68,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 
 def _inside(name: str) -> Callable[[Any], bool]:
     """Whether the estimator inside has a method."""
-    return lambda model: hasattr(getattr(model, "estimator_", None) or model.inner_estimator(), name)
+    return lambda model: hasattr(getattr(model, "estimator_", None) or inner_estimator(model), name)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -112,17 +112,6 @@ class TableModel(BaseEstimator):
         """The requests of this estimator, as meta-estimators of scikit-learn ask for them."""
         return with_groups_of(self.cv, super().get_metadata_routing())
 
-    def inner_estimator(self, search: Search | None = None, **options: Any) -> Any:
-        """The estimator for the prepared matrix, not fitted; `options` go before the parameters here."""
-        search = search_of(self) if search is None else search
-        known = inspect.signature(self._inner).parameters
-        given = {name: getattr(self, name) for name in known if hasattr(self, name)}
-        if self.criterion is None and given.get("class_weight") == "balanced":
-            given["criterion"] = "balanced_accuracy"  # classes that weigh the same also count the same
-        found = {"kernel": search.kernel, "metric": search.metric, "blend": search.blend}
-        found["search"] = search.search
-        return self._inner(**given | found | options)
-
     def fit(
         self,
         X: TableLike | TableSource,
@@ -143,18 +132,18 @@ class TableModel(BaseEstimator):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         with training_of(self, X, y, sample_weight, groups) as training:
-            self.fit_prepared(training)
+            self._fit_prepared(training)
         if _is_array(X):
             self.n_features_in_ = int(as_array(X).shape[1])
             del self.feature_names_in_
         return self
 
-    def fit_prepared(self, training: Training) -> Self:
+    def _fit_prepared(self, training: Training) -> Self:
         """The second half of `fit`: choose a model, fit it and say what was found."""
-        inner = self.inner_estimator(training.search, cv=training.cv)
+        inner = inner_estimator(self, training.search, cv=training.cv)
         suspicious = suspicious_columns(training, self.task == "classification")
         begin = time.perf_counter()
-        y = self.fitted_target(training.y)
+        y = self._fitted_target(training.y)
         spans = (span for _, span in training.preparation.spans())
         inner._feature_groups = [
             np.arange(part.start, part.stop) for part in spans if part.start < part.stop
@@ -178,7 +167,7 @@ class TableModel(BaseEstimator):
         self.report_: dict[str, Any] = findings(self, training, suspicious, seconds)
         return self
 
-    def as_step(
+    def _as_step(
         self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
     ) -> tuple[Any, Any, Any, dict[str, Any]]:
         """The estimator inside, the matrix, targets, and weights and groups that it would be fitted to.
@@ -186,7 +175,7 @@ class TableModel(BaseEstimator):
         What :func:`onefold.trust` and :func:`onefold.plan` look at. The preparation is the fitted one,
         or learned from these rows; nothing is kept.
         """
-        self.check_settings()
+        self._check_settings()
         with ExitStack() as files:
             if hasattr(self, "estimator_"):
                 again = prepared_again(self, self._opened(X), y, sample_weight, groups)
@@ -194,27 +183,22 @@ class TableModel(BaseEstimator):
                 inner = self.estimator_
             else:
                 training = files.enter_context(training_of(self, X, y, sample_weight, groups))
-                inner = self.inner_estimator(training.search, cv=training.cv)
+                inner = inner_estimator(self, training.search, cv=training.cv)
                 matrix = training.X
                 y = training.y
                 weight = training.sample_weight
                 groups = training.groups
             if isinstance(matrix, np.memmap):  # its file is there for as long as the matrix is
                 weakref.finalize(matrix, files.pop_all().close)
-            return inner, matrix, self.fitted_target(y), {"sample_weight": weight, "groups": groups}
+            return inner, matrix, self._fitted_target(y), {"sample_weight": weight, "groups": groups}
 
-    def fitted_target(self, y: Any) -> Any:
+    def _fitted_target(self, y: Any) -> Any:
         """A target as the estimator inside fits it."""
         return np.log(y) if y is not None and self._logarithmic else y
 
-    def in_target_units(self, values: Any) -> Any:
+    def _in_target_units(self, values: Any) -> Any:
         """What the estimator inside predicts, in the units of the target."""
         return np.exp(values) if self._logarithmic else values
-
-    def on_matrix(self, method: str, matrix: Any, **options: Any) -> np.ndarray:
-        """A method of the estimator inside, on rows of :meth:`matrix`, in the units of the target."""
-        values = np.asarray(getattr(self.estimator_, method)(matrix, **options))
-        return np.asarray(self.in_target_units(values))
 
     @property
     def _logarithmic(self) -> bool:
@@ -252,9 +236,9 @@ class TableModel(BaseEstimator):
     def predict_quantiles(self, X: Any, quantiles: Any) -> Any:
         """Quantiles of the target: (rows, quantiles), or a frame."""
         values = self._predicted("predict_quantiles", X, quantiles=quantiles)
-        return framed_like(X, values, [str(one) for one in np.atleast_1d(quantiles)])
+        return framed_like(X, values, [str(quantile) for quantile in np.atleast_1d(quantiles)])
 
-    def known_target(self, X: Any, y: Any) -> Any:
+    def _known_target(self, X: Any, y: Any) -> Any:
         """The target of further rows: an array, or the column of X with this name."""
         check_is_fitted(self, "estimator_")
         if isinstance(y, str):
@@ -289,7 +273,7 @@ class TableModel(BaseEstimator):
 
     def matrix(self, X: Any) -> Any:
         """The rows of a table as the matrix that the inner estimator takes."""
-        return _joined([matrix for _, matrix in self.matrix_blocks(X, 1 << 62)])
+        return _joined([matrix for _, matrix in matrix_blocks(self, X, 1 << 62)])
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The names of the columns of that matrix."""
@@ -320,10 +304,10 @@ class TableModel(BaseEstimator):
         """Permutation importance of every table column, as a fraction of the total, largest first."""
         check_is_fitted(self, "estimator_")
         features = getattr(self.estimator_, "feature_importances_", None)
-        found = self.preparation_.shares(features)
-        if found is None:
+        shares = self.preparation_.shares(features)
+        if shares is None:
             raise AttributeError("importances need a learned metric; fit with metric='auto'")
-        return found
+        return shares
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -336,21 +320,6 @@ class TableModel(BaseEstimator):
         """Write estimator and preparation to one file, which :func:`onefold.load` reads."""
         check_is_fitted(self, "estimator_")
         saving.save(self, path)
-
-    def matrix_blocks(
-        self, table: Any, batch_rows: int | None = None, extra: tuple[str, ...] = ()
-    ) -> Iterator[tuple[TableRows, Any]]:
-        """Blocks of rows, each with its matrix, in the order of the table.
-
-        Holds no more than `batch_rows` rows in memory where the table can be read in blocks, by default
-        about four million numbers. `extra` columns are read besides those that the model needs. One
-        warning at the end tells what training had not seen.
-        """
-        check_is_fitted(self, "estimator_")
-        unseen = UnseenValues()
-        for rows in self._blocks(table, batch_rows, extra):
-            yield rows, self.preparation_.transform(rows, unseen)
-        unseen.warn()
 
     def _blocks(self, table: Any, rows: int | None, extra: tuple[str, ...]) -> Iterator[TableRows]:
         """Blocks of at most `rows` rows, read as in training: the columns needed and `extra` ones."""
@@ -396,10 +365,10 @@ class TableModel(BaseEstimator):
 
     def _predicted(self, method: str, X: Any, **options: Any) -> np.ndarray:
         """A method of the estimator inside on the rows of a table, block by block."""
-        blocks = (matrix for _, matrix in self.matrix_blocks(X))
-        return _joined([self.on_matrix(method, matrix, **options) for matrix in blocks])
+        blocks = (matrix for _, matrix in matrix_blocks(self, X))
+        return _joined([on_matrix(self, method, matrix, **options) for matrix in blocks])
 
-    def check_settings(self) -> None:
+    def _check_settings(self) -> None:
         """Raise where parameters make no sense, whatever the table."""
         for name in ("drop", "categorical"):
             if isinstance(getattr(self, name), str):
@@ -410,12 +379,15 @@ class TableModel(BaseEstimator):
             raise ValueError(f"reading must be an onefold.tables.Reading; got {self.reading!r}")
         for name, choices in _CHOICES.items():
             value = getattr(self, name, None)
-            if not any(value is one or (isinstance(one, str) and value == one) for one in choices):
+            if not any(
+                value is choice or (isinstance(choice, str) and value == choice) for choice in choices
+            ):
                 words = " or ".join(map(repr, choices))
                 raise ValueError(f"{name} must be {words}; got {value!r}")
         least = self.min_frequency
-        whole = isinstance(least, int | np.integer) and not isinstance(least, bool) and least >= 1
-        if least is not None and not whole and not (isinstance(least, float) and 0.0 < least < 1.0):
+        is_count = isinstance(least, int | np.integer) and not isinstance(least, bool) and least >= 1
+        is_fraction = isinstance(least, float) and 0.0 < least < 1.0
+        if least is not None and not is_count and not is_fraction:
             raise ValueError(
                 "min_frequency must be a number of rows, at least 1, or a fraction of them between 0 "
                 f"and 1; got {least!r}"
@@ -433,12 +405,12 @@ class TableModel(BaseEstimator):
         check_kernels(self)
         check_budget(self.time_budget)
 
-    def check_criterion(self, target: str = "y", values: Any = None) -> None:
+    def _check_criterion(self, target: str = "y", values: Any = None) -> None:
         """Raise where a criterion is unknown or not for this task, or for these values of the target."""
-        given: Any = self.criterion
-        for one in given if isinstance(given, list | tuple) else [given]:
-            if isinstance(one, str):
-                check_criterion(one, self.task, target, values)
+        criteria: Any = self.criterion
+        for criterion in criteria if isinstance(criteria, list | tuple) else [criteria]:
+            if isinstance(criterion, str):
+                check_criterion(criterion, self.task, target, values)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -566,7 +538,7 @@ class TableClassifier(ClassifierMixin, TableModel):
 
     def score(self, X: TableLike | TableSource, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """Accuracy on the rows of a table; y may be the name of a column of X."""
-        known = self.known_target(X, y)
+        known = self._known_target(X, y)
         weights = cast(Any, sample_weight)
         if known is not None and known.dtype == object:  # with labels that the model does not know
             return float(np.average(known == self.predict(X), weights=weights))
@@ -626,7 +598,43 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
 
     def score(self, X: TableLike | TableSource, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """R² on the rows of a table; y may be the name of a column of X."""
-        return float(super().score(X, self.known_target(X, y), sample_weight))
+        return float(super().score(X, self._known_target(X, y), sample_weight))
+
+
+def inner_estimator(model: TableModel, search: Search | None = None, **options: Any) -> Any:
+    """The estimator for the prepared matrix, not fitted; `options` replace parameters of the model."""
+    search = search_of(model) if search is None else search
+    names = inspect.signature(model._inner).parameters
+    parameters = {name: getattr(model, name) for name in names if hasattr(model, name)}
+    if model.criterion is None and parameters.get("class_weight") == "balanced":
+        parameters["criterion"] = "balanced_accuracy"  # classes that weigh the same also count the same
+    parameters["kernel"] = search.kernel
+    parameters["metric"] = search.metric
+    parameters["blend"] = search.blend
+    parameters["search"] = search.search
+    return model._inner(**parameters | options)
+
+
+def matrix_blocks(
+    model: TableModel, table: Any, batch_rows: int | None = None, extra: tuple[str, ...] = ()
+) -> Iterator[tuple[TableRows, np.ndarray]]:
+    """Blocks of rows, each with its matrix, in the order of the table.
+
+    Holds no more than `batch_rows` rows in memory where the table can be read in blocks, by default
+    about four million numbers. `extra` columns are read besides those that the model needs. One
+    warning at the end tells what training had not seen.
+    """
+    check_is_fitted(model, "estimator_")
+    unseen = UnseenValues()
+    for rows in model._blocks(table, batch_rows, extra):
+        yield rows, model.preparation_.transform(rows, unseen)
+    unseen.warn()
+
+
+def on_matrix(model: TableModel, method: str, matrix: Any, **options: Any) -> np.ndarray:
+    """A method of the estimator inside, on rows of its matrix, in the units of the target."""
+    values = np.asarray(getattr(model.estimator_, method)(matrix, **options))
+    return np.asarray(model._in_target_units(values))
 
 
 def load_table_model(path: str | Path) -> TableModel:

@@ -28,17 +28,20 @@ if TYPE_CHECKING:
 
 _MOST_COLUMNS = 50  # whose importance is kept
 _NAMED = 6  # candidates that were not tried are named, if they are no more
+_NAMED_COPIES = 8
 _FEWEST = 20  # rows before different numbers in all of them mean anything
 
 
 def column_notes(
-    rows: TableRows, features: Collection[str], others: Collection[str], left_out: Collection[str]
+    rows: TableRows, features: Collection[str], roles: Collection[str], row_numbers: Collection[str]
 ) -> tuple[str, ...]:
-    """What to tell about the columns of a table: `features`, `others` in use, and those `left_out`."""
-    told = {} if rows.types is None else rows.types.notes
-    notes = [told[name] for name in (*features, *others) if name in told]
-    if left_out:
-        notes.append(f"dropped unnamed columns that number the rows or are empty: {listing(left_out)}")
+    """Notes on the columns of a table: `features`, those with `roles`, and dropped `row_numbers`."""
+    on_types = {} if rows.types is None else rows.types.notes
+    notes = [on_types[name] for name in (*features, *roles) if name in on_types]
+    if row_numbers:
+        notes.append(
+            f"dropped unnamed columns that number the rows or are empty: {listing(row_numbers)}"
+        )
     for name in features:
         if _identifies(rows, name):
             notes.append(
@@ -68,14 +71,14 @@ def in_order_of(training: Training) -> str | None:
 def columns_of(preparation: Preparation, matrix: Any) -> list[Column]:
     """The columns of a table as its matrix has them; of many rows, some at equal distances."""
     rows = np.asarray(matrix[:: max(1, matrix.size // MOST_VALUES)], dtype=np.float64)
-    found = []
+    columns = []
     for part, (name, place) in zip(preparation.parts, preparation.spans()):
         values = rows[:, place]
         if part.indicators:
-            found.append(Column(name, values.argmax(axis=1), part.names))
+            columns.append(Column(name, values.argmax(axis=1), part.names))
         else:  # of a moment, the elapsed time; where all values are equal, whether there is one
-            found.append(Column(name, values[:, 0]))
-    return found
+            columns.append(Column(name, values[:, 0]))
+    return columns
 
 
 def duplicate_columns(columns: Sequence[Column]) -> list[list[str]]:
@@ -86,12 +89,13 @@ def duplicate_columns(columns: Sequence[Column]) -> list[list[str]]:
 def copies_note(columns: Sequence[Column]) -> str | None:
     """A note on columns that say the same as one before them."""
     groups = duplicate_columns(columns)
-    copies = [f"'{name}' duplicates '{first}'" for first, *others in groups for name in others]
+    copies = [f"'{name}' duplicates '{group[0]}'" for group in groups for name in group[1:]]
     if not copies:
         return None
-    more = f" and {len(copies) - 8} more" if len(copies) > 8 else ""
-    told = ", ".join(copies[:8])
-    return f"duplicate columns: {told}{more}; importance is split between them, so drop the duplicates"
+    words = ", ".join(copies[:_NAMED_COPIES])
+    if len(copies) > _NAMED_COPIES:
+        words += f" and {len(copies) - _NAMED_COPIES} more"
+    return f"duplicate columns: {words}; importance is split between them, so drop the duplicates"
 
 
 def _identifies(rows: TableRows, name: str) -> bool:
@@ -113,10 +117,10 @@ def findings(model: Any, training: Training, suspicious: list[str], seconds: flo
     target = training.target
     y = np.ravel(training.y) if hasattr(estimator, "classes_") else training.y  # labels may be a column
     scores = None
-    found = heldout_predictions(estimator, y)
-    if found is not None and np.isfinite(found.values).all(axis=1).any():
-        found = replace(found, values=model.in_target_units(found.values))
-        scores = scores_of(estimator, found, training.X, y, training.sample_weight)
+    predictions = heldout_predictions(estimator, y)
+    if predictions is not None and np.isfinite(predictions.values).all(axis=1).any():
+        predictions = replace(predictions, values=model._in_target_units(predictions.values))
+        scores = scores_of(estimator, predictions, training.X, y, training.sample_weight)
         scores["in_order_of"] = in_order_of(training)
     report: dict[str, Any] = {
         "task": model.task,
@@ -159,8 +163,8 @@ def few_rows_note(cv: Any, labels: np.ndarray) -> str | None:
     if counts[fewest] >= cv:
         return None
     if counts[fewest] == 1:
-        alone = f"the class '{names[fewest]}' has only one row"
-        return f"{alone}, so it can never be predicted out of fold; add rows of it, or drop it"
+        single = f"the class '{names[fewest]}' has only one row"
+        return f"{single}, so it can never be predicted out of fold; add rows of it, or drop it"
     return (
         f"the class '{names[fewest]}' has only {counts[fewest]} rows, fewer than the {cv} folds, so "
         "some folds have none of it; use fewer folds, or leave-one-out"
@@ -172,12 +176,11 @@ def stopped_note(search: dict[str, Any]) -> str | None:
     if search["stopped"] is None:
         return None
     why = f"was {search['stopped']}"
-    short = "{:.4g}".format
     why = "stopped at its time budget" if search["stopped"] == "time_budget" else why
-    untried = [
-        ", ".join(f"{k} {short(v) if isinstance(v, float) else v}" for k, v in one.items())
-        for one in search["untried"]
-    ]
+    untried = []
+    for candidate in search["untried"]:
+        words = (f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in candidate.items())
+        untried.append(", ".join(words))
     if not untried:
         return f"the search {why}; the remaining candidates were not tried"
     count = f"{len(untried)} candidate{'s were' if len(untried) > 1 else ' was'} not tried"
@@ -204,24 +207,28 @@ def edge_note(estimator: Any) -> str | None:
 
 def suspicious_columns(training: Training, classifier: bool) -> list[str]:
     """Names of the columns that alone explain 98 % of what a constant prediction leaves open."""
-    alone = columns_alone(training.preparation, training.X, training.y, classifier)
+    shares = columns_alone(training.preparation, training.X, training.y, classifier)
     names = (name for name, _ in training.preparation.spans())
-    return [name for name in names if alone.get(name, 0.0) > 1.0 - UNEXPLAINED]
+    return [name for name in names if shares.get(name, 0.0) > 1.0 - UNEXPLAINED]
 
 
 def columns_alone(
     preparation: Preparation, matrix: Any, y: np.ndarray, classifier: bool
 ) -> dict[str, float]:
     """The share of the target that each column of a table explains by itself, as the model sees it."""
-    some = y[:: max(1, matrix.size // MOST_VALUES)]
-    return explained_alone(columns_of(preparation, matrix), some, classifier)
+    sample = y[:: max(1, matrix.size // MOST_VALUES)]
+    return explained_alone(columns_of(preparation, matrix), sample, classifier)
 
 
 def leak_note(names: list[str], target: str) -> str:
     """What to do about them."""
     quoted = listing(names)
-    alone = "each alone predict" if len(names) > 1 else "alone predicts"
+    if len(names) > 1:
+        return (
+            f"{quoted} each alone predict {target} almost perfectly; drop them if they are not known "
+            "when predictions are made"
+        )
     return (
-        f"{quoted} {alone} {target} almost perfectly; drop "
-        f"{'them if they are' if len(names) > 1 else 'it if it is'} not known when predictions are made"
+        f"{quoted} alone predicts {target} almost perfectly; drop it if it is not known when "
+        "predictions are made"
     )

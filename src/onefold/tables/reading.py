@@ -49,7 +49,9 @@ class NumberFormat(NamedTuple):
 
 
 PLAIN = NumberFormat()
-FORMATS = tuple(NumberFormat(mark, one) for mark in ".," for one in _SEPARATORS if one != mark)
+FORMATS = tuple(
+    NumberFormat(mark, separator) for mark in ".," for separator in _SEPARATORS if separator != mark
+)
 
 
 _NUMBER = re.compile("|".join(form.pattern for form in FORMATS))
@@ -175,12 +177,15 @@ class Reading:
 
     def with_categories(self, preparation: Any, target: Any = None) -> Reading:
         """The same with the categories of training that would otherwise mean a missing value."""
-        known = {part.name: getattr(part, "categories", ()) for part in preparation.parts}
+        texts = {part.name: getattr(part, "categories", ()) for part in preparation.parts}
         if target is not None and target.values.dtype.kind == "U":
-            known[target.name] = set(target.values.tolist())
+            texts[target.name] = set(target.values.tolist())
         words = {*replace(self, categories={}).missing_in("")}
-        found = {n: tuple(sorted(words & {text.strip() for text in them})) for n, them in known.items()}
-        return replace(self, categories={name: texts for name, texts in found.items() if texts})
+        categories = {}
+        for name, values in texts.items():
+            if ambiguous := words & {text.strip() for text in values}:
+                categories[name] = tuple(sorted(ambiguous))
+        return replace(self, categories=categories)
 
     def merged(self, learned: Reading) -> Reading:
         """These options, or those of `learned` where there are none, with what it knows of columns."""
@@ -190,7 +195,8 @@ class Reading:
         return replace(self, points=points, categories=learned.categories)
 
     def overridden(self, **options: Any) -> Reading:
-        """The same but for the options that are given, which are not None."""
-        given = {name: value for name, value in options.items() if value is not None}
-        plain = replace(self, points=()) if "decimal" in given else self
-        return replace(plain, **given)
+        """The same with these options in place of its own; None leaves one as it is."""
+        changes = {name: value for name, value in options.items() if value is not None}
+        if "decimal" in changes:  # which columns have a decimal point was found with another mark
+            changes.setdefault("points", ())
+        return replace(self, **changes)

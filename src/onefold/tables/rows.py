@@ -110,7 +110,9 @@ class TableRows:
         """The rows with these positions, in this order."""
         # Arrow cannot take rows of string and binary views, such as polars has.
         plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-        schema = [one.with_type(plain.get(one.type, one.type)) for one in self.columns.schema]
+        schema = [
+            column.with_type(plain.get(column.type, column.type)) for column in self.columns.schema
+        ]
         return replace(self, columns=self.columns.cast(pa.schema(schema)).take(indices), start=0)
 
 
@@ -173,10 +175,11 @@ class TableSource(ABC):
 
 def check_names(names: Sequence[str], table: str) -> None:
     """Refuse names that don't tell the columns of a table apart."""
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
+    duplicates = [name for name, count in Counter(names).items() if count > 1]
+    if duplicates:
         raise TableError(
-            f"{table} has more than one column named {listing(twice)}; give every column its own name"
+            f"{table} has more than one column named {listing(duplicates)}; give every column its own "
+            "name"
         )
 
 
@@ -201,8 +204,8 @@ def is_frame(table: Any) -> bool:
     """Whether something has named columns; one column by itself, a Series, has none."""
     if isinstance(table, TableRows):
         return True
-    known = any(hasattr(table, name) for name in ("__arrow_c_stream__", "__dataframe__"))
-    return known and type(table).__name__ not in ("Series", "ChunkedArray")
+    has_columns = any(hasattr(table, name) for name in ("__arrow_c_stream__", "__dataframe__"))
+    return has_columns and type(table).__name__ not in ("Series", "ChunkedArray")
 
 
 def rows_of_frame(frame: Any) -> TableRows:
@@ -252,17 +255,18 @@ def as_array(X: Any) -> Any:
 
 
 def _rows(titles: Sequence[str], columns: Iterator[Any]) -> TableRows:
-    found = {}
+    arrays = {}
     for title, values in zip(titles, columns):
         try:
-            found[title] = pa.array(values, from_pandas=True)
-            if pa.types.is_date(found[title].type) and any(hasattr(v, "hour") for v in values):
-                found[title] = moments_in(values)  # Arrow cuts them down to days where one comes first
+            array = pa.array(values, from_pandas=True)
+            if pa.types.is_date(array.type) and any(hasattr(v, "hour") for v in values):
+                array = moments_in(values)  # Arrow cuts them down to days where one comes first
+            arrays[title] = array
         except OverflowError as error:
             raise TableError(f"column '{title}' {LARGE}") from error
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise TableError(f"column '{title}' {_MIXED}") from error
-    return TableRows(pa.table(found))
+    return TableRows(pa.table(arrays))
 
 
 def moments_in(values: Iterable[Any]) -> pa.Array:

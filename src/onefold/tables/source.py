@@ -139,19 +139,19 @@ class ParquetSource(TableSource):
         self.reading = reading or Reading()
         paths = _parquet_files(path)
         schemas = []
-        for one in paths:
-            with self._plain_errors(one):
-                schemas.append(pyarrow.parquet.read_schema(one))
+        for file in paths:
+            with self._plain_errors(file):
+                schemas.append(pyarrow.parquet.read_schema(file))
         index = {name for schema in schemas for name in index_columns(schema)}
         self.names = tuple(name for name in schemas[0].names if name not in index)
         check_names(self.names, self.path.name)
         self.remarks = index_remarks(sorted(index))
-        for one, schema in zip(paths, schemas):
-            other = sorted((set(schema.names) ^ set(self.names)) - index)
-            if other:
+        for file, schema in zip(paths, schemas):
+            difference = sorted((set(schema.names) ^ set(self.names)) - index)
+            if difference:
                 raise TableError(
-                    f"{one.name} and {paths[0].name} differ in {listing(other)}; the files of one table "
-                    "must have the same columns"
+                    f"{file.name} and {paths[0].name} differ in {listing(difference)}; the files of one "
+                    "table must have the same columns"
                 )
         try:
             schema = pa.unify_schemas(schemas, promote_options="permissive")
@@ -160,7 +160,7 @@ class ParquetSource(TableSource):
                 f"a column of {self.path.name} has numbers in some files and other values in others; "
                 "write the files again with one type per column"
             ) from error
-        self._data = pyarrow.dataset.dataset([str(one) for one in paths], schema, format="parquet")
+        self._data = pyarrow.dataset.dataset([str(file) for file in paths], schema, format="parquet")
 
     def bytes_in_memory(self) -> int:
         with self._plain_errors():
@@ -172,12 +172,12 @@ class ParquetSource(TableSource):
         return TableRows(table, reading=self.reading, remarks=self.remarks)
 
     def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
-        wanted = list(self.names if columns is None else columns)
+        names = list(self.names if columns is None else columns)
         start = 0
         ahead = {"batch_readahead": 1, "fragment_readahead": 1}
         with self._plain_errors():
-            found = self._data.to_batches(columns=wanted, batch_size=min(rows, 1 << 20), **ahead)
-            for table in rechunk(found, rows):
+            batches = self._data.to_batches(columns=names, batch_size=min(rows, 1 << 20), **ahead)
+            for table in rechunk(batches, rows):
                 yield TableRows(table, start, self.reading, remarks=self.remarks)
                 start += table.num_rows
 
@@ -197,13 +197,14 @@ def _parquet_files(path: Path) -> list[Path]:
     if os.path.isfile(path):
         return [path]
     pattern = str(path)
-    shown = str(path)
+    description = str(path)
     if os.path.isdir(path):
-        pattern, shown = (os.path.join(it, "*.parquet") for it in (glob.escape(pattern), pattern))
-    found = sorted(one for one in glob.glob(pattern) if os.path.isfile(one))
-    if not found:
-        raise TableError(f"there is no Parquet file {shown}")
-    return [Path(one) for one in found]
+        pattern = os.path.join(glob.escape(pattern), "*.parquet")
+        description = os.path.join(description, "*.parquet")
+    files = sorted(name for name in glob.glob(pattern) if os.path.isfile(name))
+    if not files:
+        raise TableError(f"there is no Parquet file {description}")
+    return [Path(name) for name in files]
 
 
 class ExcelSource(TableSource):
@@ -239,8 +240,8 @@ class ExcelSource(TableSource):
             raise TableError(f"the sheet of {path.name} is empty; a table needs a header row and rows")
         header = [_text(name).strip() for name in cells[0]]
         sheets = f"(the sheets are {listing(book.sheet_names)})"
-        others = [Remedy("sheet", one, sheets) for one in book.sheet_names if one != self._sheet]
-        self.elsewhere = tuple(others[:1])
+        remedies = [Remedy("sheet", name, sheets) for name in book.sheet_names if name != self._sheet]
+        self.elsewhere = tuple(remedies[:1])
         if "" in header:
             raise TableError(
                 f"{path.name} has no name in column {header.index('') + 1} of its header (are cells "
@@ -258,13 +259,13 @@ class ExcelSource(TableSource):
             {name: _column([row[j] for row in self._cells]) for j, name in enumerate(self.names)}
         )
         rows = TableRows(table, reading=self.reading, written=True)
-        texts = [one.name for one in table.schema if pa.types.is_string(one.type)]
+        texts = [column.name for column in table.schema if pa.types.is_string(column.type)]
         types = TextTypes(texts, self.reading, True, [rows])
         return replace(rows, types=types, reading=types.reading)
 
     def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
-        everything = self.read()
-        yield from (everything if columns is None else everything.select(columns)).slices(rows)
+        table = self.read()
+        yield from (table if columns is None else table.select(columns)).slices(rows)
 
     def _chosen_sheet(self, names: list[str]) -> str:
         """The sheet of a name or, counted from 1, of a number."""
@@ -290,7 +291,7 @@ def _column(cells: list[Any]) -> pa.Array:
         return numbers
     if kinds and kinds <= {datetime.date, datetime.datetime}:
         return moments_in(values)
-    if any(kinds == {one} for one in (bool, datetime.time, datetime.timedelta)):
+    if kinds in ({bool}, {datetime.time}, {datetime.timedelta}):
         return pa.array(values)
     return pa.array([None if value is None else _text(value) for value in values], pa.string())
 

@@ -148,8 +148,8 @@ def training_of(
     looked at, where there is one. A matrix that is too large for memory lies in a file in the folder
     `scratch` of the model while the block runs.
     """
-    model.check_settings()
-    model.check_criterion()
+    model._check_settings()
+    model._check_criterion()
     table = opened(X, model.reading)
     asked = {"target": y, "sample_weight": sample_weight, "groups": groups, "id_column": model.id_column}
     named = {option: name for option, name in asked.items() if isinstance(name, str)}
@@ -348,7 +348,7 @@ def _known(
             check_classification_targets(values)
         else:
             _check_numbers(model, values, target)
-        model.check_criterion("y" if target is None else target.name, values)
+        model._check_criterion("y" if target is None else target.name, values)
     weight = rows.weights(sample_weight) if isinstance(sample_weight, str) else sample_weight
     weight = check_weights(weight, len(rows))
     if groups is not None:
