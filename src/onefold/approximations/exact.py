@@ -1,16 +1,33 @@
 r"""The exact method: the kernel matrix itself, dense, n × n, no approximation.
 
-O(n³) time. One array of n × n for a single fit, two where Cholesky serves, five for an
+With S the diagonal of √weights and s = S1, what is factorised is S K S. An intercept is its border s,
+which is folded in first: with H = I − ssᵀ/sᵀs the two matrices
+
+    S K S    and    H S K S H + c · ssᵀ/sᵀs                                                       (1)
+
+have the same residual operator R_b for every c. The second has no large eigenvalue along s to lose
+digits to; c is the mean of the eigenvalues of H S K S H. Written out, with k̄ = S K S s / sᵀs and
+κ = k̄ᵀs,
+
+    H S K S H + c · ssᵀ/sᵀs = S K S − s uᵀ − u sᵀ,    u = k̄ − s (κ + c) / (2 sᵀs)                  (2)
+
+The model of all rows is
+
+    a = R_b S y / μ,    α = S a,    b = sᵀS y / sᵀs − k̄ᵀa                                          (3)
+
+and so is the model without the rows J, whose α is 0 there, for targets ŷ with its predictions f_J in
+place of y_J. These are, with T all rows outside J,
+
+    f_J = K_JT α_T + b                                                                            (4)
+
+f_J comes from the blocks of R_b alone (:mod:`onefold.smoothers.dense`), or by (4) from the coefficients,
+which is as accurate as a refit and is done while it takes less work than the factorisation. Two things
+are fitted again without their rows, since rounding would decide the closed form: a μ below the rounding
+of K, and a part that carries nearly all the weight.
+
+It takes O(n³) time, and one array of n × n for a single fit, two where Cholesky serves, five for an
 eigendecomposition (two to three above a few thousand rows). On a device a fit or a search at one ridge
 has one, in which K, its factor and the inverse of that follow each other.
-
-With an intercept the border s is folded in first: K and HKH + c·ssᵀ/sᵀs, H = I − ssᵀ/sᵀs, have the
-same R_b for every c, and the second has no large eigenvalue along s to lose digits to.
-
-Rows held out of training come from the closed forms of the smoother (:mod:`onefold.smoothers.dense`):
-from the coefficients of the models without them while these cost less than the factorisation, else from
-the blocks of R alone. Two things only are fitted again without their rows, since rounding would decide
-the closed form: a μ below the rounding of K, and a part that carries nearly all the weight.
 """
 
 from __future__ import annotations
@@ -34,17 +51,35 @@ from onefold.linalg import Array, Index, as_vector, index_like, namespace, take_
 from onefold.machine.speed import Speed
 from onefold.machine.threads import spans
 from onefold.smoothers import dense
-from onefold.smoothers.base import GIVEN, LARGE, PSD, Flags, Rounding, UnsolvableError, choose_route
+from onefold.smoothers.base import (
+    GIVEN,
+    LARGE,
+    PSD,
+    Flags,
+    Rounding,
+    Route,
+    UnsolvableError,
+    choose_route,
+)
 
+# Rows of K that are worked on at a time, where all of them would make a second array of n × n.
 _STRIP = 256
-_LARGEST = 1e290  # of a sum of kernel values: products with it are still numbers
-_PROBE = 256  # rows of a kernel that the user brought, looked at before the rest
-_TINY = 2.0**-21  # ridges below: the smallest that is tried by default
-_FEW_PARTS = 10  # that are refitted there,
-_REFIT_WORK = 1e10  # and parts · n³ up to which more of them are
-_SINGLE = 1e-6  # of the largest eigenvalue: the rounding of a matrix computed in single precision
-_OUTWEIGHED = 1e-6  # of the weight: other rows with less lose too many digits
-_UNEVEN = 10.0  # largest √weight over the smallest: above, no decomposition
+# Of a sum of kernel values: products with it stay below float64's 1.8e308.
+_LARGEST_SUM = 1e290
+# Rows of a user's kernel whose eigenvalues are computed before all others, some milliseconds.
+_PROBED_ROWS = 256
+# The smallest default ridge: below, R, wrong by eps · λ_max / μ, has fewer digits than a refit.
+_REFITTED_RIDGE = 2.0**-21
+# Parts that are always refitted at such ridges, up to `LARGE` rows: ten folds.
+_REFITTED_PARTS = 10
+# Multiply-adds, parts · n³, up to which more parts are: about a second.
+_REFIT_WORK = 1e10
+# Of the largest eigenvalue: the rounding of a matrix that was computed in single precision.
+_SINGLE_ROUNDING = 1e-6
+# Of the total weight: other rows with less lose half of their digits to those left out.
+_OUTWEIGHED_SHARE = 1e-6
+# Largest √weight over the smallest, above which an eigendecomposition would lose the light rows' digits.
+_UNEVEN_RATIO = 10.0
 
 
 @register
@@ -93,52 +128,25 @@ class ExactModel(SmoothingModel):
     def __init__(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
         self.problem = problem
         self._kernel = kernel
-        need = load.need
         K = self.kernel_matrix()
-        rounding = PSD if kernel.always_psd else GIVEN
-        if isinstance(kernel, Precomputed):
-            own = float(np.sqrt(namespace(problem.X).finfo(problem.X.dtype).eps))
-            rounding = Rounding(max(_SINGLE, own))
+        rounding = _rounding_of(kernel, problem)
         _check_matrix(K, None if kernel.always_psd else rounding)
-        root = problem.root_weight
-        uneven = False
-        if root is not None:
-            K *= root[:, None]
-            K *= root[None, :]
-            xp = namespace(root)
-            uneven = float(xp.max(root)) / float(xp.min(root)) > _UNEVEN
-        alone = None
-        border = None
+        system = WeightedKernel.prepare(K, problem, rounding)
+        self._mean_row = system.mean_row
         thin = None
-        if not uneven and linalg.uses_lapack(K):
-            alone = dense.isolated_rows(K)
-        if problem.fit_intercept:
-            border = linalg.ones(problem.n, K) if root is None else root
-            strips = [
-                K[part, :] @ border
-                for part in spans(problem.n, max(_STRIP, linalg.dense.STACK // problem.n))
-            ]
-            self._mean_row = namespace(K).concat(strips) / float(border @ border)
-            rounding = replace(rounding, scale=abs(float(self._mean_row @ border)))
-            if alone is None:
-                K = _recentred(K, border, self._mean_row)
-        if need == "heldout" and alone is None and not uneven and linalg.uses_lapack(K):
-            thin = dense.low_rank_factor(K, psd=kernel.always_psd)
-        rank = None if thin is None else thin.shape[1]
-        gpu = linalg.on_accelerator(K)
-        route = choose_route(problem.n, load.alphas, need, gpu=gpu, uneven=uneven, rank=rank)
+        if load.need == "heldout" and system.decomposes_on_host and system.isolated is None:
+            thin = dense.low_rank_factor(system.matrix, psd=kernel.always_psd)
+        route = choose_route(
+            problem.n,
+            load.alphas,
+            load.need,
+            gpu=linalg.on_accelerator(K),
+            uneven=system.uneven,
+            rank=None if thin is None else thin.shape[1],
+        )
         self.report = {"name": "exact", "route": route.name, "reason": route.reason}
-        if thin is not None:
-            self.smoother = dense.LowRankSmoother(thin, border)
-        elif route.name == "eigen":
-            self.smoother = dense.SpectralSmoother(K, border, alone=alone, rounding=rounding)
-        else:
-            self.one_by_one = True
-            once = load.alphas == 1  # its one factor then takes the place of K
-            rough = load.rough and not uneven and linalg.uses_lapack(K)
-            self.smoother = dense.CholeskySmoother(
-                K, border, overwrite=once, rounding=rounding, graded=uneven, rough=rough
-            )
+        self.one_by_one = route.name == "cholesky"
+        self.smoother = system.smoother(route, load, thin)
 
     def usable(self, parts: Parts | None, alphas: ArrayLike) -> Flags:
         below = np.count_nonzero(self.smoother.below_rounding(alphas))
@@ -154,9 +162,9 @@ class ExactModel(SmoothingModel):
         refitted = self._refits(values, rows.size) & ~self.smoother.below_rounding(values)
         places = np.flatnonzero(refitted).tolist()
         for row in rows.tolist() if places else []:
-            found = self._trained_without(np.array([row]), values[places])
+            refits = self._predicted_by_refits(np.array([row]), values[places])
             for number, place in enumerate(places):
-                predictions[place, row, :] = found[number, 0, :]
+                predictions[place, row, :] = refits[number, 0, :]
         return self._heaviest_refitted(predictions, rows, alphas)
 
     def left_out(self, rows: Index, alpha: float) -> tuple[Index, Array]:
@@ -172,57 +180,61 @@ class ExactModel(SmoothingModel):
         heaviest = np.argmax(self.problem.weight, keepdims=True)
         place = np.flatnonzero(rows == heaviest)
         if place.size and self._outweighs(heaviest):
-            predictions[:, int(place[0]), :] = self._trained_without(heaviest, alphas)[:, 0, :]
+            refits = self._predicted_by_refits(heaviest, alphas)
+            predictions[:, int(place[0]), :] = refits[:, 0, :]
         return predictions
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
+        """Those of closed forms and of refits, in the order of the ridges."""
         values = as_vector(alphas)
-        below = self._refits(values, len(parts))
-        above = values[~below]
-        n, targets = self.problem.Y.shape
-        closed: list[Array] = []
-        # Coefficients of the models without a part take 4 n² operations per μ, part and target: worth
-        # it while that is less than the factorisation.
-        if 0 < above.size * len(parts) * targets <= n:
-            closed = self._heldout_by_duals(parts, above)
-        elif above.size:
-            predictions = self.smoother.heldout(self.problem.scaled_targets(), parts, above)
-            closed = [self.problem.unscale(f, rows) for f, rows in zip(predictions, parts)]
-        xp = namespace(self.problem.Y)
-        found = []
+        refitted = self._refits(values, len(parts))
+        closed = self._heldout_closed(parts, values[~refitted])
+        predictions = []
         for number, rows in enumerate(parts):
-            literal = below | self._outweighs(rows)
-            if not literal.any():
-                found.append(closed[number])
+            if self._outweighs(rows):
+                predictions.append(self._predicted_by_refits(rows, values))
                 continue
-            pieces = [] if literal.all() else [closed[number]]
-            pieces.append(self._trained_without(rows, values[literal]))
-            back = np.argsort(np.argsort(literal, kind="stable"))
-            found.append(xp.take(xp.concat(pieces), index_like(back, self.problem.Y), axis=0))
-        return found
+            if not refitted.any():
+                predictions.append(closed[number])
+                continue
+            pieces = [] if refitted.all() else [closed[number]]
+            pieces.append(self._predicted_by_refits(rows, values[refitted]))
+            predictions.append(_in_order(pieces, refitted, self.problem.Y))
+        return predictions
+
+    def _heldout_closed(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
+        """From the coefficients without each part, 4 n² operations per μ, part and target, or from R."""
+        n, targets = self.problem.Y.shape
+        count = np.size(alphas)
+        if not count:
+            return []
+        if len(parts) and count * len(parts) * targets <= n:  # less work than the factorisation
+            return self._heldout_by_duals(parts, alphas)
+        predictions = self.smoother.heldout(self.problem.scaled_targets(), parts, alphas)
+        return [self.problem.unscale(values, rows) for values, rows in zip(predictions, parts)]
 
     def _heldout_by_duals(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
-        """f_J = K_JT α_T + b from the models without J: as good as refits, to the last digits."""
-        coef, level = self._without(parts, alphas)
+        """(4): as good as refits, to the last digits."""
+        coef, intercept = self._coefficients_without(parts, alphas)
         a, k, n, t = coef.shape
         xp = namespace(coef)
         columns = xp.reshape(xp.permute_dims(coef, (2, 0, 1, 3)), (n, a * k * t))
         X = self.problem.X
-        given = isinstance(self._kernel, Precomputed)
-        values = X @ columns if given else kernel_product(self._kernel, X, X, columns)
-        values = values + xp.reshape(level, (-1,))[None, :]
+        precomputed = isinstance(self._kernel, Precomputed)
+        values = X @ columns if precomputed else kernel_product(self._kernel, X, X, columns)
+        values = values + xp.reshape(intercept, (-1,))[None, :]
         values = xp.permute_dims(xp.reshape(values, (n, a, k, t)), (2, 1, 0, 3))
         return [xp.take(values[i, ...], index_like(J, values), axis=1) for i, J in enumerate(parts)]
 
-    def _without(self, parts: Parts, alphas: ArrayLike) -> tuple[Array, Array]:
-        r"""α = R_b Ŷ / μ (μ, parts, n, t) and b = (sᵀŶ − (Ks)ᵀα) / sᵀs (μ, parts, t) without parts."""
+    def _coefficients_without(self, parts: Parts, alphas: ArrayLike) -> tuple[Array, Array]:
+        r"""(3) for the targets ŷ of each part: α (μ, parts, n, t) and b (μ, parts, t)."""
         root = self.problem.root_weight
-        duals, level = self.smoother.heldout_duals(self.problem.scaled_targets(), parts, alphas)
-        if level is None:
-            level = zeros((*duals.shape[:2], duals.shape[3]), duals)
+        duals, intercept = self.smoother.heldout_duals(self.problem.scaled_targets(), parts, alphas)
+        if intercept is None or self._mean_row is None:
+            intercept = zeros((*duals.shape[:2], duals.shape[3]), duals)
         else:
-            level = level - (self._mean_row[None, :] @ duals)[..., 0, :]
-        return duals if root is None else duals * root[None, None, :, None], level
+            intercept = intercept - (self._mean_row[None, :] @ duals)[..., 0, :]
+        return duals if root is None else duals * root[None, None, :, None], intercept
 
     def _refits(self, alphas: ArrayLike, parts: int) -> Flags:
         r"""Whether models without so many parts are fitted one by one at each μ.
@@ -232,54 +244,56 @@ class ExactModel(SmoothingModel):
         """
         below = self.smoother.below_rounding(alphas)
         n = self.problem.n
-        worth = n <= LARGE and (parts <= _FEW_PARTS or parts * float(n) ** 3 <= _REFIT_WORK)
-        return below | (as_vector(alphas) < _TINY) if worth else below
+        worth = n <= LARGE and (parts <= _REFITTED_PARTS or parts * float(n) ** 3 <= _REFIT_WORK)
+        return below | (as_vector(alphas) < _REFITTED_RIDGE) if worth else below
 
     def _outweighs(self, rows: Index) -> bool:
         """Whether some rows carry nearly all the weight, so that the others are lost in its rounding."""
         weight = self.problem.weight
-        return weight is not None and bool(np.delete(weight, rows).sum() < _OUTWEIGHED * weight.sum())
+        return weight is not None and bool(
+            np.delete(weight, rows).sum() < _OUTWEIGHED_SHARE * weight.sum()
+        )
 
-    def _trained_without(self, rows: Index, alphas: ArrayLike) -> Array:
-        """The rows predicted by models that are fitted without them."""
+    def _predicted_by_refits(self, rows: Index, alphas: ArrayLike) -> Array:
+        """The rows predicted by models that are fitted without them: (μ, rows, targets)."""
         values = as_vector(alphas)
-        asked = take_rows(self.problem.X, rows)
+        X = take_rows(self.problem.X, rows)
         if isinstance(self._kernel, Precomputed):
-            asked = take_rows(asked.T, np.delete(np.arange(self.problem.n), rows)).T
+            X = take_rows(X.T, np.delete(np.arange(self.problem.n), rows)).T
         models = self._refitted_without(rows, values, values.size)
-        return namespace(self.problem.Y).stack([f.predict(asked) for f in models])
+        return namespace(self.problem.Y).stack([model.predict(X) for model in models])
 
     def _refitted_without(self, rows: Index, alphas: Any, n_alphas: int) -> list[Expansion]:
-        """Models of the other rows, about their own mean: one for each of `alphas`."""
-        part = self.problem.without(rows, precomputed=isinstance(self._kernel, Precomputed))
-        model = ExactModel(self._kernel, part, Workload(alphas=n_alphas))
-        return [part.restore(model.expansion(alpha)) for alpha in alphas]
+        """Models of all other rows, about their own mean: one for each of `alphas`."""
+        training = self.problem.without(rows, precomputed=isinstance(self._kernel, Precomputed))
+        model = ExactModel(self._kernel, training, Workload(alphas=n_alphas))
+        return [training.restore(model.expansion(alpha)) for alpha in alphas]
 
     def fold_models(self, parts: Parts, alpha: ArrayLike) -> FoldModels:
-        r"""Every part's model in closed form, or fitted again where rounding would decide."""
+        r"""Every part's model by (3), or fitted again where rounding would decide."""
         problem = self.problem
+        n, t = problem.Y.shape
         count = len(parts)
-        t = int(self.problem.Y.shape[1])
         ridges = TargetRidges(alpha, t)
-        width = count * t
-        coef, level = (zeros(shape, problem.Y) for shape in ((problem.n, width), width))
-        literal = bool(self._refits(ridges.distinct, count).any())
-        if not literal:
+        coef = zeros((n, count * t), problem.Y)
+        intercept = zeros(count * t, problem.Y)
+        all_refitted = bool(self._refits(ridges.distinct, count).any())
+        if not all_refitted:
             xp = namespace(coef)
-            coef, level = map(ridges.pick, self._without(parts, ridges.distinct))
-            coef = xp.reshape(xp.permute_dims(coef, (1, 0, 2)), (problem.n, width))
-            level = xp.reshape(level, (width,))
+            duals, intercepts = self._coefficients_without(parts, ridges.distinct)
+            coef = xp.reshape(xp.permute_dims(ridges.pick(duals), (1, 0, 2)), (n, count * t))
+            intercept = xp.reshape(ridges.pick(intercepts), (count * t,))
         for number, rows in enumerate(parts):
-            if literal or self._outweighs(rows):
-                [alone] = self._refitted_without(rows, [ridges.by_target], ridges.distinct.size)
-                rest = np.delete(np.arange(problem.n), rows)
+            if all_refitted or self._outweighs(rows):
+                [model] = self._refitted_without(rows, [ridges.by_target], ridges.distinct.size)
+                training_rows = np.delete(np.arange(n), rows)
                 columns = slice(number * t, (number + 1) * t)
-                coef[:, columns] = linalg.scattered(alone.coef, rest, problem.n)
-                level[columns] = alone.intercept
-        return FoldModels.of(self._expansion(coef, level), count)
+                coef[:, columns] = linalg.scattered(model.coef, training_rows, n)
+                intercept[columns] = model.intercept
+        return FoldModels.of(self._expansion(coef, intercept), count)
 
     def expansion(self, alpha: ArrayLike) -> Expansion:
-        r"""α = R_b y / μ and b = (sᵀy − (Ks)ᵀα) / sᵀs, in the problem's own weights."""
+        r"""(3), in the problem's own weights."""
         problem = self.problem
         Y = self.problem.scaled_targets()
         ridges = TargetRidges(alpha, Y.shape[1])
@@ -293,7 +307,7 @@ class ExactModel(SmoothingModel):
             )
         intercept = zeros(Y.shape[1], Y)
         border = self.smoother.border
-        if border is not None:
+        if border is not None and self._mean_row is not None:
             intercept = (border @ Y) / float(border @ border) - self._mean_row @ dual
         root = problem.root_weight
         return self._expansion(dual if root is None else root[:, None] * dual, intercept)
@@ -307,17 +321,96 @@ class ExactModel(SmoothingModel):
         return gram(self._kernel, self.problem.X)
 
 
+@dataclass(frozen=True)
+class WeightedKernel:
+    """S K S with its border folded in: what is factorised, in the memory of K."""
+
+    matrix: Any  # (n, n)
+    border: Any  # s (n,); None without an intercept
+    mean_row: Any  # k̄ (n,), as in (2); None without an intercept
+    rounding: Rounding
+    uneven: bool  # weights of very different size have graded the rows
+    isolated: Index | None  # rows without neighbours, which keep their border: (1) would couple them
+
+    @classmethod
+    def prepare(cls, K: Array, problem: Problem, rounding: Rounding) -> WeightedKernel:
+        """(1) over K."""
+        root = problem.root_weight
+        uneven = False
+        if root is not None:
+            K *= root[:, None]
+            K *= root[None, :]
+            xp = namespace(root)
+            uneven = float(xp.max(root)) / float(xp.min(root)) > _UNEVEN_RATIO
+        isolated = None
+        if linalg.uses_lapack(K) and not uneven:
+            isolated = dense.isolated_rows(K)
+        if not problem.fit_intercept:
+            return cls(K, None, None, rounding, uneven, isolated)
+        border = linalg.ones(problem.n, K) if root is None else root
+        mean_row = _mean_row(K, border)
+        rounding = replace(rounding, scale=abs(float(mean_row @ border)))
+        if isolated is None:
+            K = _recentred(K, border, mean_row)
+        return cls(K, border, mean_row, rounding, uneven, isolated)
+
+    @property
+    def decomposes_on_host(self) -> bool:
+        """Whether LAPACK may decompose it: rows of very different size would lose their digits."""
+        return linalg.uses_lapack(self.matrix) and not self.uneven
+
+    def smoother(self, route: Route, load: Workload, thin: Any) -> dense.DenseSmoother:
+        """R_b(μ) by a route; `thin` is the factor of low rank."""
+        match route.name:
+            case "low rank":
+                return dense.LowRankSmoother(thin, self.border)
+            case "eigen":
+                return dense.SpectralSmoother(
+                    self.matrix, self.border, alone=self.isolated, rounding=self.rounding
+                )
+            case "cholesky":
+                return dense.CholeskySmoother(
+                    self.matrix,
+                    self.border,
+                    overwrite=load.alphas == 1,  # its one factor takes the place of K
+                    rounding=self.rounding,
+                    graded=self.uneven,
+                    rough=load.rough and self.decomposes_on_host,
+                )
+
+
+def _rounding_of(kernel: Kernel, problem: Problem) -> Rounding:
+    """How far from positive semi-definite a kernel matrix may be by rounding alone."""
+    if isinstance(kernel, Precomputed):
+        dtype = namespace(problem.X).finfo(problem.X.dtype)
+        return Rounding(max(_SINGLE_ROUNDING, float(np.sqrt(dtype.eps))))
+    return PSD if kernel.always_psd else GIVEN
+
+
+def _mean_row(K: Array, border: Array) -> Array:
+    """k̄ = K s / sᵀs, in strips."""
+    n = K.shape[0]
+    strips = [K[part, :] @ border for part in spans(n, max(_STRIP, linalg.dense.STACK // n))]
+    return namespace(K).concat(strips) / float(border @ border)
+
+
 def _recentred(K: Array, border: Array, mean_row: Array) -> Array:
-    """HKH + c·ssᵀ/sᵀs with c the mean of HKH's eigenvalues, over K, in strips."""
+    """(2) over K, in strips."""
     n = K.shape[0]
     length = float(border @ border)
-    middle = float(mean_row @ border)
-    c = max(float(namespace(K).sum(namespace(K).linalg.diagonal(K))) - middle, 0.0) / n
-    # s k̄ᵀ + k̄ sᵀ − (middle + c)/sᵀs · s sᵀ, written as s uᵀ + u sᵀ
-    u = mean_row - border * ((middle + c) / (2 * length))
+    mean_of_border = float(mean_row @ border)
+    c = max(float(namespace(K).sum(namespace(K).linalg.diagonal(K))) - mean_of_border, 0.0) / n
+    u = mean_row - border * ((mean_of_border + c) / (2 * length))
     for part in spans(n, _STRIP):
         K[part, :] -= border[part, None] * u[None, :] + u[part, None] * border[None, :]
     return K
+
+
+def _in_order(pieces: list[Array], last: Flags, reference: Array) -> Array:
+    """Predictions (μ, …) of one or two pieces, the second of the ridges flagged as `last`."""
+    positions = np.argsort(np.argsort(last, kind="stable"))
+    xp = namespace(reference)
+    return xp.take(xp.concat(pieces), index_like(positions, reference), axis=0)
 
 
 def _check_matrix(K: Array, rounding: Rounding | None) -> None:
@@ -326,7 +419,7 @@ def _check_matrix(K: Array, rounding: Rounding | None) -> None:
     n = K.shape[0]
     with np.errstate(invalid="ignore", over="ignore"):
         sums = xp.sum(K, axis=0)  # passes on what is not finite, without a second array
-    if not float(xp.max(xp.abs(sums))) <= _LARGEST:  # NaN is not either
+    if not float(xp.max(xp.abs(sums))) <= _LARGEST_SUM:  # NaN is not either
         raise UnsolvableError(
             "the kernel matrix contains NaN, infinite or very large values; scale the features, or "
             "check the kernel."
@@ -337,5 +430,5 @@ def _check_matrix(K: Array, rounding: Rounding | None) -> None:
     for part in spans(n, _STRIP):
         check_symmetric(K[part, :], K[:, part].T, scale, rounding.tolerance)
     # A negative eigenvalue of a principal submatrix proves one of the whole (interlacing).
-    pick = np.unique(np.linspace(0, n - 1, min(n, _PROBE)).astype(int))
+    pick = np.unique(np.linspace(0, n - 1, min(n, _PROBED_ROWS)).astype(int))
     rounding.settled(xp.linalg.eigvalsh(linalg.submatrix(K, pick, pick)))
