@@ -1,0 +1,103 @@
+"""How far a reader has to walk: the files, functions and frames of the package that a call goes through.
+
+``python -m tests.tools.walk`` prints a line for each of the walks below. Files and functions are those of
+``onefold`` that are called, without imports; frames are the deepest nesting of them. One thread, so that
+nothing is missed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import make_classification, make_regression
+
+import onefold
+from onefold.cli import entry
+
+_PACKAGE = str(Path(onefold.__file__).parent)
+_HOUSES = str(Path(__file__).parents[2] / "examples" / "houses.csv")
+
+
+def _ours(path: str) -> bool:
+    return path.startswith(_PACKAGE) and path.endswith(".py")
+
+
+def walked(call: Callable[[], Any]) -> tuple[set[str], set[tuple[str, str]], int]:
+    """The files, the functions and the deepest nesting of what a call goes through."""
+    files = set[str]()
+    functions = set[tuple[str, str]]()
+    depth = 0
+    deepest = 0
+
+    def look(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal depth, deepest
+        code = frame.f_code
+        if event not in ("call", "return") or not _ours(code.co_filename):
+            return
+        if code.co_name == "<module>" or "class" in code.co_name:
+            return
+        depth += 1 if event == "call" else -1
+        if event == "call":
+            deepest = max(deepest, depth)
+            files.add(code.co_filename)
+            functions.add((code.co_filename, code.co_qualname))
+
+    sys.setprofile(look)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return files, functions, deepest
+
+
+def _plain() -> None:
+    X, y = make_classification(75, 4, random_state=0)
+    onefold.LSSVCCV().fit(X, y)
+
+
+def _metric() -> None:
+    X, y = make_regression(120, 4, noise=1.0, random_state=0)
+    onefold.LSSVRCV(kernel="auto", metric="auto", blend=True).fit(X, np.tanh(y / y.std()))
+
+
+def _tune() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        entry.main(["tune", _HOUSES, "--target", "price", "--id", "house", "--out", f"{folder}/houses"])
+
+
+WALKS: dict[str, Callable[[], None]] = {
+    "LSSVCCV().fit": _plain,
+    "families, metric and blend": _metric,
+    "onefold tune": _tune,
+}
+
+
+def main() -> int:
+    """Print a line for each walk."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    warnings.simplefilter("ignore")
+    for name, call in WALKS.items():
+        stdout = sys.stdout
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
+        try:
+            call()  # what is imported on the way is imported now
+            files, functions, frames = walked(call)
+        finally:
+            sys.stdout.close()
+            sys.stdout = stdout
+        print(f"{name:28} {len(files):3} files {len(functions):4} functions {frames:3} frames")
+        if "-v" in sys.argv:
+            print("   " + " ".join(sorted(str(Path(file).relative_to(_PACKAGE)) for file in files)))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
