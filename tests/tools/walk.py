@@ -1,8 +1,8 @@
 """How far a reader has to walk: the files, functions and frames of the package that a call goes through.
 
-``python -m tests.tools.walk`` prints a line for each of the walks below. Files and functions are those of
-``onefold`` that are called, without imports; frames are the deepest nesting of them. One thread, so that
-nothing is missed.
+``python -m tests.tools.walk`` prints a line for each of the walks below; with ``-v`` the files, too. Files and
+functions are those of ``onefold`` that are called, without imports; frames are the deepest nesting of them.
+Set ``OMP_NUM_THREADS=1``: what runs in another thread is not seen.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -82,17 +83,11 @@ WALKS: dict[str, Callable[[], None]] = {
 
 def main() -> int:
     """Print a line for each walk."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     warnings.simplefilter("ignore")
     for name, call in WALKS.items():
-        stdout = sys.stdout
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")
-        try:
+        with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
             call()  # what is imported on the way is imported now
             files, functions, frames = walked(call)
-        finally:
-            sys.stdout.close()
-            sys.stdout = stdout
         print(f"{name:28} {len(files):3} files {len(functions):4} functions {frames:3} frames")
         if "-v" in sys.argv:
             print("   " + " ".join(sorted(str(Path(file).relative_to(_PACKAGE)) for file in files)))
