@@ -1,8 +1,8 @@
-"""How far a reader has to walk: the files, functions and frames of the package that a call goes through.
+"""How far a reader has to walk: the files, functions and frames that a call goes through.
 
-``python -m tests.tools.walk`` prints a line for each of the walks below; with ``-v`` the files, too. Files and
-functions are those of ``onefold`` that are called, without imports; frames are the deepest nesting of them.
-Set ``OMP_NUM_THREADS=1``: what runs in another thread is not seen.
+``python -m tests.tools.walk`` prints a line for each of the walks below; with ``-v`` the files, too.
+Files and functions are those of ``onefold`` that are called, without imports; frames are the deepest
+nesting of them. Set ``OMP_NUM_THREADS=1``: what runs in another thread is not seen.
 """
 
 from __future__ import annotations
