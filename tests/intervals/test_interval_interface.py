@@ -200,7 +200,7 @@ def test_intervals_without_models_for_each_fold_are_not_called_cv_plus(
 
 @pytest.mark.parametrize("kind", [LSSVR, LSSVRCV])
 def test_the_rows_that_sizes_are_learned_from_follow_random_state(kind, monkeypatch):
-    monkeypatch.setattr("onefold.estimators.final._SPREAD_ROWS", 30)
+    monkeypatch.setattr("onefold.estimators.intervals._SPREAD_ROWS", 30)
     none, zero, one, again = (
         kind(intervals="normalised", random_state=seed).fit(X, y).predict_interval(NEW)
         for seed in (None, 0, 1, 1)

@@ -8,7 +8,7 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV
-from onefold.estimators import final
+from onefold.estimators.importances import heldout_importances
 from onefold.search import choice
 
 
@@ -98,8 +98,8 @@ def test_importances_are_permutations_of_held_out_rows(monkeypatch):
         seen.extend([final, seed, *(importances(found, final, one, seed) for one in (groups, together))])
         return seen[2]
 
-    importances = final.heldout_importances
-    monkeypatch.setattr(final, "heldout_importances", watched)
+    importances = heldout_importances
+    monkeypatch.setattr("onefold.estimators.cv.heldout_importances", watched)
     model = LSSVRCV("rbf", metric="diagonal", cv=KFold(5), random_state=0).fit(X, y)
     kept, seed, found, grouped = seen
     rises = np.zeros(7)

@@ -135,7 +135,7 @@ def test_missing_importances_have_a_reason(monkeypatch):
     options = {"kernel": "rbf", "metric": "diagonal", "gammas": [0.3], "alphas": [0.1]}
     known = TableRegressor(**options).fit(frame, "y")
     assert known.estimator_.search_["no_importances"] is None
-    monkeypatch.setattr("onefold.estimators.final._PERMUTED_WORK", 1.0)
+    monkeypatch.setattr("onefold.estimators.importances._PERMUTED_WORK", 1.0)
     model = TableRegressor(**options).fit(frame, "y")
     reason = "permuting each of 2 columns would take longer than a few fits"
     assert model.estimator_.feature_importances_ is None

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from onefold.approximations import resolve_approximation
 from onefold.calibration import Calibrator, ConformalIntervals
 from onefold.criteria import label_index
-from onefold.estimators.final import rows_at_once, spread_from
+from onefold.estimators.intervals import rows_at_once, spread_from
 from onefold.estimators.setup import takes_sparse
 from onefold.estimators.validation import check_rows, is_precomputed, require_finite
 from onefold.expansions import FittedFunction

@@ -16,6 +16,8 @@ from onefold.approximations import Approximation
 from onefold.docstrings import shared_docs
 from onefold.estimators import final
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
+from onefold.estimators.importances import heldout_importances
+from onefold.estimators.intervals import fit_intervals, heldout_of
 from onefold.estimators.setup import decisive_settings, set_up
 from onefold.estimators.validation import check_alphas, check_budget, is_precomputed
 from onefold.machine.threads import Lock
@@ -141,7 +143,7 @@ class KernelMachineCV(KernelMachine):
         self.metric_history_ = found.history
         importances: Any = None
         if self.metric is not None:
-            importances = final.heldout_importances(found, model, self._feature_groups, setup.seed or 0)
+            importances = heldout_importances(found, model, self._feature_groups, setup.seed or 0)
         self.feature_importances_ = None if isinstance(importances, str) else importances
         self.cv_results_ = ledger.cv_results()
         self.history_ = ledger.history
@@ -160,8 +162,8 @@ class KernelMachineCV(KernelMachine):
         if isinstance(self, KernelClassifier):
             final.calibrate_heldout(self, found, model, setup)
         if isinstance(self, KernelRegressor):
-            held = final.heldout_of(self.intervals, found, model)
-            final.fit_intervals(self, held, setup.seed or 0, setup.rows)
+            held = heldout_of(self.intervals, found, model)
+            fit_intervals(self, held, setup.seed or 0, setup.rows)
         self.search_ = {"method": method, **found.record}
         self.search_ |= {"stopped": search.stopped, "untried": search.untried}
         if self.metric is not None:

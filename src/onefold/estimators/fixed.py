@@ -13,6 +13,7 @@ from onefold.docstrings import shared_docs
 from onefold.estimators import final, validation
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
 from onefold.estimators.cv import LSSVCCV, LSSVRCV, KernelMachineCV, KernelRidgeCV
+from onefold.estimators.intervals import fit_intervals, given_heldout
 from onefold.estimators.setup import names_families, takes_sparse
 from onefold.kernels import resolve_gamma, resolve_kernel
 from onefold.rows import opened, row_fingerprint, to_host
@@ -89,8 +90,8 @@ class Given(KernelMachine):
                 found = final.calibrate_alone(self, run, lambda: model, task, alpha, seed or 0)
                 self.approximation_ |= found
             if isinstance(self, KernelRegressor):
-                held = final.given_heldout(self.intervals, run, model, kernel, alpha)
-                final.fit_intervals(self, held, seed or 0, n)
+                held = given_heldout(self.intervals, run, model, kernel, alpha)
+                fit_intervals(self, held, seed or 0, n)
         self.fingerprint_ = row_fingerprint(
             problem, n, precomputed=validation.is_precomputed(self.kernel)
         )
