@@ -14,7 +14,7 @@ from cli_arguments import FILES, MODEL, SMALL, TUNE, files
 
 import onefold
 from onefold import LSSVCCV, LSSVR, LSSVRCV
-from onefold.cli import main, output
+from onefold.cli import main, report
 from onefold.saving.file import FORMAT_VERSION
 from onefold.tables import load_table_model
 
@@ -45,7 +45,7 @@ def test_a_page_that_fails_leaves_the_model(table, capsys, monkeypatch, error, c
         assert load_table_model(MODEL).target_ == "kind"
         raise error
 
-    monkeypatch.setattr(output, "write_report", fail)
+    monkeypatch.setattr(report, "write_report", fail)
     assert main([*TUNE, *SMALL, "--json"]) == code
     out, err = capsys.readouterr()
     assert err.count("\n") == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from onefold.export.graph import need
+from onefold.export.graph import import_optional
 from onefold.linalg import torch_device
 from onefold.machine.extras import PACKAGES, pip_install
 from onefold.plots.display import _MISSING
@@ -31,7 +31,7 @@ def test_the_packages_are_those_of_the_extras():
     [
         ("torch", lambda path: torch_device("cpu"), "pip install torch"),
         ("dask", lambda path: require_dask(), 'pip install "dask[array,dataframe,distributed]"'),
-        ("onnx", lambda path: need("onnx"), "pip install onnx skl2onnx"),
+        ("onnx", lambda path: import_optional("onnx"), "pip install onnx skl2onnx"),
         ("python_calamine", lambda path: open_table(path), "pip install python-calamine"),
     ],
 )
