@@ -25,7 +25,7 @@ from onefold.tables import (
     TableRows,
     learn_preparation,
 )
-from onefold.tables.findings import columns_of, copies_note
+from onefold.tables.findings import ColumnFacts, copies_note
 from onefold.tables.kinds import HALF
 from onefold.tables.learning import ColumnMoments, Median
 
@@ -222,9 +222,12 @@ def test_copies_of_columns_are_named():
     sex = RNG.choice(["f", "m"], 40)
     data = rows(a=a, inches=a / 2.54, other=RNG.normal(size=40), sex=sex, code=(sex == "m").astype(int))
     preparation = learn_preparation(data)
-    note = copies_note(columns_of(preparation, preparation.transform(data)))
+    facts = ColumnFacts.of(preparation, preparation.transform(data))
+    assert facts.copies == [["a", "inches"], ["code", "sex"]]
+    note = copies_note(facts.copies)
     assert "duplicate columns: 'inches' duplicates 'a', 'sex' duplicates 'code'; " in note
-    assert copies_note(columns_of(preparation, preparation.transform(data)[:10])) is None  # by chance
+    few = ColumnFacts.of(preparation, preparation.transform(data)[:10])
+    assert copies_note(few.copies) is None  # by chance
 
 
 def test_rows_of_use_may_be_text_and_must_be_numbers():

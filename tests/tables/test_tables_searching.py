@@ -11,10 +11,10 @@ from onefold.report import write_report
 from onefold.search import FullGrid, GridEdgeWarning
 from onefold.search.strategies import STRATEGIES
 from onefold.tables import TableRegressor
-from onefold.tables.training import Search, search_of
+from onefold.tables.searching import SearchSettings, search_of
 
 
-def searched(*, on_disk: bool = False, **options) -> Search:
+def searched(*, on_disk: bool = False, **options) -> SearchSettings:
     return search_of(TableRegressor(**options), on_disk=on_disk)
 
 
@@ -36,7 +36,9 @@ def searched(*, on_disk: bool = False, **options) -> Search:
 )
 def test_what_is_searched(options, kernel, metric, blend):
     alone = metric is None and not blend  # one kernel as it is
-    assert searched(**options) == Search(kernel, metric, blend, search="halving" if alone else "grid")
+    assert searched(**options) == SearchSettings(
+        kernel, metric, blend, search="halving" if alone else "grid"
+    )
     assert searched(**options, search="grid").search == "grid"
 
 
@@ -89,7 +91,7 @@ def test_other_ways_through_a_grid_need_kernels_as_they_are(monkeypatch):
     with pytest.raises(ValueError, match="drop one of the two"):
         searched(search="elsewhere", metric="none", blend=True)
     found = searched(search="elsewhere", metric="none")
-    assert found == Search(
+    assert found == SearchSettings(
         "auto", None, False, "no blend: search 'elsewhere' keeps one kernel", "elsewhere"
     )
     for given in ({"metric": "none", "kernel": "rbf"}, {"simple": True}):

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from onefold.tables import (
     CategoryColumn,
+    Learner,
     Reading,
     TableError,
     TableRows,
@@ -297,13 +298,20 @@ def test_codes_are_taken_as_they_are(tmp_path, what):
         ([f"car {i}" for i in range(N)], True),
         ([i - 10 for i in range(N)], False),
         ([i // 2 for i in range(N)], False),
-        (X, False),
+        ([float(x) for x in X], False),
         ([*range(N - 1), None], False),
     ],
 )
-def test_identifiers_are_noticed(values, noted):
+@pytest.mark.parametrize("size", [N, 7])
+def test_identifiers_are_noticed(values, noted, size):
     rows = TableRows(pa.table({"who": values, "b": [float(x) for x in X]}))
-    notes = column_notes(rows, ("who", "b"), (), ())
+    learner = Learner()
+    for block in rows.slices(size):
+        learner.add(block)
+    preparation = learner.finish()
+    names = learner.row_names(preparation.columns)
+    assert names == (("who",) if noted else ())
+    notes = column_notes(rows, preparation, (), names)
     assert ["'who' has a different value in every row" in note for note in notes] == [True] * noted
 
 
@@ -313,7 +321,7 @@ def test_row_numbers_without_a_name_are_left_out(tmp_path, values):
         rows = table(tmp_path, {name: values, "x": X}).read()
         preparation = learn_preparation(rows)
         assert preparation.row_numbers == (called,)
-        assert "unnamed columns" in column_notes(rows, ("x",), (), [called])[0]
+        assert "unnamed columns" in column_notes(rows, preparation, (), ())[0]
         assert preparation.columns == learn_preparation(rows, exclude=[called]).columns == ("x",)
 
 

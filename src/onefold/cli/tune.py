@@ -33,7 +33,7 @@ from onefold.tables import Reading, TableError, TableModel, TableSource
 from onefold.tables.errors import listing
 from onefold.tables.estimators import inner_estimator
 from onefold.tables.findings import edge_note, few_rows_note
-from onefold.tables.training import Search
+from onefold.tables.searching import SearchSettings
 from onefold.tuning import Tuning, tuning
 
 _ON_DISK = "rows are kept on disk in float32, because they would take over half of the free memory"
@@ -100,7 +100,7 @@ def run_plan(arguments: argparse.Namespace) -> None:
     source, options = _asked(arguments)
     with tuning(source, **options) as job:
         search = job.training.search
-        estimator = inner_estimator(job.model, search, cv=job.training.cv)
+        estimator = inner_estimator(job.model, search, cv=job.training.splitting.cv)
         found = plan(estimator, job.training.X, job.training.y)
     if not arguments.json:
         print(f"{found}\nsearch  {_search_words(search)}")
@@ -110,7 +110,7 @@ def run_plan(arguments: argparse.Namespace) -> None:
     print(json_text(facts | {"approximation": repr(found.approximation), "search": search.as_plain()}))
 
 
-def _search_words(search: Search) -> str:
+def _search_words(search: SearchSettings) -> str:
     """What tune would choose among."""
     names = search.as_plain()["kernels"]
     words = [f"kernels {', '.join(names)}"]
@@ -173,7 +173,9 @@ def _notes(job: Tuning, table: str, task_given: bool) -> list[str]:
         *training.notes,
         few_rows_note(model.cv, training.y) if target.task == "classification" else None,
     ]
-    found = plan(inner_estimator(model, training.search, cv=training.cv), training.X, training.y)
+    found = plan(
+        inner_estimator(model, training.search, cv=training.splitting.cv), training.X, training.y
+    )
     landmarks = getattr(found.approximation, "n_components", None)
     words = f"with {landmarks:,} landmarks" if isinstance(landmarks, int) else "method"
     if model.approximation == "auto" and training.search.metric is not None and rows > METRIC_ROWS:

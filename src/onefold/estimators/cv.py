@@ -108,15 +108,16 @@ class KernelMachineCV(KernelMachine):
         # Rounds, and a search that was stopped, try a few cells: their extremes are not edges of a grid.
         whole = self.metric is None and search.stopped is None
         if at_edge := edges(self.cv_results_, self.best_index_) if whole else []:
-            names = " and ".join(f"{edge.split()[1]}s=" for edge in at_edge)
+            names = " and ".join(f"{edge.parameter}s=" for edge in at_edge)
             if self._feature_groups is None:
                 remedy = f"extend {names}, or standardise the features if they are not yet"
             else:  # those of a table, which are standardised
-                options = " and ".join(f"--{edge.split()[1]}s" for edge in at_edge)
+                options = " and ".join(f"--{edge.parameter}s" for edge in at_edge)
                 remedy = f"extend the grid: {names}, or {options} on the command line"
+            ends = " and the ".join(map(str, at_edge))
             warn_user(
-                f"the search chose the {' and the '.join(at_edge)} that it tried, and the scores are "
-                f"still rising there; {remedy}.",
+                f"the search chose the {ends} that it tried, and the scores are still rising there; "
+                f"{remedy}.",
                 GridEdgeWarning,
             )
         return self

@@ -32,7 +32,7 @@ from onefold.facts.words import counted, shortened
 from onefold.machine.threads import count_workers
 from onefold.report.report import Report, sentences
 from onefold.report.rows import ReportRows, rows_given
-from onefold.tables.findings import columns_alone, columns_of, duplicate_columns
+from onefold.tables.findings import ColumnFacts
 
 _NO_ROWS = "pass X and y, the rows that the model was fitted on"
 _MOST_SHARES = 50
@@ -146,10 +146,11 @@ def _as_the_fit_saw(subject: Subject, given: ReportRows) -> dict[str, Any]:
     """What columns of a table explain alone, and which are copies, by the functions of its fit."""
     if subject.table is None:
         return {}
-    preparation = subject.table.preparation_
-    classifier = subject.classes is not None
-    alone = columns_alone(preparation, given.matrix, given.y, classifier)
-    return {"alone": alone, "copies": duplicate_columns(columns_of(preparation, given.matrix))}
+    fitted = subject.table.report_.get("data")
+    if fitted is not None and not given.new:
+        return {"alone": fitted["alone"], "copies": fitted["copies"]}
+    facts = ColumnFacts.of(subject.table.preparation_, given.matrix)
+    return {"alone": facts.alone(given.y, subject.classes is not None), "copies": facts.copies}
 
 
 def _predictions_of_fixed(estimator: Any, given: ReportRows) -> Predictions | None:

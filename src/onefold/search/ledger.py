@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
@@ -242,7 +242,17 @@ class GridEdgeWarning(UserWarning):
     """
 
 
-def edges(results: dict[str, Any], best: int) -> list[str]:
+class Edge(NamedTuple):
+    """The end of a range of values at which the best one lies."""
+
+    end: Literal["smallest", "largest"]
+    parameter: str
+
+    def __str__(self) -> str:
+        return f"{self.end} {self.parameter}"
+
+
+def edges(results: dict[str, Any], best: int) -> list[Edge]:
     """What the search chose at the end of its range, where the next value inside scores worse."""
     scores = results["mean_test_score"]
     same = np.ones(len(scores), dtype=bool)
@@ -262,5 +272,5 @@ def edges(results: dict[str, Any], best: int) -> list[str]:
             continue
         inside = scores[same & (values == (nearby[1] if chosen == tried[0] else nearby[-2]))]
         if not np.any(inside >= scores[best] - tie_tolerance(scores)):
-            found.append(f"{'smallest' if chosen == tried[0] else 'largest'} {name}")
+            found.append(Edge("smallest" if chosen == tried[0] else "largest", name))
     return found

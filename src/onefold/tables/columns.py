@@ -54,7 +54,10 @@ _DATE_LIKE = re.compile(
     re.IGNORECASE,
 )
 MOST_CATEGORIES = 2000  # that are counted, let alone made features of
-MANY_CATEGORIES = 50  # in fewer rows than twice as many they tell rows apart
+# Categories, above which texts that are in less than two rows on average name rows.
+MANY_CATEGORIES = 50
+# Rows of which different values in each of them mean anything.
+_FEWEST_NAMED = 20
 _FEW_CATEGORIES = 20
 _FEW_NUMBERS = 3
 _DECORATED = re.compile(r"[^\w.,+-]{0,2} *[-+]?[0-9][0-9.,]* *(?P<after>[^0-9]{0,8})")  # 5 kg, <0.1, $12
@@ -240,6 +243,20 @@ def meaning_of(text: str, form: NumberFormat = PLAIN) -> object:
         except ValueError:
             continue
     return text
+
+
+# Columns that name rows
+
+
+def names_rows(distinct: int, rows: int, most: int | None = None) -> bool:
+    """Whether so many different texts or whole numbers name the rows of a table, like an identifier.
+
+    They do if all of them differ, in twenty rows or more. Where more than `most` are too many categories
+    or classes, they also do if there are more than half as many as rows.
+    """
+    if most is not None and distinct > most and 2 * distinct > rows:
+        return True
+    return distinct == rows >= _FEWEST_NAMED
 
 
 # Columns of text that are not what they should be

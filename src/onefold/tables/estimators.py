@@ -29,21 +29,14 @@ from onefold.facts.criteria import check_criterion
 from onefold.machine.warning import warn_user
 from onefold.search.loop import Callback
 from onefold.tables.errors import Remedy, TableError
-from onefold.tables.findings import findings, suspicious_columns
+from onefold.tables.findings import findings
 from onefold.tables.kinds import Missing, UnseenValues
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows, TableSource, as_array, is_frame
+from onefold.tables.searching import SearchSettings, check_kernels, search_of
 from onefold.tables.source import opened
 from onefold.tables.target import TargetKind, as_target, read_target
-from onefold.tables.training import (
-    Search,
-    Training,
-    check_kernels,
-    learn_from_disk,
-    prepared_again,
-    search_of,
-    training_of,
-)
+from onefold.tables.training import Training, learn_from_disk, prepared_again, training_of
 from onefold.typing import (
     ArrayLike,
     ClassWeight,
@@ -140,8 +133,8 @@ class TableModel(BaseEstimator):
 
     def _fit_prepared(self, training: Training) -> Self:
         """The second half of `fit`: choose a model, fit it and say what was found."""
-        inner = inner_estimator(self, training.search, cv=training.cv)
-        suspicious = suspicious_columns(training, self.task == "classification")
+        inner = inner_estimator(self, training.search, cv=training.splitting.cv)
+        alone = training.facts.alone(training.y, self.task == "classification")
         begin = time.perf_counter()
         y = self._fitted_target(training.y)
         spans = (span for _, span in training.preparation.spans())
@@ -151,7 +144,7 @@ class TableModel(BaseEstimator):
         inner.fit(training.X, y, sample_weight=training.sample_weight, groups=training.groups)
         del inner._feature_groups
         seconds = time.perf_counter() - begin
-        if training.cv_words == "folds as given":
+        if training.splitting.kind == "given":
             inner.set_params(cv=self.cv)
         inner.set_params(callback=None, checkpoint=None)  # they have done their work
         self.estimator_ = inner
@@ -164,7 +157,7 @@ class TableModel(BaseEstimator):
         self.target_: str | None = None if training.target is None else training.target.name
         self.id_column_: str | None = self.id_column
         self.notes_: list[str] = list(training.notes)
-        self.report_: dict[str, Any] = findings(self, training, suspicious, seconds)
+        self.report_: dict[str, Any] = findings(self, training, alone, seconds)
         return self
 
     def _as_step(
@@ -183,7 +176,7 @@ class TableModel(BaseEstimator):
                 inner = self.estimator_
             else:
                 training = files.enter_context(training_of(self, X, y, sample_weight, groups))
-                inner = inner_estimator(self, training.search, cv=training.cv)
+                inner = inner_estimator(self, training.search, cv=training.splitting.cv)
                 matrix = training.X
                 y = training.y
                 weight = training.sample_weight
@@ -601,7 +594,7 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
         return float(super().score(X, self._known_target(X, y), sample_weight))
 
 
-def inner_estimator(model: TableModel, search: Search | None = None, **options: Any) -> Any:
+def inner_estimator(model: TableModel, search: SearchSettings | None = None, **options: Any) -> Any:
     """The estimator for the prepared matrix, not fitted; `options` replace parameters of the model."""
     search = search_of(model) if search is None else search
     names = inspect.signature(model._inner).parameters

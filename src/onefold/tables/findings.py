@@ -6,54 +6,89 @@ Terminal, JSON and ``inspect`` read them there.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from onefold.facts.criteria import criterion_of
 from onefold.facts.data import MOST_VALUES, UNEXPLAINED, Column, equal_columns, explained_alone
 from onefold.facts.scores import flat_scores, heldout_predictions, score_notes, scores_of
 from onefold.search.ledger import edges
-from onefold.tables.columns import is_moment
 from onefold.tables.errors import listing
 from onefold.tables.kinds import DateColumn, Preparation
-from onefold.tables.reading import is_number
 from onefold.tables.rows import TableRows
 
 if TYPE_CHECKING:
     from onefold.tables.training import Training
 
-_MOST_COLUMNS = 50  # whose importance is kept
-_NAMED = 6  # candidates that were not tried are named, if they are no more
+# Columns whose importance is kept.
+_MOST_COLUMNS = 50
+# Columns of which the share that they explain alone is kept.
+_MOST_ALONE = 200
+# Candidates that were not tried are named, if they are no more.
+_NAMED = 6
+# Copies of columns that are named.
 _NAMED_COPIES = 8
-_FEWEST = 20  # rows before different numbers in all of them mean anything
+# Rows, below which columns may be equal or sorted by chance.
+_FEWEST = 20
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """What the columns of a table are like, found out once, when its rows are encoded.
+
+    Parameters
+    ----------
+    columns : list of Column
+        As the matrix of the fit has them; of many rows, those at distances of `step`.
+    step : int
+    copies : list of lists of str
+        Columns that say the same.
+    identifiers : tuple of str
+        Columns with a different value in every row, whether they are features or were left out.
+    """
+
+    columns: list[Column]
+    step: int
+    copies: list[list[str]]
+    identifiers: tuple[str, ...]
+
+    @classmethod
+    def of(cls, preparation: Preparation, matrix: Any, row_names: Collection[str] = ()) -> ColumnFacts:
+        """The facts about the columns of a matrix, of which `row_names` name its rows."""
+        step = max(1, matrix.size // MOST_VALUES)
+        columns = columns_of(preparation, matrix[::step])
+        return cls(columns, step, duplicate_columns(columns), (*preparation.identifiers, *row_names))
+
+    def alone(self, y: np.ndarray, classifier: bool) -> dict[str, float]:
+        """The share of the target that each column explains by itself, as the model sees it."""
+        return explained_alone(self.columns, y[:: self.step], classifier)
 
 
 def column_notes(
-    rows: TableRows, features: Collection[str], roles: Collection[str], row_numbers: Collection[str]
+    rows: TableRows, preparation: Preparation, roles: Collection[str], row_names: Collection[str]
 ) -> tuple[str, ...]:
-    """Notes on the columns of a table: `features`, those with `roles`, and dropped `row_numbers`."""
+    """Notes on the columns of a table: features, those with `roles`, and those that name rows."""
     on_types = {} if rows.types is None else rows.types.notes
-    notes = [on_types[name] for name in (*features, *roles) if name in on_types]
-    if row_numbers:
+    notes = [on_types[name] for name in (*preparation.columns, *roles) if name in on_types]
+    if preparation.row_numbers:
         notes.append(
-            f"dropped unnamed columns that number the rows or are empty: {listing(row_numbers)}"
+            "dropped unnamed columns that number the rows or are empty: "
+            f"{listing(preparation.row_numbers)}"
         )
-    for name in features:
-        if _identifies(rows, name):
-            notes.append(
-                f"column '{name}' has a different value in every row, like an identifier or a row "
-                "number; drop it unless it is meaningful"
-            )
+    notes += [
+        f"column '{name}' has a different value in every row, like an identifier or a row number; drop "
+        "it unless it is meaningful"
+        for name in row_names
+    ]
     return tuple(notes)
 
 
 def in_order_of(training: Training) -> str | None:
     """A column of dates that the rows are sorted by, up or down, where folds are drawn at random."""
-    if not training.cv_words.endswith("-fold"):
+    if training.splitting.kind != "folds":
         return None
     preparation = training.preparation
     matrix = training.X
@@ -69,8 +104,8 @@ def in_order_of(training: Training) -> str | None:
 
 
 def columns_of(preparation: Preparation, matrix: Any) -> list[Column]:
-    """The columns of a table as its matrix has them; of many rows, some at equal distances."""
-    rows = np.asarray(matrix[:: max(1, matrix.size // MOST_VALUES)], dtype=np.float64)
+    """The columns of a table as its matrix has them."""
+    rows = np.asarray(matrix, dtype=np.float64)
     columns = []
     for part, (name, place) in zip(preparation.parts, preparation.spans()):
         values = rows[:, place]
@@ -86,9 +121,8 @@ def duplicate_columns(columns: Sequence[Column]) -> list[list[str]]:
     return equal_columns(columns) if columns and len(columns[0].values) >= _FEWEST else []
 
 
-def copies_note(columns: Sequence[Column]) -> str | None:
-    """A note on columns that say the same as one before them."""
-    groups = duplicate_columns(columns)
+def copies_note(groups: Sequence[Sequence[str]]) -> str | None:
+    """A note on groups of columns that say the same as the first of them."""
     copies = [f"'{name}' duplicates '{group[0]}'" for group in groups for name in group[1:]]
     if not copies:
         return None
@@ -98,24 +132,12 @@ def copies_note(columns: Sequence[Column]) -> str | None:
     return f"duplicate columns: {words}; importance is split between them, so drop the duplicates"
 
 
-def _identifies(rows: TableRows, name: str) -> bool:
-    """Whether a column has a different text or whole number in every row."""
-    column = rows.column(name)
-    if column.null_count:
-        return False
-    text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    known = text or (pa.types.is_integer(column.type) and pc.min(column).as_py() >= 0)
-    n = len(column)
-    if not known or n < _FEWEST or pc.count_distinct(column).as_py() < n:
-        return False
-    return not text or not (is_number(column[0].as_py()) or is_moment(column[0].as_py()))
-
-
-def findings(model: Any, training: Training, suspicious: list[str], seconds: float) -> dict[str, Any]:
-    """What the fit of a table's estimator found."""
+def findings(model: Any, training: Training, alone: dict[str, float], seconds: float) -> dict[str, Any]:
+    """What the fit of a table's estimator found; columns explain these shares of the target `alone`."""
     estimator = model.estimator_
     target = training.target
     y = np.ravel(training.y) if hasattr(estimator, "classes_") else training.y  # labels may be a column
+    suspicious = leaks_among(alone, training.preparation)
     scores = None
     predictions = heldout_predictions(estimator, y)
     if predictions is not None and np.isfinite(predictions.values).all(axis=1).any():
@@ -129,7 +151,8 @@ def findings(model: Any, training: Training, suspicious: list[str], seconds: flo
         "features": int(training.X.shape[1]),
         "search": training.search.as_plain() | estimator.search_,
         "kernel": estimator.kernel_,
-        "cv": training.cv_words,
+        "cv": training.splitting.description,
+        "splits": training.splitting.as_plain(),
         "criterion": criterion_of(estimator),
         "class_weight": getattr(model, "class_weight", None),
         "target_transform": getattr(model, "target_transform", None),
@@ -141,6 +164,11 @@ def findings(model: Any, training: Training, suspicious: list[str], seconds: flo
         "scores": scores,
         "importances": training.preparation.shares(estimator.feature_importances_, _MOST_COLUMNS),
         "suspicious_columns": suspicious,
+        "data": {
+            "alone": dict(islice(alone.items(), _MOST_ALONE)),
+            "copies": training.facts.copies,
+            "identifiers": list(training.facts.identifiers),
+        },
         "seconds": seconds,
         "column_notes": list(training.notes),
         "test": None,
@@ -196,28 +224,18 @@ def edge_note(estimator: Any) -> str | None:
     at_edge = edges(estimator.cv_results_, estimator.best_index_)
     if not at_edge:
         return None
-    names = [edge.split()[1] for edge in at_edge]
-    in_python = " and ".join(f"{name}s=" for name in names)
-    in_shell = " and ".join(f"--{name}s" for name in names)
+    in_python = " and ".join(f"{edge.parameter}s=" for edge in at_edge)
+    in_shell = " and ".join(f"--{edge.parameter}s" for edge in at_edge)
+    ends = " and the ".join(map(str, at_edge))
     return (
-        f"the search chose the {' and the '.join(at_edge)} that it tried, where the scores still rise; "
+        f"the search chose the {ends} that it tried, where the scores still rise; "
         f"extend the grid ({in_python}, or {in_shell} on the command line)"
     )
 
 
-def suspicious_columns(training: Training, classifier: bool) -> list[str]:
+def leaks_among(alone: dict[str, float], preparation: Preparation) -> list[str]:
     """Names of the columns that alone explain 98 % of what a constant prediction leaves open."""
-    shares = columns_alone(training.preparation, training.X, training.y, classifier)
-    names = (name for name, _ in training.preparation.spans())
-    return [name for name in names if shares.get(name, 0.0) > 1.0 - UNEXPLAINED]
-
-
-def columns_alone(
-    preparation: Preparation, matrix: Any, y: np.ndarray, classifier: bool
-) -> dict[str, float]:
-    """The share of the target that each column of a table explains by itself, as the model sees it."""
-    sample = y[:: max(1, matrix.size // MOST_VALUES)]
-    return explained_alone(columns_of(preparation, matrix), sample, classifier)
+    return [name for name in preparation.columns if alone.get(name, 0.0) > 1.0 - UNEXPLAINED]
 
 
 def leak_note(names: list[str], target: str) -> str:

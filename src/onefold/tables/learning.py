@@ -34,6 +34,7 @@ from onefold.tables.columns import (
     count_dates,
     inexact_as_number,
     kind_of,
+    names_rows,
     not_dates_error,
     phases,
     refuse_decorated_numbers,
@@ -152,6 +153,8 @@ class NumberLearner:
         self.name = name
         self.median = Median()
         self.moments = ColumnMoments.of(np.empty((0, 1)))
+        # Whether all blocks so far hold different whole numbers, none negative and none missing.
+        self._counts_rows = True
 
     def add(self, column: pa.ChunkedArray, rows: TableRows) -> int:
         """Add the column of a block of rows; return the number of missing values."""
@@ -171,6 +174,7 @@ class NumberLearner:
         values = as_numbers(column, self.name, rows.start, rows.reading.format_of(self.name))
         if np.isinf(values).any():
             raise TableError(f"infinite values in '{self.name}'; remove or replace them")
+        self._counts_rows = self._counts_rows and _are_different_whole_numbers(column)
         return self.add_values(values)
 
     def add_values(self, values: np.ndarray) -> int:
@@ -179,6 +183,10 @@ class NumberLearner:
         self.moments = self.moments.joined(ColumnMoments.of(present[:, None]))
         self.median.add(present)
         return len(values) - len(present)
+
+    def names_rows(self, missing: int, rows: int) -> bool:
+        """Whether the column has a different whole number in every row of each block."""
+        return self._counts_rows and names_rows(rows - missing, rows)
 
     def column(self, missing: int, rows: int) -> Column | None:
         """The fitted column; None if all values are equal."""
@@ -223,6 +231,9 @@ class DateLearner(NumberLearner):
             waves = np.column_stack([wave(angle) for angle in angles for wave in (np.sin, np.cos)])
             self._waves = self._waves.joined(ColumnMoments.of(waves))
         return super().add_values(values)
+
+    def names_rows(self, missing: int, rows: int) -> bool:
+        return False
 
     def column(self, missing: int, rows: int) -> Column | None:
         fields = self._standardisation(missing)
@@ -305,16 +316,25 @@ class TextLearner:
             last = max(failures)
             self._not_a_date = text[last].as_py(), rows.start + last + 1
 
-    def identifies(self, rows: int) -> bool:
-        """Whether the texts identify rows: too many for categories, and more than half of the rows."""
-        distinct = len(self._counts) + self._uncounted
-        if self._date_learners or distinct <= MANY_CATEGORIES or self._mostly_dates():
+    @property
+    def _distinct(self) -> int:
+        return len(self._counts) + self._uncounted
+
+    def names_rows(self, missing: int, rows: int) -> bool:
+        """Whether the column has a different text, which is not a date or a time, in every row."""
+        return not self._date_learners and not missing and names_rows(self._distinct, rows)
+
+    def has_too_many_names(self, rows: int) -> bool:
+        """Whether the texts name rows and are too many for categories: the column is left out."""
+        if self.codes or self._date_learners or self._distinct <= MANY_CATEGORIES:
+            return False
+        if self._mostly_dates():
             return False
         try:
             self._refuse_numbers()
         except TableError:  # a column of numbers with a few other values, which `column` refuses
             return False
-        return 2 * distinct > rows
+        return names_rows(self._distinct, rows, MANY_CATEGORIES)
 
     def column(self, missing: int, rows: int) -> Column | None:
         """The fitted column; None if all values are equal, or all categories are rare."""
@@ -507,7 +527,7 @@ class Learner:
             raise TableError("the table has no rows; add rows")
         if not self._missing_counts:
             raise TableError("the table has no feature columns; add columns, or drop fewer")
-        identifiers = tuple(filter(self._identifies, self._missing_counts))
+        identifiers = tuple(filter(self._is_left_out, self._missing_counts))
         names = [name for name in self._missing_counts if name not in identifiers]
         columns = {name: self._column(name) for name in names}
         self._raise_problems()
@@ -552,11 +572,20 @@ class Learner:
             "other columns, or rows with other values"
         )
 
-    def _identifies(self, name: str) -> bool:
-        """Whether text identifies rows and is not `categorical`; of numbers, a note says so."""
+    def _is_left_out(self, name: str) -> bool:
+        """Whether text has too many names of rows to be categories; of numbers, a note says so."""
         learner = self._learners.get(name)
         usable = name not in self._problems and name not in self._codes
-        return usable and isinstance(learner, TextLearner) and learner.identifies(self.rows)
+        return usable and isinstance(learner, TextLearner) and learner.has_too_many_names(self.rows)
+
+    def row_names(self, columns: Collection[str]) -> tuple[str, ...]:
+        """Those of the columns that have a different text or whole number in every row."""
+        learners = {name: self._learners[name] for name in columns if name in self._learners}
+        return tuple(
+            name
+            for name, learner in learners.items()
+            if learner.names_rows(self._missing_counts[name], self.rows)
+        )
 
     def _column(self, name: str) -> Column | None:
         """The fitted column; None if it has no feature, or a problem."""
@@ -600,6 +629,13 @@ def learn_preparation(rows: TableRows, exclude: Collection[str] = (), **options:
     learner = Learner(exclude, **options)
     learner.add(rows)
     return learner.finish()
+
+
+def _are_different_whole_numbers(column: pa.ChunkedArray) -> bool:
+    """Whether a column has a different whole number in every row, none of them negative."""
+    if not pa.types.is_integer(column.type) or column.null_count or not len(column):
+        return False
+    return bool(pc.min(column).as_py() >= 0 and pc.count_distinct(column).as_py() == len(column))
 
 
 def _empty_or_distinct(rows: TableRows, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""The target: which task it calls for, its values in the form an estimator wants, and its folds.
+"""The target: which task it calls for, and its values in the form an estimator wants.
 
 Labels stay as they were written: 007 stays 007, 1.0 stays 1.0, True stays True.
 """
@@ -15,9 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
-from onefold.heldout import GapKFold
 from onefold.linalg import is_foreign, to_numpy
 from onefold.machine.warning import warn_user
 from onefold.tables.columns import (
@@ -26,6 +24,7 @@ from onefold.tables.columns import (
     decoded,
     kind_of,
     meaning_of,
+    names_rows,
     refuse_mangled_numbers,
 )
 from onefold.tables.errors import Remedy, TableError
@@ -297,7 +296,7 @@ def _checked_classes(values: np.ndarray, name: str) -> np.ndarray:
             f"the target '{name}' has only one class ('{values[0]}'), so there is nothing to learn; "
             "choose another target column, or add rows of another class"
         )
-    if n_classes > _MOST_CLASSES and 2 * n_classes > len(values):
+    if names_rows(n_classes, len(values), _MOST_CLASSES):
         raise TableError(
             f"the target '{name}' has {n_classes} classes in {len(values)} rows, like an "
             "identifier; choose another target column"
@@ -349,49 +348,3 @@ def known_labels(found: Sequence[str], classes: np.ndarray) -> np.ndarray:
     if all(type(label) is kind for label in labels):
         return np.asarray(labels)
     return np.asarray(labels, dtype=object)
-
-
-# Folds
-
-
-def folds_of(
-    cv: Any, y: np.ndarray, *, classes: bool, groups: Any = None, seed: Any = 0, gap: int | None = None
-) -> tuple[Any, str]:
-    """The ``cv`` argument of an estimator, and what it is in words.
-
-    A number of folds is shuffled by the `seed`, evenly by class where y holds `classes`, unless rows of
-    one group stay together, or folds are blocks of consecutive rows with a `gap` around each. Anything
-    else but "loo" is left to the estimator.
-    """
-    if isinstance(cv, str) and cv == "loo":
-        if groups is not None or gap is not None:
-            raise TableError("groups and ordered rows need a number of folds", [Remedy("cv", 5)])
-        return "loo", "leave-one-out"
-    if isinstance(cv, bool) or not isinstance(cv, int | np.integer):
-        return cv, "folds as given"
-    cv = int(cv)
-    most = len(y)
-    what = f"rows, but the table has {len(y)} (n_samples={len(y)})"
-    more: list[str] = ["add rows"]
-    instead: list[Remedy] = []
-    if groups is not None:
-        if gap is not None:
-            raise TableError("ordered rows and groups cannot be combined; leave one of them out")
-        most = len(np.unique(groups))
-        what = f"groups, but there {'is only' if most == 1 else 'are only'} {most}"
-        more = []
-    elif classes and gap is None and cv <= len(y):
-        most = int(np.unique(y, return_counts=True)[1].max())
-        what = f"rows of one class, but the largest class has {most}"
-        more = []
-        instead = [Remedy("cv", "loo")]
-    if cv > most:
-        fewer = [Remedy("cv", most)] if most > 1 else []
-        raise TableError(f"{cv} folds need at least {cv} {what}", [*more, *fewer, *instead])
-    if groups is not None:
-        return GroupKFold(cv), f"{cv}-fold, groups kept together"
-    if gap is not None:
-        words = f" with {gap} rows left out around each" if gap else ""
-        return GapKFold(cv, gap), f"{cv} blocks of consecutive rows{words}"
-    splitter = StratifiedKFold if classes else KFold
-    return splitter(cv, shuffle=True, random_state=seed), f"{cv}-fold"

@@ -17,36 +17,29 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 
-from onefold.approximations import resolve_approximation
-from onefold.criteria import resolve_criteria
 from onefold.estimators.validation import check_length, check_squares, check_weights
-from onefold.facts.criteria import WHOLE
-from onefold.kernels import Kernel, resolve_kernel
 from onefold.machine import memory
 from onefold.machine.files import atomic_write
 from onefold.machine.memory import available_memory
-from onefold.search.strategies import resolve_strategy
 from onefold.tables.errors import Remedy, TableError, listing
-from onefold.tables.findings import column_notes, columns_of, copies_note
+from onefold.tables.findings import ColumnFacts, column_notes, copies_note
 from onefold.tables.kinds import Preparation, UnseenValues
 from onefold.tables.learning import Learner
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows, TableSource
+from onefold.tables.searching import SearchSettings, Splitting, search_of, splitting_of
 from onefold.tables.source import opened
 from onefold.tables.target import (
     Target,
     as_groups,
     as_target,
-    folds_of,
     learn_target,
     missing_in,
     missing_targets,
@@ -66,30 +59,6 @@ _ROOM: list[Remedy | str] = [
     Remedy("scratch", "FOLDER", "to choose a folder on a disk with more space"),
     "use fewer rows",
 ]
-KERNELS = (
-    "rbf", "powexp", "laplacian", "matern", "matern12", "matern32", "matern52", "polynomial", "linear",
-)  # fmt: skip
-AUTO = "auto"
-PLAIN = "rbf"
-_OF_ONE_KERNEL = ("toeplitz", "circulant", "grid", "state_space")  # by order or place of the rows
-_PLAIN_FOR = {"state_space": "matern52"}  # where an approximation has no rbf kernel
-
-
-@dataclass(frozen=True)
-class Search:
-    """What an estimator chooses among, and what the defaults had to give up (`note`)."""
-
-    kernel: Any  # one is the plain search; "auto" and lists are families
-    metric: str | None = None
-    blend: bool = False
-    note: str | None = None
-    search: Any = "grid"  # how the grid of a search without a metric is gone through
-
-    def as_plain(self) -> dict[str, Any]:
-        """The same in plain values, for a report."""
-        names = self.kernel if isinstance(self.kernel, list) else [self.kernel]
-        found = {"kernels": [str(one) for one in names], "metric": self.metric or "none"}
-        return found | {"blend": self.blend, "note": self.note}
 
 
 @dataclass(frozen=True)
@@ -101,12 +70,12 @@ class Training:
     sample_weight: np.ndarray | None
     groups: np.ndarray | None
     preparation: Preparation
-    search: Search
-    cv: Any
-    cv_words: str
+    search: SearchSettings
+    splitting: Splitting
     target: Target | None  # where it is a column of the table
     columns: tuple[str, ...]  # that may become features
     reading: Reading
+    facts: ColumnFacts
     notes: tuple[str, ...]
 
     @property
@@ -195,42 +164,27 @@ def _learned(
     on_disk = matrix_stays_on_disk(preparation, table, len(beside))
     search = search_of(model, on_disk=on_disk)
     matrix = _encoded(model, preparation, table, keep, len(beside), files, on_disk)
-    cv, words = _splits(model, y, groups, named.get("groups"))
+    splitting = splitting_of(model, y, groups, named.get("groups"))
     others = [named.get("sample_weight", "")]
     others += [named["target"]] if target is not None and model.task == "regression" else []
     constant = preparation.constant
     names = preparation.identifiers
-    copies = copies_note(columns_of(preparation, matrix))
+    row_names = learner.row_names(preparation.columns)
+    facts = ColumnFacts.of(preparation, matrix, row_names)
+    copies = copies_note(facts.copies)
     notes = (
         *shown.remarks,
         *([f"dropped constant columns: {listing(constant)}"] if constant else []),
         *([f"dropped columns that look like identifiers: {listing(names)}"] if names else []),
         *learner.notes(),
-        *column_notes(shown, preparation.columns, others, preparation.row_numbers),
+        *column_notes(shown, preparation, others, row_names),
         *([copies] if copies else []),
     )
     columns = tuple(name for name in shown.names if name not in named.values())
     reading = beside.reading.with_categories(preparation, target)
     return Training(
-        matrix, y, weight, groups, preparation, search, cv, words, target, columns, reading, notes
+        matrix, y, weight, groups, preparation, search, splitting, target, columns, reading, facts, notes
     )
-
-
-def _splits(model: Any, y: Any, groups: Any, group_column: str | None) -> tuple[Any, str]:
-    """The splits of a search, and what they are in words."""
-    if y is None:
-        return model.cv, ""
-    classes = model.task == "classification"
-    gap = model.gap if model.ordered else None
-    cv, words = folds_of(model.cv, y, classes=classes, groups=groups, seed=model.random_state, gap=gap)
-    if group_column is not None:
-        words = words.replace("groups kept", f"groups of '{group_column}' kept")
-    if words == "folds as given":
-        cv = check_cv(cv, y, classifier=classes)
-        seed = getattr(cv, "random_state", 0)
-        if getattr(cv, "shuffle", True) and not isinstance(seed, Integral):  # others every time: once
-            cv = list(cv.split(np.zeros((len(y), 1)), y, groups))
-    return cv, words
 
 
 def with_target(model: TableModel, rows: TableRows, y: Any, *others: Any) -> tuple[Any, ...]:
@@ -527,117 +481,3 @@ def masked(blocks: Iterable[TableRows], mask: np.ndarray | None) -> Iterator[Tab
             yield rows
         elif len(here := np.flatnonzero(mask[rows.start : rows.start + len(rows)])):
             yield replace(rows.take(here), start=rows.start)
-
-
-# What is searched
-
-
-def search_of(model: Any, *, on_disk: bool = False) -> Search:
-    """What the parameters of a table's estimator mean for such rows; raise where they do not agree.
-
-    By default the kernels of "auto" compete, each with a learned metric, and the best are blended. Where
-    another parameter does not go with that, the defaults of `metric` and `blend` give way, with a note;
-    what was asked for by name is refused instead.
-    """
-    named = named_kernels(model)
-    kernels = [resolve_kernel(one, 1.0, 3, 1.0) for one in named]
-    if model.gammas is not None and kernels and not any(kernel.has_width for kernel in kernels):
-        raise ValueError(f"the {named[0]} kernel has no width; leave gammas out")
-    why = _obstacle(model, on_disk)
-    if why is not None:
-        return _without_metric(model, named, why, on_disk)
-    kinds = {kind for kernel in kernels for kind in kernel.learns}
-    if kernels and model.metric in ("diagonal", "full") and model.metric not in kinds:
-        raise ValueError(
-            f"a {model.metric} metric cannot be learned with {listing(map(str, named))}; rbf and matern "
-            "can learn a diagonal or a full one, laplacian a diagonal one"
-        )
-    learns = model.metric not in (None, "none") and (not kernels or bool(kinds))
-    alone = len(kernels) == 1 and not learns  # there is nothing to blend it with
-    wanted = "grid" if model.search == "auto" else model.search
-    one = alone or (not learns and wanted != "grid")
-    blend = not one if model.blend == "auto" else model.blend
-    if wanted != "grid" and learns:
-        raise TableError(
-            f"search {model.search!r} cannot be combined with a learned metric",
-            [Remedy("simple", True), Remedy("metric", "none"), "leave search out"],
-        )
-    if wanted != "grid" and blend:
-        raise TableError(
-            f"search {model.search!r} cannot be combined with a blend, because it discards candidates "
-            "that a blend needs; drop one of the two"
-        )
-    if getattr(model, "intervals", None) == "jackknife+" and (learns or blend):
-        raise TableError(
-            "intervals 'jackknife+' are not available with a learned metric or a blend",
-            [Remedy("simple", True), Remedy("intervals", "cv+")],
-        )
-    gave_way = one and not alone and model.blend == "auto"
-    note = f"no blend: search {model.search!r} keeps one kernel" if gave_way else None
-    if alone and not blend and model.search == "auto" and _halves(model):
-        wanted = "halving"
-    return Search(named or AUTO, model.metric if learns else None, blend, note, wanted)
-
-
-def _without_metric(model: Any, named: list[Any], why: str, on_disk: bool) -> Search:
-    """What is left of a search that can have neither metric nor blend."""
-    for option, given in {
-        f"a {model.metric} metric": model.metric in ("diagonal", "full"),
-        "a blend": model.blend is True,
-        "a list of kernels": model.simple and len(named) > 1,
-    }.items():
-        if given:
-            raise ValueError(f"{option} is not available: {why}; drop one of the two")
-    kernel = named[0] if named else _PLAIN_FOR.get(str(model.approximation), PLAIN)
-    search = "grid" if model.search == "auto" else model.search
-    if model.simple:
-        halves = model.search == "auto" and not on_disk and _halves(model)
-        return Search(kernel, search="halving" if halves else search)
-    if len(named) <= 1 and (on_disk or model.approximation in _OF_ONE_KERNEL):
-        return Search(kernel, note=f"plain search of the {kernel} kernel: {why}", search=search)
-    return Search(named or AUTO, note=f"no metric and no blend: {why}", search=search)
-
-
-def _halves(model: Any) -> bool:
-    """Whether some of the rows make a problem of the same kind, and the criterion holds rows out."""
-    approximation = resolve_approximation(model.approximation)
-    classes = model.task == "classification"
-    given = model.criterion if model.criterion is not None else "error" if classes else "mse"
-    first, *_ = resolve_criteria(given, classifier=classes).values()
-    return approximation.selects and approximation.learns_metrics and first.holds_out
-
-
-def _obstacle(model: Any, on_disk: bool) -> str | None:
-    """Why nothing can be learned from, or blended by, held-out predictions of folds."""
-    if model.simple:
-        return "a simple search uses one kernel without a metric"
-    if on_disk:
-        return "the rows of this table are kept on disk"
-    if model.approximation in _OF_ONE_KERNEL:
-        return f"the approximation {model.approximation!r} does not support metrics or blends"
-    if isinstance(model.cv, str) and model.cv == "loo":
-        return "leave-one-out holds out single rows, not folds"
-    if isinstance(model.criterion, str) and model.criterion in WHOLE:
-        return f"the criterion {model.criterion!r} does not hold out rows"
-    return None
-
-
-def named_kernels(model: Any) -> list[Any]:
-    """The kernels that were named, each once; none for "auto"."""
-    given = model.kernel
-    given = list(given) if isinstance(given, list | tuple) else [given]
-    found = [one for i, one in enumerate(given) if one not in given[:i]]
-    return [] if found == [AUTO] else found
-
-
-def check_kernels(model: Any) -> None:
-    """Raise for kernels and strategies of a search that there are not."""
-    if not isinstance(model.kernel, str | list | tuple | Kernel) and not callable(model.kernel):
-        raise ValueError(f"kernel must be a name or a list of names; got {model.kernel!r}")
-    for one in named_kernels(model) or ([] if model.kernel == AUTO else [""]):
-        if isinstance(one, str) and one not in KERNELS:
-            raise ValueError(
-                f"unknown kernel {one!r}; use auto alone, or one or more of {', '.join(KERNELS)}"
-            )
-    if model.search != "auto":
-        resolve_strategy(model.search)
