@@ -16,6 +16,7 @@ from onefold.cli.terminal import _how_chosen, result_text
 from onefold.facts.criteria import score_label, score_text
 from onefold.facts.ran import group_words, importance_lines
 from onefold.facts.words import counted, json_text, percent
+from onefold.tables.searching import Splitting
 from onefold.tuning import tune_table
 
 GRID = {"simple": True, "gammas": [0.125, 0.5, 2.0], "alphas": [0.03125, 0.25, 2.0]}
@@ -243,23 +244,24 @@ def test_candidates_that_others_were_left_out_for_are_called_finalists(rows, nou
 
 
 @pytest.mark.parametrize(
-    ("cv", "words"),
+    ("splitting", "words"),
     [
-        ("5-fold", "2 folds (40 rows) of 5-fold cross-validation"),
+        (Splitting("folds", 5, 5), "2 folds (40 rows) of 5-fold cross-validation"),
         (
-            "5-fold, groups of 'storm' kept together",
+            Splitting("groups", 5, 5, groups="storm"),
             "2 folds (40 rows) of cross-validation (5-fold, groups of 'storm' kept together)",
         ),
         (
-            "5 blocks of consecutive rows",
+            Splitting("blocks", 5, 5),
             "2 folds (40 rows) of cross-validation (5 blocks of consecutive rows)",
         ),
     ],
 )
-def test_splits_in_words(cv, words):
+def test_splits_in_words(splitting, words):
     """It read "of 5-fold, groups of 'storm' kept together cross-validation"."""
     scores = {"untested": 60, "folds": 2, "rows": 40}
-    report = {"scores": scores, "cv": cv, "candidates": 3, "search": {"metric": "diagonal"}}
+    report = {"scores": scores, "candidates": 3, "search": {"metric": "diagonal"}}
+    report |= {"cv": splitting.description, "splits": splitting.as_plain()}
     found = _how_chosen(report, "wind", "finalist")
     assert found == f"Best of 3 finalists for 'wind', scored on {words}"
     scores["untested"] = 0
