@@ -304,7 +304,7 @@ def _same_splits(setup: Setup, rows: Any) -> Any:
     """One set of splits of the subsample for both methods, also where a splitter shuffles."""
     cv = setup.cv
     task = setup.task
-    scorings = [setup.scoring, *setup.scoring.others.values()]
+    scorings = [setup.scoring, *setup.recorded.values()]
     splits = next((one.splits for one in scorings if one.splits is not None), None)
     if splits is None or isinstance(cv, str | LeaveOneOut):
         return cv

@@ -13,8 +13,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import KFold, LeaveOneOut, RepeatedKFold, TimeSeriesSplit
 
 from onefold.approximations import Model, Problem
-from onefold.criteria import Task, resolve_criterion
-from onefold.heldout import make_splits
+from onefold.criteria import SumCriterion, Task, resolve_criterion
+from onefold.criteria.base import NOT_FINITE
+from onefold.heldout import heldout_blocks, make_splits
 
 N = 23
 RIDGES = 3
@@ -133,23 +134,23 @@ def test_any_cut_gives_the_score_of_all_rows(
     criterion = resolve_criterion(name, classifier=task.classes is not None)
     there = Problem(task.X, LIBRARIES[library](problem.Y), None, True, problem.offset)
     scoring = criterion.start(there, task, splits)
-    scored = scoring.scored(GivenPredictions(values, cuts, LIBRARIES[library]), np.ones(RIDGES))
-    scores, why = scored.scores()
+    model = GivenPredictions(values, cuts, LIBRARIES[library])
+    scored = scoring.scored(model, np.ones(RIDGES))
     shown = shown_to_scorers(values, splits, problem.offset)
     expected = [
         literal(name, part, rows, task.y, task.classes, task.sample_weight)
         for part, rows in zip(shown, splits.tests)
     ]
-    assert why is None
-    assert scored.finite.all()
-    assert_allclose(scores, np.array(expected).T, rtol=1e-12, atol=1e-13)
+    assert scored.reason is None
+    assert_allclose(scored.scores, np.array(expected).T, rtol=1e-12, atol=1e-13)
     total = np.zeros_like(problem.Y)
     count = np.zeros(N)
     for part, rows in zip(shown, splits.tests):
         np.add.at(total, rows, part[1])
         np.add.at(count, rows, 1)
     with np.errstate(invalid="ignore"):
-        assert_allclose(scoring.heldout(scored.blocks, 1)[0], total / count[:, None], rtol=1e-12)
+        blocks = list(heldout_blocks(model, splits, np.ones(RIDGES)))
+        assert_allclose(scoring.heldout(blocks, 1)[0], total / count[:, None], rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -160,19 +161,42 @@ def test_only_tested_rows_need_finite_predictions(name: str, splitter: Any, bad:
     criterion = resolve_criterion(name, classifier=task.classes is not None)
     scoring = criterion.start(problem, task, splits)
     asked = np.ones(RIDGES)
-    clean = scoring.scored(GivenPredictions(values, 1, np.asarray), asked).scores()[0]
+    clean = scoring.scored(GivenPredictions(values, 1, np.asarray), asked).scores
     values[0][:, splits.times_tested[0] == 0] = bad
-    assert_array_equal(scoring.scored(GivenPredictions(values, 1, np.asarray), asked).scores()[0], clean)
+    assert_array_equal(scoring.scored(GivenPredictions(values, 1, np.asarray), asked).scores, clean)
     values[-1][2, np.flatnonzero(splits.times_tested[-1])[0]] = bad
     scored = scoring.scored(GivenPredictions(values, 1, np.asarray), asked)
-    assert scored.finite.tolist() == [True, True, False]
-    assert_array_equal(scored.scores()[0], clean[:2])
+    assert np.isnan(scored.scores[2]).all()
+    assert scored.reason == NOT_FINITE
+    assert_array_equal(scored.scores[:2], clean[:2])
 
 
 def test_rows_in_pieces_are_rows_at_once(monkeypatch) -> None:
     problem, task, splits, values = case("mape", 2, KFold(2), True, 5)
     scoring = resolve_criterion("mape", classifier=False).start(problem, task, splits)
-    whole = scoring.scored(GivenPredictions(values, 1, np.asarray), np.ones(RIDGES)).scores()[0]
+    whole = scoring.scored(GivenPredictions(values, 1, np.asarray), np.ones(RIDGES)).scores
     monkeypatch.setattr("onefold.criteria.heldout._PIECE", 3)
-    pieces = scoring.scored(GivenPredictions(values, 1, np.asarray), np.ones(RIDGES)).scores()[0]
+    pieces = scoring.scored(GivenPredictions(values, 1, np.asarray), np.ones(RIDGES)).scores
     assert_allclose(pieces, whole, rtol=1e-13)
+
+
+def test_the_former_name_of_the_targets_is_called_with_a_warning() -> None:
+    with pytest.warns(FutureWarning, match="Doubled.truth"):
+
+        class Doubled(SumCriterion):
+            def truth(self, problem: Problem, task: Task) -> Any:
+                return 2.0 * problem.Y
+
+            def terms(self, predictions: Any, targets: Any) -> Any:
+                return abs(predictions - targets[None])
+
+    problem, task, splits, values = case("mse", 1, KFold(4), False, 3)
+    scored = (
+        Doubled()
+        .start(problem, task, splits)
+        .scored(GivenPredictions(values, 1, np.asarray), np.ones(RIDGES))
+    )
+    expected = [
+        -abs(part - 2.0 * problem.Y[rows]).mean(axis=(1, 2)) for part, rows in zip(values, splits.tests)
+    ]
+    assert_allclose(scored.scores, np.array(expected).T, rtol=1e-12)

@@ -154,7 +154,7 @@ def test_only_unsolvable_ridges_have_no_score(criterion, bad):
     mu = np.array([1.0, 2.0, 3.0, 4.0])
     model = Fragile(bad)
     candidate = SimpleNamespace(model=lambda n_alphas: model, parts=None)
-    found = solve([candidate], scoring, mu, False, (0, np.arange(4)))()
+    found = solve([candidate], scoring, {}, mu, False, (0, np.arange(4)))()
     assert_array_equal(np.isnan(found.means), np.isin(mu, bad))
     assert found.unsolved == len(bad)
     assert (found.why is None) == (not bad)

@@ -1,22 +1,23 @@
-"""What a criterion is, a number per μ, greater is better; and how one model is scored by several.
+"""What a criterion is: a number per μ, greater is better.
 
-A model's held-out predictions are made once, block by block, and every scoring takes from a block what
-it needs. Criteria of the model as a whole, and squared errors that a model knows without predictions,
-need no blocks.
+A search starts a criterion on its rows, which gives a `Scoring`. A scoring starts an `Accumulator` for
+every model: it takes the model's held-out predictions block by block, and its result is the scores. What
+a model knows without predictions (criteria of the whole model, and squared errors of some models) comes
+from `Scoring.shortcut`. `onefold.criteria.asking` gives the blocks of one model to several criteria.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from onefold.approximations import Approximation, Model, Problem
-from onefold.heldout import HeldoutBlock, Splits, at_ridge, heldout_blocks, whole_parts
+from onefold.heldout import HeldoutBlock, Splits, at_ridge, heldout_blocks
 from onefold.linalg import Array, namespace, take_rows
 
 
@@ -53,18 +54,24 @@ def label_index(decision: Array) -> Array:
     return xp.argmax(decision, axis=-1)
 
 
+Needs = Literal["model", "smoother", "matrix", "squares", "sums", "rows"]
+"""What a criterion is computed from: the model as a whole; its R(μ); R(μ) and the kernel matrix; squared
+held-out errors, which some models know without predictions; other sums over held-out rows; or all of
+these rows at once."""
+
+NOT_FINITE = (
+    "their scores or held-out predictions are not finite; use larger alphas, or scale the features."
+)
+
+
 class Criterion(ABC):
     """A number per μ, greater is better."""
 
-    needs: ClassVar[Literal["model", "smoother", "matrix", "squares", "sums", "rows"]]
-    """What it is made from: the model as a whole; its R(μ), and with it the kernel matrix; squared
-    held-out errors, which some models know without predictions; other sums over held-out rows; or all of
-    these rows at once."""
-    reads_rows: ClassVar[bool] = False  # it looks at the features too
-
-    mean_of_rows: ClassVar[bool] = False  # minus that of `row_losses`: rows compare two models
-    asks_probabilities: bool = False  # it may ask for calibrated ones
-    must_beat_constant: bool = False  # a choice counts only if its squared error beats a constant's
+    needs: ClassVar[Needs]
+    reads_rows: ClassVar[bool] = False  # whether it looks at the features too
+    mean_of_rows: ClassVar[bool] = False  # whether it is minus the mean of `row_losses`
+    asks_probabilities: bool = False  # whether it may ask for calibrated probabilities
+    must_beat_constant: bool = False  # whether a choice counts only if it beats a constant prediction
 
     @property
     def holds_out(self) -> bool:
@@ -73,7 +80,7 @@ class Criterion(ABC):
 
     @abstractmethod
     def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
-        """The criterion at work in one search."""
+        """The criterion on the rows of one search."""
 
     def check(self, approximation: Approximation) -> None:
         """Raise where models of the approximation cannot be judged by it."""
@@ -102,40 +109,41 @@ class Criterion(ABC):
 
 @dataclass(frozen=True)
 class Scored:
-    """What one model gave for every μ asked of it."""
+    """The scores of one model, for every μ that it was asked about."""
 
-    finite: Any  # (μ,): where all of it is finite; elsewhere there is no score
-    blocks: list[HeldoutBlock]  # held-out predictions, where they were made and held
-    values: Any = None  # scores (μ, splits); None where `late` makes them
-    ranking: Any = None  # (μ,): what ranks, where that is not the mean score
-    late: Callable[[Scored], tuple[Any, str | None]] | None = None  # scores, and why some are NaN
-    places: Any = None  # of the μ, among those that there are
+    scores: Any  # (μ, splits); NaN where the predictions or scores are not finite
+    ranks: Any = None  # (μ,): what μ are compared by; None for the mean of their scores
+    reason: str | None = None  # why some scores are NaN
 
-    def scores(self) -> tuple[Any, str | None]:
-        """Scores (finite μ, splits), and why some are NaN; in the search's thread, as scorers need."""
-        return (self.values[self.finite], None) if self.late is None else self.late(self)
+    @classmethod
+    def of(cls, scores: Any, finite: Any, ranks: Any = None, reason: str | None = None) -> Scored:
+        """Scores (μ, splits) that count only for the μ (μ,) of which everything is finite."""
+        missing = ~finite
+        scores = np.where(missing[:, None], np.nan, scores)
+        ranks = None if ranks is None else np.where(missing, np.nan, ranks)
+        return cls(scores, ranks, NOT_FINITE if missing.any() else reason)
+
+    def result(self) -> Scored:
+        """Itself: an answer to which no more blocks are added."""
+        return self
 
 
-def joined(every: Sequence[Scored]) -> Scored:
-    """What one model gave for some μ after others, as one."""
-    if len(every) == 1:
-        return every[0]
-    blocks = []
-    for same in zip(*(one.blocks for one in every)):
-        part, positions, values = same[0]
-        blocks.append((part, positions, namespace(values).concat([one[2] for one in same], axis=0)))
-    found: dict[str, Any] = {}
-    for name in ("finite", "values", "ranking", "places"):
-        values = [getattr(one, name) for one in every]
-        found[name] = None if values[0] is None else np.concatenate(values)
-    return replace(every[0], blocks=blocks, **found)
+class Accumulator(ABC):
+    """Takes the held-out predictions of one model, block by block, and gives their scores."""
+
+    @abstractmethod
+    def add(self, block: HeldoutBlock) -> None:
+        """Take one more block; in any thread."""
+
+    @abstractmethod
+    def result(self) -> Scored:
+        """The scores of all blocks; in the thread of the search, as a user's scorers need it."""
 
 
 class Scoring(ABC):
-    """A criterion at work in one search: what it compares with is made once."""
+    """A criterion on the rows of one search: what predictions are compared with is computed once."""
 
-    others: Mapping[str, Scoring] = MappingProxyType({})  # recorded of every model, deciding nothing
-    predicts = False  # also where a model knows the score without
+    compares_rows = False  # whether predictions are made even where `shortcut` would do without
 
     def __init__(self, criterion: Any, problem: Problem, task: Task, splits: Splits | None) -> None:
         self.criterion = criterion
@@ -143,6 +151,12 @@ class Scoring(ABC):
         self.task = task
         self.splits = splits  # None for criteria of the model as a whole
         self.n_scores = 1 if splits is None else len(splits)  # per μ
+
+    def comparing_rows(self) -> Self:
+        """The same, with predictions of every model: a strategy compares their rows."""
+        scoring = copy(self)
+        scoring.compares_rows = True
+        return scoring
 
     @property
     def held_out(self) -> Splits:
@@ -178,25 +192,27 @@ class Scoring(ABC):
         """Which rows have a wrong label, for predictions in the user's units; None if none counts."""
         return self.criterion.row_errors(predictions - self.problem.offset, self.problem.targets)
 
-    def scored(self, model: Model, alphas: Any) -> Scored:
-        """What a model gives this scoring alone; runs in any thread."""
-        return scored_by([self], model, alphas)[0]
-
     @abstractmethod
-    def without_predictions(self, model: Model, alphas: Any) -> Scored | None:
-        """What a model knows without predictions of the splits; None if they must be made."""
+    def shortcut(self, model: Model, alphas: Any) -> Scored | None:
+        """The scores of a model that needs no predictions for them; None if they must be made."""
 
-    def holds(self, model: Model, n_alphas: int) -> bool:
-        """Whether predictions that its scores do without are kept for the chosen μ."""
+    def start(self) -> Accumulator:
+        """What takes the predictions of one model."""
+        raise TypeError(f"{type(self).__name__} does not take predictions")
+
+    def keeps_predictions(self, model: Model, n_alphas: int) -> bool:
+        """Whether all predictions are kept until the search has chosen a μ."""
         return False
 
-    def added(self, total: Any, block: HeldoutBlock) -> Any:
-        """The sums of a part, None at first, with those of one more block of predictions."""
-        return None
-
-    def collected(self, totals: list[Any], held: list[HeldoutBlock], parts: list[Any]) -> Scored:
-        """What comes of the sums of every part, or from all predictions, put together by parts."""
-        raise TypeError(f"{type(self).__name__} does not take predictions")
+    def scored(self, model: Model, alphas: Any) -> Scored:
+        """The scores of a model."""
+        scored = self.shortcut(model, alphas)
+        if scored is not None:
+            return scored
+        accumulator = self.start()
+        for block in heldout_blocks(model, self.held_out, alphas):
+            accumulator.add(block)
+        return accumulator.result()
 
     def heldout(self, blocks: list[HeldoutBlock], number: int = 0) -> tuple[Any | None, Any | None]:
         """Held-out predictions in the user's units at one of the blocks' μ: of rows, and of splits."""
@@ -205,37 +221,3 @@ class Scoring(ABC):
         add = self.problem.offset
         of_rows, of_splits = at_ridge(blocks, self.splits, number)
         return of_rows + add, of_splits and [values + add for values in of_splits]
-
-
-def scored_by(scorings: Sequence[Scoring], model: Model, alphas: Any) -> list[Scored]:
-    """What a model gives every scoring; all that hold rows out have the same splits."""
-    values = np.asarray(alphas, dtype=np.float64).reshape(-1)
-    asked_again = len(scorings) > 1 or scorings[0].criterion.needs in ("smoother", "matrix")
-    if model.one_by_one and values.size > 1 and asked_again:
-        each = [scored_by(scorings, model, values[i : i + 1]) for i in range(values.size)]
-        return [joined(same) for same in zip(*each)]
-    # Where predictions are made for one criterion, squared errors come from them too.
-    predicted = any(scoring.criterion.needs in ("sums", "rows") for scoring in scorings)
-    predicted &= not scorings[0].problem.remote  # whose rows are better summed up where they are
-    found = [
-        None if predicted and scoring.criterion.holds_out else scoring.without_predictions(model, values)
-        for scoring in scorings
-    ]
-    waiting = [scoring for scoring, scored in zip(scorings, found) if scored is None]
-    if waiting:
-        splits = waiting[0].held_out
-        first = waiting[0] is scorings[0]
-        hold = first and scorings[0].holds(model, values.size)
-        by_rows = any(scoring.criterion.needs == "rows" for scoring in waiting)
-        totals: list[list[Any]] = [[None] * len(splits.predicted) for _ in waiting]
-        blocks: list[HeldoutBlock] = []
-        for block in heldout_blocks(model, splits, values):
-            if hold or by_rows:
-                blocks.append(block)
-            for scoring, sums in zip(waiting, totals):
-                sums[block[0]] = scoring.added(sums[block[0]], block)
-        parts = whole_parts(blocks, splits) if by_rows else []
-        for number, (scoring, sums) in enumerate(zip(waiting, totals)):
-            held = blocks if hold and number == 0 else []
-            found[scorings.index(scoring)] = scoring.collected(sums, held, parts)
-    return [scored for scored in found if scored is not None]

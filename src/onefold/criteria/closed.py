@@ -104,9 +104,9 @@ class ModelCriterion(Criterion):
 
 
 class _ModelScoring(Scoring):
-    def without_predictions(self, model: Model, alphas: Any) -> Scored:
-        scores = self.criterion.score(model, self.problem, alphas)[:, None]
-        return Scored(np.isfinite(scores).all(axis=1), [], scores)
+    def shortcut(self, model: Model, alphas: Any) -> Scored:
+        scores = self.criterion.score(model, self.problem, alphas)
+        return Scored.of(scores[:, None], np.isfinite(scores))
 
 
 class LeaveOneOutMean(ModelCriterion):
@@ -118,12 +118,9 @@ class LeaveOneOutMean(ModelCriterion):
         self._of_rows = of_rows
 
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
-        alone = Splits.leave_each_out(problem.n)
+        splits = Splits.leave_each_out(problem.n)
         task = Task(None, None, None, problem.weight)
-        scored = self._of_rows.start(problem, task, alone).scored(model, alphas)
-        scores = np.full(len(alphas), np.nan)
-        scores[scored.finite] = scored.scores()[0][:, 0]
-        return scores
+        return self._of_rows.start(problem, task, splits).scored(model, alphas).scores[:, 0]
 
 
 class GeneralisedCV(ModelCriterion):
@@ -184,37 +181,37 @@ class Evidence(ModelCriterion):
         # A target that the intercept fits exactly has no likelihood, and every kernel is as good there
         # as any other: it does not count.
         fit = known_costs(model, problem, alphas)
-        silent = fit == 0
-        fit = np.where(silent, 1.0, fit / np.asarray(alphas, dtype=float)[:, None])
+        constant = fit == 0
+        fit = np.where(constant, 1.0, fit / np.asarray(alphas, dtype=float)[:, None])
         m = problem.n - int(problem.fit_intercept)
         logdet = model.logdet(alphas)[:, None]
         if problem.root_weight is not None:
             logdet = logdet - 2 * np.sum(np.log(host_array(problem.root_weight)))
         terms = -0.5 * (m * np.log(fit / m) + logdet + m * (1 + np.log(2 * np.pi)))
-        return np.sum(np.where(silent, 0.0, terms), axis=1)
+        return np.sum(np.where(constant, 0.0, terms), axis=1)
 
 
 class SmoothStep(SumCriterion):
     """−mean Ψ(−y f) over rows and targets ±1."""
 
-    def truth(self, problem: Problem, task: Task) -> Array:
+    def targets(self, problem: Problem, task: Task) -> Array:
         xp = namespace(problem.Y)
         Y = problem.Y
-        given = xp.zeros_like(Y) + asarray_like(problem.offset, Y)
-        return xp.concat([xp.sign(Y + given), given], axis=1)
+        offset = xp.zeros_like(Y) + asarray_like(problem.offset, Y)
+        return xp.concat([xp.sign(Y + offset), offset], axis=1)
 
-    def terms(self, predictions: Array, truth: Array) -> Array:
+    def terms(self, predictions: Array, targets: Array) -> Array:
         xp = namespace(predictions)
         t = predictions.shape[2]
-        margins = truth[None, :, :t] * (predictions + truth[None, :, t:])
+        margins = targets[None, :, :t] * (predictions + targets[None, :, t:])
         return (1.0 - xp.tanh(margins * (_SLOPE / 2))) / 2  # Ψ without an exponential that overflows
 
 
 class AbsoluteError(SumCriterion):
     """−mean |y − f| over rows and targets."""
 
-    def terms(self, predictions: Array, truth: Array) -> Array:
-        return namespace(predictions).abs(predictions - truth[None, ...])
+    def terms(self, predictions: Array, targets: Array) -> Array:
+        return namespace(predictions).abs(predictions - targets[None, ...])
 
 
 class RadiusMargin(ModelCriterion):

@@ -4,7 +4,7 @@ r"""Criteria that add up block by block: a function of weighted means over held-
 
 with t the terms of one row and φ a function of their means. A block of rows leaves its sums, μ × terms
 numbers, whatever its size; nothing else of its predictions is needed. A criterion of this kind is three
-methods: `truth`, `terms` and `from_means`; the first and the last have a default.
+methods: `targets`, `terms` and `from_means`; the first and the last have a default.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ import numpy as np
 
 from onefold.approximations import Model, Problem
 from onefold.approximations.footprint import HELD_PREDICTIONS
-from onefold.criteria.base import Criterion, Scored, Scoring, Task, label_index
+from onefold.criteria.base import Accumulator, Criterion, Scored, Scoring, Task, label_index
 from onefold.heldout import HeldoutBlock, Splits
 from onefold.linalg import Array, asarray_like, host_array, namespace, prefers_large_calls, take_rows
-from onefold.machine.threads import check_stop
+from onefold.machine.threads import cached_property, check_stop
+from onefold.machine.warning import warn_user
 from onefold.rows import Rows, rows_of
 
-_PIECE = 2**13  # rows whose terms are held at once on the host; a device works on whole blocks
+# Rows whose terms are held at once on the host, so that they stay in its cache.
+_PIECE = 2**13
 
 
 class SumCriterion(Criterion):
@@ -38,11 +40,11 @@ class SumCriterion(Criterion):
     >>> from onefold import LSSVRCV
     >>> from onefold.criteria import SumCriterion
     >>> class AbsoluteError(SumCriterion):
-    ...     def truth(self, problem, task):
+    ...     def targets(self, problem, task):
     ...         return problem.Y
     ...
-    ...     def terms(self, predictions, truth):
-    ...         return abs(predictions - truth[None])
+    ...     def terms(self, predictions, targets):
+    ...         return abs(predictions - targets[None])
     ...
     ...     def from_means(self, means):
     ...         return -means.mean(axis=-1)
@@ -54,12 +56,22 @@ class SumCriterion(Criterion):
 
     needs: ClassVar[Literal["squares", "sums"]] = "sums"
 
-    def truth(self, problem: Problem, task: Task) -> Array:
-        """What predictions are compared with, row by row: (n, columns); by default the targets."""
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "truth" in vars(cls) and "targets" not in vars(cls):
+            warn_user(
+                f"{cls.__name__}.truth: this method of a SumCriterion is named `targets` since 1.0, and "
+                "the former name is not called any more from 2.0 on; rename it.",
+                FutureWarning,
+            )
+            cls.targets = vars(cls)["truth"]  # type: ignore[method-assign]
+
+    def targets(self, problem: Problem, task: Task) -> Array:
+        """What predictions are compared with, row by row: (n, columns); by default problem.Y."""
         return problem.Y
 
     @abstractmethod
-    def terms(self, predictions: Array, truth: Array) -> Array:
+    def terms(self, predictions: Array, targets: Array) -> Array:
         """The terms (μ, rows, terms) of some rows from their predictions (μ, rows, targets)."""
 
     def from_means(self, means: Any) -> Any:
@@ -70,9 +82,11 @@ class SumCriterion(Criterion):
         """What ranks (μ,) the μ from their means (μ, splits, terms), where not the mean score."""
         return None
 
-    def sums(self, predictions: Array, truth: Array, weight: Array) -> Array:
+    def sums(self, predictions: Array, targets: Array, weight: Array) -> Array:
         """Σ_i v_i t(f_i, y_i) of a block of rows: (μ, terms)."""
-        return namespace(predictions).sum(self.terms(predictions, truth) * weight[None, :, None], axis=1)
+        return namespace(predictions).sum(
+            self.terms(predictions, targets) * weight[None, :, None], axis=1
+        )
 
     def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
         return SumScoring(self, problem, task, splits)
@@ -80,11 +94,11 @@ class SumCriterion(Criterion):
     def score_splits(
         self, predictions: Sequence[Any], splits: Splits, problem: Problem, task: Task
     ) -> Any:
-        truth = host_array(self.truth(problem, task))
+        targets = host_array(self.targets(problem, task))
         found = []
         for values, rows in zip(predictions, splits.tests):
             weight = np.ones(len(rows)) if task.sample_weight is None else task.sample_weight[rows]
-            found.append(self.from_means(self.sums(values, truth[rows], weight) / weight.sum()))
+            found.append(self.from_means(self.sums(values, targets[rows], weight) / weight.sum()))
         return np.stack(found, axis=1)
 
 
@@ -102,7 +116,7 @@ class ErrorRate(SumCriterion):
     def for_several_kernels(self) -> ErrorRate:
         return type(self)(self._offset, smooth=True)
 
-    def truth(self, problem: Problem, task: Task) -> Array:
+    def targets(self, problem: Problem, task: Task) -> Array:
         labels = asarray_like(label_index(problem.Y), problem.Y)[:, None]
         if not self._smooth:
             return labels
@@ -113,13 +127,13 @@ class ErrorRate(SumCriterion):
             [labels, asarray_like(of_class[:, None], problem.Y), problem.Y], axis=1
         )
 
-    def terms(self, predictions: Array, truth: Array) -> Array:
-        xp = namespace(truth)
-        label = xp.astype(label_index(predictions), truth.dtype)
-        found = self._counted(label, truth[None, :, 0], max(2, predictions.shape[-1]))
+    def terms(self, predictions: Array, targets: Array) -> Array:
+        xp = namespace(targets)
+        label = xp.astype(label_index(predictions), targets.dtype)
+        found = self._counted(label, targets[None, :, 0], max(2, predictions.shape[-1]))
         if self._smooth:
-            squares = xp.sum((predictions - truth[None, :, 2:]) ** 2, axis=-1) * truth[None, :, 1]
-            of_class = xp.broadcast_to(truth[None, :, 1], squares.shape)
+            squares = xp.sum((predictions - targets[None, :, 2:]) ** 2, axis=-1) * targets[None, :, 1]
+            of_class = xp.broadcast_to(targets[None, :, 1], squares.shape)
             found = [*found, squares, of_class]
         return xp.stack(found, axis=-1)
 
@@ -172,22 +186,22 @@ class SquaredError(SumCriterion):
     needs = "squares"
     mean_of_rows = True
 
-    def terms(self, predictions: Array, truth: Array) -> Array:
-        return (predictions - truth[None, ...]) ** 2
+    def terms(self, predictions: Array, targets: Array) -> Array:
+        return (predictions - targets[None, ...]) ** 2
 
 
 class VariationCoefficient(SumCriterion):
     """−√(mean (y − f)²) / |mean y|, averaged over targets: the CoV of [edwards2013]_."""
 
-    def truth(self, problem: Problem, task: Task) -> Array:
+    def targets(self, problem: Problem, task: Task) -> Array:
         given = asarray_like(task.y.reshape(problem.n, -1), problem.Y)
         return namespace(given).concat([problem.Y, given], axis=1)
 
-    def terms(self, predictions: Array, truth: Array) -> Array:
+    def terms(self, predictions: Array, targets: Array) -> Array:
         xp = namespace(predictions)
         t = predictions.shape[2]
-        squares = (predictions - truth[None, :, :t]) ** 2
-        return xp.concat([squares, xp.broadcast_to(truth[None, :, t:], squares.shape)], axis=2)
+        squares = (predictions - targets[None, :, :t]) ** 2
+        return xp.concat([squares, xp.broadcast_to(targets[None, :, t:], squares.shape)], axis=2)
 
     def from_means(self, means: Any) -> Any:
         squares, level = np.split(means, 2, axis=-1)
@@ -202,27 +216,28 @@ class VariationCoefficient(SumCriterion):
 class PercentageError(SumCriterion):
     """−mean |y − f| / |y| over rows and targets, as scikit-learn counts it: [edwards2013]_'s MAPE."""
 
-    def truth(self, problem: Problem, task: Task) -> Array:
+    def targets(self, problem: Problem, task: Task) -> Array:
         given = task.y.reshape(problem.n, -1).astype(np.float64)  # the size of an int8 may be none
         size = np.maximum(np.abs(given), np.finfo(float).eps)
         return namespace(problem.Y).concat([problem.Y, asarray_like(size, problem.Y)], axis=1)
 
-    def terms(self, predictions: Array, truth: Array) -> Array:
+    def terms(self, predictions: Array, targets: Array) -> Array:
         t = predictions.shape[2]
-        difference = predictions - truth[None, :, :t]
-        return namespace(difference).abs(difference) / truth[None, :, t:]
+        difference = predictions - targets[None, :, :t]
+        return namespace(difference).abs(difference) / targets[None, :, t:]
 
 
-def _with_misses(found: Array, values: Array) -> Array:
+def _with_misses(sums: Array, predictions: Array) -> Array:
     """Sums (μ, terms) or terms (μ, rows, terms), and then 1 where a prediction behind is not finite."""
-    xp = namespace(values)
-    missing = ~xp.all(xp.isfinite(values), axis=(1, 2) if found.ndim == 2 else 2)
-    return xp.concat([found, xp.astype(missing, found.dtype)[..., None]], axis=-1)
+    xp = namespace(predictions)
+    axes = (1, 2) if sums.ndim == 2 else 2
+    missing = ~xp.all(xp.isfinite(predictions), axis=axes)
+    return xp.concat([sums, xp.astype(missing, sums.dtype)[..., None]], axis=-1)
 
 
 @dataclass(frozen=True)
 class TermSums:
-    """Predictions (μ, rows, targets) and (truth, weight) to sums and misses (μ, terms + 1)."""
+    """Predictions (μ, rows, targets) and (targets, weight) to sums and misses (μ, terms + 1)."""
 
     criterion: SumCriterion
 
@@ -232,9 +247,27 @@ class TermSums:
             return _with_misses(sums, predictions)
 
 
+@dataclass(frozen=True)
+class _Compared:
+    """What some predicted rows are compared with, in the library that holds the predictions."""
+
+    targets: Array  # (rows, columns)
+    weight: Array  # (rows,)
+    tested: Array | None  # (rows,): which rows count in a score; None where all do
+
+    def at(self, positions: Any) -> _Compared:
+        """That of some of the rows, by a slice or by their positions."""
+        if isinstance(positions, slice):
+            tested = None if self.tested is None else self.tested[positions]
+            return _Compared(self.targets[positions, ...], self.weight[positions], tested)
+        tested = None if self.tested is None else take_rows(self.tested, positions)
+        return _Compared(take_rows(self.targets, positions), take_rows(self.weight, positions), tested)
+
+
 class SumScoring(Scoring):
     """Adds up the terms of every part as its blocks come, where the blocks are."""
 
+    criterion: SumCriterion
     splits: Splits
 
     def __init__(self, criterion: SumCriterion, problem: Problem, task: Task, splits: Splits) -> None:
@@ -244,87 +277,104 @@ class SumScoring(Scoring):
             times * 1.0 if weight is None else times * weight[rows]
             for rows, times in zip(splits.predicted, splits.times_tested)
         ]
-        self._each_row = splits.leave_one_out and len(splits) > 1
-        self._compared: dict[bool, list[tuple[Array, Array, Array | None]]] = {}
-        self._carrier: Rows | None = None
+        # On the host, or on a device: where blocks of predictions have come from so far.
+        self._compared_on: dict[bool, list[_Compared]] = {}
 
-    def without_predictions(self, model: Model, alphas: Any) -> Scored | None:
+    @property
+    def scores_rows(self) -> bool:
+        """Whether every row has a score of its own, and so no sums over rows."""
+        return self.splits.leave_one_out and len(self.splits) > 1
+
+    def shortcut(self, model: Model, alphas: Any) -> Scored | None:
         splits = self.splits
-        known = None
-        if self.criterion.needs == "squares" and not (self.predicts or splits.leave_one_out):
-            known = model.heldout_squared_error(splits.left_out, splits.tests, alphas)
-        if known is not None:
-            return Scored(np.isfinite(known).all(axis=1), [], -known)
-        if not self.problem.remote or self.holds(model, len(alphas)):
+        if self.criterion.needs == "squares" and not (self.compares_rows or splits.leave_one_out):
+            errors = model.heldout_squared_error(splits.left_out, splits.tests, alphas)
+            if errors is not None:
+                return Scored.of(-errors, np.isfinite(errors).all(axis=1))
+        if not self.problem.remote or self.keeps_predictions(model, len(alphas)):
             return None
-        if self._carrier is None:
-            weight = self.task.sample_weight
-            given = np.ones(self.problem.n) if weight is None else weight
-            truth = host_array(self.criterion.truth(self.problem, self.task))
-            compared = np.concatenate([truth, given[:, None]], axis=1)
-            self._carrier = rows_of(self.problem.X, compared, None, self.problem.device)
         terms = TermSums(self.criterion)
-        totals = model.heldout_sums(splits.left_out, splits.tests, alphas, terms, self._carrier)
-        return None if totals is None else self._scored(np.stack(totals, axis=1), [])
+        sums = model.heldout_sums(splits.left_out, splits.tests, alphas, terms, self._targets_by_row)
+        return None if sums is None else self.scored_from(np.stack(sums, axis=1))
 
-    def holds(self, model: Model, n_alphas: int) -> bool:
+    def start(self) -> Accumulator:
+        return _SumAccumulator(self)
+
+    def keeps_predictions(self, model: Model, n_alphas: int) -> bool:
         # Of a model that is let go they cannot be had again.
         return not model.keep or 8 * n_alphas * math.prod(self.problem.Y.shape) <= HELD_PREDICTIONS
 
-    def collected(self, totals: list[Any], held: list[HeldoutBlock], parts: list[Any]) -> Scored:
-        whole = totals[0] if self._each_row else namespace(totals[0]).stack(totals, axis=1)
-        return self._scored(host_array(whole), held)
-
-    def _scored(self, found: Any, held: list[HeldoutBlock]) -> Scored:
+    def scored_from(self, sums: Any) -> Scored:
         """Scores from sums (μ, scores, terms + 1)."""
-        means = found[..., :-1]
-        misses = found[..., -1]
+        means = sums[..., :-1]
+        misses = sums[..., -1]
         with np.errstate(over="ignore", invalid="ignore"):
-            if not self._each_row:
+            if not self.scores_rows:
                 means = means / np.array([weight.sum() for weight in self._weights])[None, :, None]
             scores = self.criterion.from_means(means)
             ranks = self.criterion.ranks(means)
-        return Scored(np.all(misses == 0, axis=1), held, scores, ranks)
+        return Scored.of(scores, np.all(misses == 0, axis=1), ranks)
 
-    def added(self, total: Any, block: HeldoutBlock) -> Any:
-        part, positions, values = block
-        compared: list[Any] = list(self._compared_in(values)[part])
-        if not isinstance(positions, slice):
-            compared = [None if one is None else take_rows(one, positions) for one in compared]
-            positions = slice(None)
-        compared = [None if one is None else one[positions, ...] for one in compared]
-        truth, weight, tested = compared
-        n = values.shape[1]
-        xp = namespace(values)
-        step = max(1, n) if prefers_large_calls(values) else _PIECE
-        with np.errstate(over="ignore", invalid="ignore"):
-            for start in range(0, n, step):
-                check_stop()
-                rows = slice(start, min(start + step, n))
-                piece = values[:, rows, :]
-                if tested is not None:  # other rows count 0 times
-                    piece = xp.where(tested[rows][None, :, None], piece, xp.zeros_like(piece))
-                if self._each_row:  # every row has a mean of its own
-                    found = _with_misses(self.criterion.terms(piece, truth[rows, ...]), piece)
-                    total = found if total is None else xp.concat([total, found], axis=1)
-                else:
-                    sums = self.criterion.sums(piece, truth[rows, ...], weight[rows])
-                    found = _with_misses(sums, piece)
-                    total = found if total is None else total + found
-        return total
+    @cached_property
+    def _targets_by_row(self) -> Rows:
+        """The rows with what they are compared with and their weights, where the rows are."""
+        weight = self.task.sample_weight
+        weight = np.ones(self.problem.n) if weight is None else weight
+        targets = host_array(self.criterion.targets(self.problem, self.task))
+        compared = np.concatenate([targets, weight[:, None]], axis=1)
+        return rows_of(self.problem.X, compared, None, self.problem.device)
 
-    def _compared_in(self, values: Array) -> list[tuple[Array, Array, Array | None]]:
-        """Truth, weights and which rows are tested, None for all, of every part; brought there once."""
+    def compared_in(self, values: Array) -> list[_Compared]:
+        """What every part is compared with, in the library that holds the values."""
         key = prefers_large_calls(values)
-        if key not in self._compared:
-            truth = asarray_like(self.criterion.truth(self.problem, self.task), values)
+        if key not in self._compared_on:
+            targets = asarray_like(self.criterion.targets(self.problem, self.task), values)
             parts = zip(self.splits.predicted, self.splits.times_tested, self._weights)
-            self._compared[key] = [
-                (
-                    take_rows(truth, rows),
+            self._compared_on[key] = [
+                _Compared(
+                    take_rows(targets, rows),
                     asarray_like(weight, values),
                     None if np.all(times) else asarray_like(times, values) > 0,
                 )
                 for rows, times, weight in parts
             ]
-        return self._compared[key]
+        return self._compared_on[key]
+
+
+class _SumAccumulator(Accumulator):
+    """The sums of the terms of every part, or the terms themselves where every row has a score."""
+
+    def __init__(self, scoring: SumScoring) -> None:
+        self._scoring = scoring
+        self._sums: list[Any] = [None] * len(scoring.splits.predicted)
+
+    def add(self, block: HeldoutBlock) -> None:
+        part, positions, values = block
+        scoring = self._scoring
+        criterion = scoring.criterion
+        compared = scoring.compared_in(values)[part].at(positions)
+        n = values.shape[1]
+        xp = namespace(values)
+        step = max(1, n) if prefers_large_calls(values) else _PIECE
+        total = self._sums[part]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, n, step):
+                check_stop()
+                rows = slice(start, min(start + step, n))
+                piece = values[:, rows, :]
+                at_rows = compared.at(rows)
+                if at_rows.tested is not None:  # other rows count 0 times
+                    piece = xp.where(at_rows.tested[None, :, None], piece, xp.zeros_like(piece))
+                if scoring.scores_rows:
+                    terms = _with_misses(criterion.terms(piece, at_rows.targets), piece)
+                    total = terms if total is None else xp.concat([total, terms], axis=1)
+                else:
+                    sums = criterion.sums(piece, at_rows.targets, at_rows.weight)
+                    sums = _with_misses(sums, piece)
+                    total = sums if total is None else total + sums
+        self._sums[part] = total
+
+    def result(self) -> Scored:
+        sums = self._sums
+        table = sums[0] if self._scoring.scores_rows else namespace(sums[0]).stack(sums, axis=1)
+        return self._scoring.scored_from(host_array(table))

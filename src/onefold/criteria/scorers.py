@@ -17,8 +17,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from onefold.approximations import Model, Problem
 from onefold.calibration import calibration_parts, crossfitted
-from onefold.criteria.base import Criterion, Scored, Scoring, Task, label_index
-from onefold.heldout import HeldoutBlock, Splits
+from onefold.criteria.base import Accumulator, Criterion, Scored, Scoring, Task, label_index
+from onefold.heldout import HeldoutBlock, Splits, whole_parts
 from onefold.linalg import take_rows
 
 
@@ -100,23 +100,47 @@ class Scorer(Criterion):
 class RowScoring(Scoring):
     """Shows a scorer the test rows of each split in the splitter's order."""
 
+    criterion: Scorer
     splits: Splits
 
-    def without_predictions(self, model: Model, alphas: Any) -> Scored | None:
+    def shortcut(self, model: Model, alphas: Any) -> Scored | None:
         return None
 
-    def collected(self, totals: list[Any], held: list[HeldoutBlock], parts: list[Any]) -> Scored:
-        places: Any = ((0, test) for test in self.splits.tests)
-        if not self.splits.leave_one_out:
-            places = enumerate(map(np.searchsorted, self.splits.left_out, self.splits.tests))
-        blocks = [(part, place, parts[part][:, place]) for part, place in places]
-        finite = np.all([np.isfinite(values).all(axis=(1, 2)) for _, _, values in blocks], axis=0)
-        return Scored(finite, blocks, late=self._scores)
+    def start(self) -> Accumulator:
+        return _RowAccumulator(self)
 
-    def _scores(self, scored: Scored) -> tuple[Any, str | None]:
-        finite = scored.finite
-        predictions = [values if finite.all() else values[finite] for _, _, values in scored.blocks]
-        return self.criterion.scores(predictions, self.splits, self.problem, self.task)
+    def keeps_predictions(self, model: Model, n_alphas: int) -> bool:
+        return True  # the scorer is shown them all in the end
+
+
+class _RowAccumulator(Accumulator):
+    """All blocks: a scorer needs every test row of a split at once."""
+
+    def __init__(self, scoring: RowScoring) -> None:
+        self._scoring = scoring
+        self._blocks: list[HeldoutBlock] = []
+
+    def add(self, block: HeldoutBlock) -> None:
+        self._blocks.append(block)
+
+    def result(self) -> Scored:
+        scoring = self._scoring
+        splits = scoring.splits
+        parts = whole_parts(self._blocks, splits)
+        if splits.leave_one_out:
+            predictions = [parts[0][:, test] for test in splits.tests]
+        else:
+            predictions = [
+                values[:, np.searchsorted(rows, test)]
+                for values, rows, test in zip(parts, splits.left_out, splits.tests)
+            ]
+        finite = np.all([np.isfinite(values).all(axis=(1, 2)) for values in predictions], axis=0)
+        if not finite.all():
+            predictions = [values[finite] for values in predictions]
+        scores = np.full((finite.size, len(splits)), np.nan)
+        criterion = scoring.criterion
+        scores[finite], reason = criterion.scores(predictions, splits, scoring.problem, scoring.task)
+        return Scored.of(scores, finite, reason=reason)
 
 
 class _Heldout(BaseEstimator):

@@ -124,7 +124,7 @@ def set_up(
             for one in asked:
                 one.check(run.approximation)
         scoring = criterion.start(problem, task, splits)
-        scoring.others = {name: criteria[name].start(problem, task, splits) for name in others}
+        recorded = {name: criteria[name].start(problem, task, splits) for name in others}
     setup = Setup(
         table=X,
         task=task,
@@ -141,6 +141,7 @@ def set_up(
         strategy=strategy,
         select=estimator.select,
         blend=bool(estimator.blend),
+        recorded=recorded,
     )
     strategy.check(setup)
     if getattr(estimator, "intervals", None) is not None:
@@ -161,7 +162,7 @@ def criteria_of(estimator: Any) -> dict[str, Criterion]:
 def decisive_settings(estimator: Any, setup: Setup) -> dict[str, Any]:
     """The settings that a single evaluation may depend on, apart from the data and the splits."""
     given = estimator.get_params(deep=False)
-    scorings = [setup.scoring, *setup.scoring.others.values()]
+    scorings = [setup.scoring, *setup.recorded.values()]
     if not any(one.criterion.asks_probabilities for one in scorings):
         given.pop("calibration", None)
     decisive = {name: value for name, value in given.items() if name not in _FREE}

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from onefold.approximations import Model, Run
-from onefold.criteria import Scored, Scoring, joined, scored_by
+from onefold.criteria import Answer, Scoring, ask
 from onefold.expansions import FoldModels
 from onefold.kernels import Kernel
 from onefold.search.learned_metric import CrossFitted
 from onefold.smoothers.base import UNSOLVABLE, why_unsolvable
-
-_NOT_FINITE = (
-    "their scores or held-out predictions are not finite; use larger alphas, or scale the features."
-)
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The scores of a candidate with some ridges; the fields from `scored` on are not kept."""
+    """The scores of a candidate with some ridges; the fields from `answers` on are not kept."""
 
     candidate: int  # its number
     ridges: Any  # numbers of the ridges that were tried, among the ledger's
@@ -71,7 +67,7 @@ class Evaluation:
     report: dict[str, Any]  # what the approximation has to say
     ranks: Any = None  # (ridges,): what ridges are compared by, where not by their mean scores
     others: dict[str, Any] = field(default_factory=dict)  # scores of criteria that are recorded only
-    scored: Scored | None = None  # behind the scores
+    answers: Sequence[Answer] = ()  # what its model gave, for some of the ridges each
     model: Model | None = None  # if it is one that a search keeps
     expansion: Any = None  # the model's at its one ridge, in the problem's units, where asked for
     folds: FoldModels | None = None  # the models without each part, with it
@@ -88,14 +84,20 @@ class Evaluation:
 
     def heldout(self, scoring: Scoring, ridge: int) -> tuple[Any | None, Any | None]:
         """Held-out predictions of rows and of splits at a ridge, where they were made and held."""
-        if self.scored is None:
-            return None, None
-        place = np.flatnonzero(self.ridges[self.scored.places] == ridge)
-        return scoring.heldout(self.scored.blocks, int(place[0])) if place.size else (None, None)
+        for answer in self.answers:
+            place = np.flatnonzero(self.ridges[answer.places] == ridge)
+            if place.size and answer.blocks:
+                return scoring.heldout(answer.blocks, int(place[0]))
+        return None, None
 
 
 def solve(
-    candidates: Sequence[Candidate], scoring: Scoring, alphas: Any, finish: bool, proposal: Any
+    candidates: Sequence[Candidate],
+    scoring: Scoring,
+    recorded: Mapping[str, Scoring],
+    alphas: Any,
+    finish: bool,
+    proposal: Any,
 ) -> Callable[[], Evaluation]:
     """Ask the model of a proposal all that costs time, in any thread; the result then scores it."""
     number, ridges = proposal
@@ -103,71 +105,41 @@ def solve(
     candidate = candidates[number]
     finish = finish and candidate.run.refit is None
     start = time.perf_counter()
-    scorings = {"": scoring, **scoring.others}
-    asked = dict[str, Scored]()
+    scorings = {"score": scoring, **recorded}
+    answers: list[Answer] = []
     why = None
     more = dict[str, Any](report={})
     try:
         model = candidate.model(len(mu))
-        asked, why = _ask(model, scorings, mu)
+        answers, why = ask(model, scorings, mu)
         more["report"] = dict(model.report)
         # A model that is not kept holds the most memory of all: let it go before the next one starts.
         more["model"] = model if model.keep else None
-        if finish and len(mu) == 1 and "" in asked:
+        solved = any("score" in answer.scored for answer in answers)
+        if finish and len(mu) == 1 and solved:
             more["expansion"] = model.expansion(float(mu[0]))
         numbers = scoring.splits is not None and scoring.task.classes is None
-        if (finish or candidate.parts is not None) and numbers and len(mu) == 1 and "" in asked:
+        if (finish or candidate.parts is not None) and numbers and len(mu) == 1 and solved:
             more["folds"] = model.fold_models(scoring.held_out.left_out, float(mu[0]))
     except UNSOLVABLE as error:
         why = why_unsolvable(error)
     seconds = time.perf_counter() - start
 
     def evaluation() -> Evaluation:  # in the thread of the search: scorers are the user's
-        tables = dict[str, Any]()
+        scores = {name: np.full((len(mu), one.n_scores), np.nan) for name, one in scorings.items()}
         ranks = None
         reason = why
-        for name, one in scorings.items():
-            tables[name] = np.full((len(mu), one.n_scores), np.nan)
-            scored = asked.get(name)
-            if scored is None:
-                continue
-            there = scored.places[scored.finite]
-            tables[name][there], refusal = scored.scores()
-            if name == "":
-                reason = why or (refusal if scored.finite.all() else _NOT_FINITE)
-            if name == "" and scored.ranking is not None:
-                ranks = np.full(len(mu), np.nan)
-                ranks[there] = scored.ranking[scored.finite]
-        scores = tables.pop("")
-        more.update(ranks=ranks, others=tables, scored=asked.get(""))
-        return Evaluation(number, ridges, scores, seconds, reason, **more)
+        for answer in answers:
+            for name, pending in answer.scored.items():
+                scored = pending.result()
+                scores[name][answer.places] = scored.scores
+                if name == "score":
+                    reason = reason or scored.reason
+                if name == "score" and scored.ranks is not None:
+                    ranks = np.full(len(mu), np.nan) if ranks is None else ranks
+                    ranks[answer.places] = scored.ranks
+        decisive = scores.pop("score")
+        more.update(ranks=ranks, others=scores, answers=answers)
+        return Evaluation(number, ridges, decisive, seconds, reason, **more)
 
     return evaluation
-
-
-def _ask(model: Model, scorings: dict[str, Scoring], mu: Any) -> tuple[dict[str, Scored], str | None]:
-    """What every scoring gets with the ridges that can be solved with, and why others cannot."""
-    every = np.arange(len(mu))
-    why = None
-    each: list[dict[str, Scored]] = []
-    # A factorisation that fails shows the model which ridges are not usable: once more, then one by one.
-    for pieces in ([every], [every], np.split(every, every.size)):
-        for piece in pieces:
-            # Those that can be solved with the same ridges are asked together.
-            together: dict[bytes, tuple[Any, list[str]]] = {}
-            found: dict[str, Scored] = {}
-            try:
-                for name, one in scorings.items():
-                    places = piece[model.usable(one.parts, mu[piece])]
-                    together.setdefault(places.tobytes(), (places, []))[1].append(name)
-                for places, names in together.values():
-                    if places.size:
-                        scored = scored_by([scorings[name] for name in names], model, mu[places])
-                        found |= {name: replace(s, places=places) for name, s in zip(names, scored)}
-                each.append(found)
-            except UNSOLVABLE as error:
-                why = why_unsolvable(error)
-        if each:
-            break
-    of_each = {name: [one[name] for one in each if name in one] for name in scorings}
-    return {name: joined(same) for name, same in of_each.items() if same}, why

@@ -343,7 +343,6 @@ def subsample(setup: Setup, rows: Any) -> tuple[Scoring, Run]:
         share = float(problem.weight[rows].sum() / problem.weight.sum())
     part = replace(part, alpha_unit=problem.alpha_unit / share)
     splits = setup.scoring.held_out.within(rows)
-    scoring = setup.scoring.criterion.start(part, setup.task.rows(rows), splits)
-    scoring.predicts = True  # rows are compared
+    scoring = setup.scoring.criterion.start(part, setup.task.rows(rows), splits).comparing_rows()
     load = replace(setup.run.load, parts=scoring.parts, predictions=True)
     return scoring, setup.run.on_fewer_rows(part, load)

@@ -6,7 +6,7 @@ ties, the progress, the history, GridSearchCV's table. Evaluations from a journa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -23,11 +23,13 @@ _ROUNDING = 1e-12  # of the best score's size: what is left of its digits after 
 class Ledger:
     """Evaluations of numbered candidates with a list of ridges; the last one of a cell counts."""
 
-    def __init__(self, scoring: Scoring, alphas: Any = ()) -> None:
+    def __init__(
+        self, scoring: Scoring, alphas: Any = (), recorded: Mapping[str, Scoring] | None = None
+    ) -> None:
         self.params: list[dict[str, Any]] = []  # what to call each candidate
         self.alphas = np.asarray(alphas, dtype=np.float64)  # in the user's units
         # By the names of their columns: the number of scores per cell, and whether each is of a split.
-        scorings = {"score": scoring, **scoring.others}.items()
+        scorings = {"score": scoring, **(recorded or {})}.items()
         self._criteria = {name: (one.n_scores, one.splits is not None) for name, one in scorings}
         self.entries: list[Evaluation] = []
         self.groups: dict[Any, list[int]] = {}  # numbers of the candidates of each
@@ -59,7 +61,7 @@ class Ledger:
     def append(self, entry: Evaluation) -> None:
         """Record an evaluation."""
         # Numbers, neither a model nor predictions.
-        self.entries.append(replace(entry, scored=None, model=None, expansion=None, folds=None))
+        self.entries.append(replace(entry, answers=(), model=None, expansion=None, folds=None))
         self.means[entry.candidate, entry.ridges] = entry.means
         self.ranks[entry.candidate, entry.ridges] = entry.means if entry.ranks is None else entry.ranks
         self._tried[entry.candidate, entry.ridges] = 1

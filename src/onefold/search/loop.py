@@ -150,9 +150,10 @@ class Search:
         shown_as: str | None = None,  # in progress, where not by its name
     ) -> Stage:
         """A stage, by default on all rows; its records in the journal have its name."""
+        recorded = self.setup.recorded if scoring is None else {}
         scoring = self.setup.scoring if scoring is None else scoring
-        ledger = Ledger(scoring, self.setup.alphas if alphas is None else alphas)
-        stage = Stage(self, name, scoring, ledger, finish, shown_as or name, time.monotonic())
+        ledger = Ledger(scoring, self.setup.alphas if alphas is None else alphas, recorded)
+        stage = Stage(self, name, scoring, recorded, ledger, finish, shown_as or name, time.monotonic())
         for candidate in candidates:
             stage.add(candidate)
         return stage
@@ -185,6 +186,7 @@ class Stage:
     _search: Search
     name: str
     scoring: Scoring
+    _recorded: Mapping[str, Scoring]  # criteria that decide nothing, by name
     ledger: Ledger
     _finish: bool
     _shown_as: str
@@ -279,7 +281,8 @@ class Stage:
     @property
     def _solve(self) -> Callable[[Proposal], Callable[[], Evaluation]]:
         """From a proposal to what its model gives; runs in any thread."""
-        return partial(solve, self.candidates, self.scoring, self.ledger.alphas, self._finish)
+        scorings = (self.scoring, self._recorded)
+        return partial(solve, self.candidates, *scorings, self.ledger.alphas, self._finish)
 
     def _record(self, evaluation: Evaluation) -> None:
         """Put an evaluation into ledger and journal; hold on to what leads its group."""

@@ -8,8 +8,8 @@ for the parameter ``search`` of the estimators and of the command line.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
@@ -46,6 +46,7 @@ class Setup:
     strategy: Strategy
     select: Select = "min"  # which cell of the table is chosen
     blend: bool = False  # whether a blend of the best of each family is wanted
+    recorded: Mapping[str, Scoring] = field(default_factory=dict)  # criteria that decide nothing
 
     @property
     def problem(self) -> Problem:
