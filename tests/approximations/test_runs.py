@@ -22,14 +22,13 @@ from onefold.approximations import (
     Workload,
     auto,
 )
-from onefold.approximations.base import with_true_kernel
+from onefold.approximations.auto import rows_within, with_true_kernel
 from onefold.approximations.problem import Machine
 from onefold.kernels import RBF, Laplacian, Precomputed
 from onefold.linalg import distances
 from onefold.machine.speed import Speed
 from onefold.machine.threads import use_threads
 from onefold.search import GridEdgeWarning
-from onefold.search.metric_search import rows_within
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((80, 2))
@@ -51,7 +50,7 @@ def test_refits_of_an_approximation(monkeypatch):
     assert started(Nystroem(9), refit="exact").refit.approximation == Exact()
     for structured in (Circulant(negative="clip"), Toeplitz()):
         assert started(structured, refit="auto").refits_exactly
-    monkeypatch.setattr("onefold.approximations.base._DIRECT", 0.0)
+    monkeypatch.setattr("onefold.approximations.auto._DIRECT_SECONDS", 0.0)
     monkeypatch.setattr(Exact, "duration", lambda *_: 100.0)  # others are quicker
     assert started(Nystroem(9), refit="exact").refit.approximation == ConjugateGradients()
     monkeypatch.setattr(ConjugateGradients, "duration", lambda *_: 100.0)

@@ -123,7 +123,7 @@ def test_a_search_by_halving():
 @pytest.mark.parametrize("first", [1000, 30])
 @pytest.mark.parametrize("metric_rows", [None, 50])
 def test_rounds_of_a_metric_and_importances(first, metric_rows, monkeypatch):
-    monkeypatch.setattr("onefold.search.metric_search.FIRST_ROWS", first)
+    monkeypatch.setattr("onefold.approximations.auto.FIRST_ROWS", first)
     settings = GRID | {"gammas": [0.3, 1.0], "metric": "auto", "max_rounds": 2, "blend": True}
     model = LSSVRCV([Unshared(), "matern32"], metric_rows=metric_rows, **settings)
     assert model.fit(X, np.sin(3 * X[:, 0])).feature_importances_ is not None

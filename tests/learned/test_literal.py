@@ -19,6 +19,7 @@ from sklearn.model_selection import (
 )
 
 from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
+from onefold.approximations import auto
 from onefold.estimators import setup
 from onefold.heldout import sample_rows
 from onefold.search import learned_metric, metric_search
@@ -320,7 +321,7 @@ REGIMES += [(40, FEW, False, False), (FEW + 2, FEW, False, False)]
 @pytest.mark.parametrize(("rows", "first", "blend", "cheap"), REGIMES)
 @pytest.mark.parametrize(("estimator", "cv", "what", "weights"), CASES)
 def test_paths(estimator, cv, what, weights, rows, first, blend, cheap, few_rows, monkeypatch) -> None:
-    monkeypatch.setattr(metric_search, "FIRST_ROWS", first)
+    monkeypatch.setattr(auto, "FIRST_ROWS", first)
     monkeypatch.setattr(metric_search, "_CHEAP_ROWS", N if cheap else N - 1)
     y, Y = targets(what)
     settings = GRID | {"cv": cv, "metric_rows": rows, "blend": blend, "max_rounds": SHORT}
@@ -345,7 +346,7 @@ def test_round_zero_goes_on_from_a_first_look(
     estimator, cv, what, weights, rows, few_rows, monkeypatch
 ) -> None:
     """The whole grid on 15 rows; then from the best cell of each family to a local optimum."""
-    monkeypatch.setattr(metric_search, "FIRST_ROWS", FEW)
+    monkeypatch.setattr(auto, "FIRST_ROWS", FEW)
     monkeypatch.setattr(metric_search, "LOOK_ROWS", 15)
     monkeypatch.setitem(globals(), "WIDTHS", FINE["gammas"])
     monkeypatch.setitem(globals(), "ALPHAS", FINE["alphas"])
@@ -361,8 +362,8 @@ def test_round_zero_goes_on_from_a_first_look(
 def test_metrics_of_folds_from_some_of_their_rows(
     estimator, cv, what, weights, few_rows, monkeypatch
 ) -> None:
-    monkeypatch.setattr(metric_search, "FIRST_ROWS", FEW)
-    monkeypatch.setattr(metric_search, "METRIC_ROWS", 50)
+    monkeypatch.setattr(auto, "FIRST_ROWS", FEW)
+    monkeypatch.setattr(auto, "METRIC_ROWS", 50)
     monkeypatch.setattr(setup, "TEACHERS", 40)
     y, Y = targets(what)
     model = estimator("auto", metric="auto", random_state=5, cv=cv, max_rounds=SHORT, **GRID)

@@ -105,8 +105,8 @@ FEW_CELLS = {"gammas": [0.3, 1.0], "alphas": [0.01, 1.0], "max_rounds": 1, "metr
 def test_some_of_the_rows_stand_for_all_where_no_more_can_be_fitted(monkeypatch) -> None:
     """The exact machine on 300 rows, scored on those of the reserved fold; its intervals hold."""
     monkeypatch.setattr(auto, "_ALWAYS_EXACT", 10)
-    monkeypatch.setattr(metric_search, "rows_within", lambda *_: 300)
-    monkeypatch.setattr(metric_search, "_BETTER", 0.0)
+    monkeypatch.setattr(auto, "rows_within", lambda *_: 300)
+    monkeypatch.setattr(auto, "_ROWS_PER_LANDMARK", 0.0)
     monkeypatch.setattr(metric_search, "RESERVED_ROWS", 50)
     options = FEW_CELLS | {"approximation": Auto(seconds=1e-9), "random_state": 0}
     model = LSSVRCV("rbf", metric="diagonal", **options).fit(MANY[:500], CURVE[:500])
@@ -128,9 +128,9 @@ def test_some_of_the_rows_stand_for_all_where_no_more_can_be_fitted(monkeypatch)
 def test_conjugate_gradients_score_and_fit_as_the_dense_matrix_does(monkeypatch) -> None:
     monkeypatch.setattr(metric_search, "RESERVED_ROWS", 50)
     dense = LSSVRCV("rbf", metric="diagonal", **FEW_CELLS, random_state=0).fit(MANY[:500], CURVE[:500])
-    monkeypatch.setattr(metric_search, "rows_within", lambda *_: 300)
+    monkeypatch.setattr(auto, "rows_within", lambda *_: 300)
     quicker = ConjugateGradients(tolerance=1e-10)
-    monkeypatch.setattr(metric_search, "with_true_kernel", lambda *_: quicker)
+    monkeypatch.setattr(auto, "with_true_kernel", lambda *_: quicker)
     model = LSSVRCV("rbf", metric="diagonal", **FEW_CELLS, random_state=0).fit(MANY[:500], CURVE[:500])
     assert model.approximation_["fitted_with"]["name"] == "cg"
     assert model.best_params_["alpha"] == dense.best_params_["alpha"]

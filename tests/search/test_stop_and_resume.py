@@ -327,7 +327,7 @@ def test_the_checksum_tells_columns_of_zeros_and_ones_apart():
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_metric_of_more_rows_is_another_on_all_rows(tmp_path, monkeypatch):
     """A search that is stopped goes to all rows with metrics of few; the one that goes on, of more."""
-    monkeypatch.setattr(metric_search, "FIRST_ROWS", 100)
+    monkeypatch.setattr(auto, "FIRST_ROWS", 100)
     y = np.sin(2 * MORE[:, 0]) * MORE[:, 1] + np.random.default_rng(1).standard_normal(400)
     settings = {"metric": "diagonal", "max_rounds": 1, "gammas": [1.0], "alphas": [1.0]}
     settings |= {"metric_rows": 300, "random_state": 0}
@@ -416,7 +416,7 @@ def test_interruptions_that_end_the_fit(monkeypatch):
         LSSVRCV(**ROUNDS, metric_rows=50, callback=pressed).fit(X, Y)
     with monkeypatch.context() as patch:  # while metrics of the second pass are learned, on no row yet
         learn = metric_search.next_round
-        patch.setattr(metric_search, "FIRST_ROWS", 50)
+        patch.setattr(auto, "FIRST_ROWS", 50)
         patch.setattr(
             metric_search,
             "next_round",

@@ -1,6 +1,13 @@
 r"""What would run, how long it would take and how much memory: before it runs.
 
-`choose` has the decisions of "auto" as a table. Times come from operation counts and the speed of the
+Three functions decide, each by the table in its docstring:
+
+    `choose`             the approximation of a search, where "auto" was asked for
+    `with_true_kernel`   what makes a final fit with the true kernel
+    `choose_for_members` what fits the members of a blend, and how many rows, after a search with metrics
+
+`rows_within` says how many rows the exact method can take in some time; the numbers of rows that a
+metric is learned from follow from it. Times come from operation counts and the speed of the
 machine where the rows are (:mod:`onefold.machine.speed`, :mod:`onefold.linalg.speed`); they are meant to
 be right within a factor of two or three. Peaks of memory come from
 :mod:`onefold.approximations.footprint`.
@@ -10,10 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import Field, dataclass, fields, is_dataclass, replace
+from functools import partial
 from numbers import Real
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
-from onefold.approximations.base import Approximation, Run, register, with_true_kernel
+from onefold.approximations.base import Approximation, Run, register
+from onefold.approximations.cg import ConjugateGradients
 from onefold.approximations.exact import Exact
 from onefold.approximations.model import Model
 from onefold.approximations.nystroem import Nystroem
@@ -25,9 +34,39 @@ from onefold.linalg import is_sparse
 from onefold.machine.speed import Speed, duration_words
 from onefold.smoothers.state_space import missing_numba
 
-_ALWAYS_EXACT = 2000  # rows up to which the exact method is always quick
+# Rows up to which the exact method is always quick; chosen, not measured.
+_ALWAYS_EXACT = 2000
+# Numbers of landmarks that "auto" considers; chosen, not measured.
 _SIZES = (4000, 2000, 1000, 500)
-_REFIT_SHARE = 0.2  # of the seconds, that the final model may take
+# Share of the seconds of "auto" that a final fit with the true kernel may take; chosen, not measured.
+_REFIT_SHARE = 0.2
+# Seconds of the dense method below which no iteration is worth the while; chosen, not measured.
+_DIRECT_SECONDS = 10.0
+# How many times as long as conjugate gradients a dense fit may take, as it has a closed form for folds;
+# chosen, not measured.
+_DENSE_RATIO = 2.0
+
+# Rows that rounds of metrics are first tried on, on a host; chosen, not measured.
+FIRST_ROWS = 1000
+# How many times as many on a GPU, which takes hardly longer for them; chosen, not measured.
+_GPU_ROWS_RATIO = 4
+# Rows that a metric of many rows is learned from at least: errors were 8 % lower than with 2400
+# (docs/studies/metric.md).
+METRIC_ROWS = 4000
+# Seconds for learning metrics a second time, from more rows; chosen, not measured.
+_LEARNING_SECONDS = 10.0
+# Fits in these seconds: three paths, some five rounds each, six cells a round.
+_LEARNING_FITS = 100
+# Seconds that dense fits of all members may take before conjugate gradients are considered; chosen, not
+# measured.
+_DENSE_MEMBERS_SECONDS = 20.0
+# Seconds that fits of all members with the true kernel may take; chosen, not measured.
+_MEMBERS_SECONDS = 100.0
+# How many times as many rows as landmarks, fitted exactly, are better than landmarks at all rows;
+# chosen, not measured: 27 times as many were far better (docs/studies/large.md).
+_ROWS_PER_LANDMARK = 10.0
+# From one number of rows to the next that `rows_within` considers.
+_ROWS_STEP = 1.2
 
 
 @dataclass(frozen=True)
@@ -201,6 +240,123 @@ def make_plan(
     """The price of an approximation on this host, or on a torch device; for `Auto`, the choice first."""
     machine = Machine.of(device)
     return choose(approximation, (n, d, targets), load, machine, series=series, timed=True)
+
+
+def with_true_kernel(
+    problem: Problem, kernel: Kernel, seconds: float | None = None
+) -> Approximation | None:
+    """What makes a fit with the true kernel; None where it may take more than `seconds`.
+
+    ===================================================  ===============================================
+    sparse rows, or a given kernel matrix                the dense matrix
+    memory holds the dense matrix, whose fit takes ten   the dense matrix
+    seconds, or twice as long as conjugate gradients,
+    at most
+    otherwise                                            conjugate gradients
+    ===================================================  ===============================================
+
+    Without `seconds` that is the answer. With them it is None for rows that are streamed or on Dask, for
+    a matrix that memory does not hold, for iterations of unknown number, and for what takes longer.
+    """
+    machine = problem.machine
+    load = machine.load()
+    dense = Exact()
+    iterative = ConjugateGradients()
+    if seconds is not None and (problem.remote or problem.streamed):
+        return None
+    time: dict[Approximation, float] = {}
+    for method in (dense, iterative):
+        duration = partial(method.duration, *problem.shape, load)
+        time[method] = machine.seconds(duration, seconds or _DIRECT_SECONDS) or 0.0
+    needed = dense.memory(*problem.shape, load, machine.free)
+    fits = needed is None or machine.usable is None or needed <= machine.usable
+    dense_only = isinstance(kernel, Precomputed) or is_sparse(problem.X)
+    dense_is_quick = fits and time[dense] <= max(_DENSE_RATIO * time[iterative], _DIRECT_SECONDS)
+    method = dense if dense_only or dense_is_quick else iterative
+    unfit = not method.has_known_duration(problem) or (method is dense and not fits)
+    if seconds is not None and (unfit or time[method] > seconds):
+        return None
+    return method
+
+
+def rows_within(seconds: float, problem: Problem, load: Workload) -> int:
+    """How many rows the exact method can take in some seconds, where they are; METRIC_ROWS at least."""
+    machine = problem.machine
+    n, d, targets = problem.shape
+    load = machine.load(load)
+    exact = Exact()
+    enough = METRIC_ROWS
+    while enough < n:
+        rows = min(n, int(_ROWS_STEP * enough))
+        time = machine.seconds(partial(exact.duration, rows, d, targets, load), seconds)
+        needed = exact.peak_bytes(rows, d, targets, replace(load, folds=5), 1)  # a fifth held out
+        if (time or 0.0) > seconds or (machine.usable is not None and needed > machine.usable):
+            break
+        enough = rows
+    return min(enough, n)
+
+
+def first_rows(problem: Problem) -> int:
+    """Rows that rounds of metrics are first tried on, where they are."""
+    return FIRST_ROWS * (_GPU_ROWS_RATIO if problem.machine.gpu else 1)
+
+
+def learning_rows(problem: Problem) -> int:
+    """Rows that a metric of many rows is learned from by default."""
+    return rows_within(_LEARNING_SECONDS, problem, Workload(_LEARNING_FITS, 1))
+
+
+class MembersRun(NamedTuple):
+    """What fits the members of a blend, and how many of the rows; None for all."""
+
+    run: Run
+    rows: int | None = None
+
+
+def choose_for_members(run: Run, kernel: Kernel, members: int, folds: int) -> MembersRun:
+    """What scores and fits the members of a blend after a search with metrics, and on how many rows.
+
+    ===================================================  ===============================================
+    asked for by the user; Dask or streamed rows         the run of the search, on all rows
+    the run is exact: dense fits take 20 seconds at      the run of the search, on all rows
+    most
+    the run is exact, and conjugate gradients are        conjugate gradients on all rows
+    quicker and take 100 seconds at most
+    the run has landmarks, and would refit with the      the true kernel on all rows
+    true kernel; memory holds what its folds need
+    the run has landmarks and no such refit; in 100      the exact method, on as many rows
+    seconds it takes ten times as many rows as
+    landmarks
+    otherwise                                            the run of the search, on all rows
+    ===================================================  ===============================================
+
+    `kernel` is that of one of the `members`, `folds` the number of parts that are held out.
+    """
+    problem = run.problem
+    n, d, targets = problem.shape
+    if not run.reason or problem.remote or problem.streamed:
+        return MembersRun(run)
+    fits = Workload(members, 1)
+    exact = run.approximation.exact
+    refit = run.refit
+    if exact and rows_within(_DENSE_MEMBERS_SECONDS, problem, fits) < n:
+        method = with_true_kernel(problem, kernel, _MEMBERS_SECONDS)
+        if method is not None and not method.selects:  # conjugate gradients
+            refit = method.start(problem, [kernel], Workload())
+    if refit is not None:
+        if not refit.approximation.selects:
+            return MembersRun(replace(refit, reason=run.reason))
+        with_folds = replace(fits, folds=folds)
+        needed = Exact().peak_bytes(n, d, targets, with_folds, 1)
+        usable = problem.machine.usable
+        if usable is None or needed <= usable:
+            return MembersRun(replace(refit, reason=run.reason, load=with_folds))
+    elif not exact:
+        rows = rows_within(_MEMBERS_SECONDS, problem, fits)
+        landmarks = getattr(run.approximation, "n_components", None) or rows
+        if rows >= _ROWS_PER_LANDMARK * landmarks:
+            return MembersRun(replace(run, approximation=Exact(), shared=None), rows)
+    return MembersRun(run)
 
 
 class _Undecided:

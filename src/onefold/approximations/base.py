@@ -8,11 +8,9 @@ turns a kernel into a *model*: one kernel, every ridge value (:mod:`onefold.appr
     model = run.final_model(kernel, alpha)              # of the true kernel, or the same approximation
     expansion, report = run.finished(model, alpha)
 
-A final fit with the true kernel is made by the dense matrix where that fits into memory and takes
-seconds, or hardly more than conjugate gradients, and by these beyond. Where nobody asked for it, it is
-made if it takes no longer than a minute (for "auto", a fifth of its seconds) on the machine where the
-rows are:
-`with_true_kernel`. Sparse rows and a given matrix have the dense one alone.
+What makes a final fit with the true kernel is decided by ``with_true_kernel`` in
+:mod:`onefold.approximations.auto`. Where nobody asked for such a fit, it is made if it takes no longer
+than a minute (for "auto", a fifth of its seconds) on the machine where the rows are.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -32,8 +29,7 @@ from onefold.approximations.mean_loss import with_mean_loss
 from onefold.approximations.model import Model
 from onefold.approximations.problem import Parts, Problem, Workload, with_ridges_of_parts
 from onefold.expansions import Expansion, FoldModels
-from onefold.kernels import Kernel, Laplacian, Precomputed
-from onefold.linalg import is_sparse
+from onefold.kernels import Kernel, Laplacian
 from onefold.linalg.distances import without_triton
 from onefold.machine.memory import require_available
 from onefold.machine.speed import Speed
@@ -41,10 +37,8 @@ from onefold.machine.threads import cached_property
 from onefold.machine.warning import warn_user
 from onefold.smoothers.base import UNSOLVABLE, why_unsolvable
 
-# Seconds that a final fit with the true kernel may take where nobody asked for it.
+# Seconds that a final fit with the true kernel may take where nobody asked for it; chosen, not measured.
 _UNASKED = 60.0
-# Seconds of the dense method below which no iteration is worth the while, however fast it is.
-_DIRECT = 10.0
 
 
 class Approximation(ABC):
@@ -91,15 +85,22 @@ class Approximation(ABC):
             self.check(kernel, problem, load)
         load = problem.machine.load(load)
         self.require_memory(problem, with_ridges_of_parts(load, problem))
-        final = None
-        refit = None
-        if load.refit == "exact" and not self.exact:
-            final = with_true_kernel(problem, kernels[0])
-        elif load.refit == "auto" and not self.exact and self.prefers_exact_refit(problem):
-            final = with_true_kernel(problem, kernels[0], _UNASKED)
-        if final is not None:
-            refit = final.start(problem, kernels[:1], Workload())
+        refit = self._refit(problem, kernels[0], load) if kernels else None
         return Run(self, problem, load, shared=self.share(problem, kernels), refit=refit)
+
+    def _refit(self, problem: Problem, kernel: Kernel, load: Workload) -> Run | None:
+        """The run of the final model, where that is to have the true kernel and these models do not."""
+        from onefold.approximations.auto import (
+            with_true_kernel,  # which chooses among subclasses of this
+        )
+
+        if self.exact or load.refit == "same":
+            return None
+        if load.refit == "auto" and not self.prefers_exact_refit(problem):
+            return None
+        seconds = None if load.refit == "exact" else _UNASKED
+        method = with_true_kernel(problem, kernel, seconds)
+        return None if method is None else method.start(problem, [kernel], Workload())
 
     @abstractmethod
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:
@@ -210,34 +211,6 @@ class Approximation(ABC):
         else:
             needed = self.memory(*problem.shape, load, problem.free)
         require_available(problem.free, needed or 0, work, self.remedy)
-
-
-def with_true_kernel(
-    problem: Problem, kernel: Kernel, seconds: float | None = None
-) -> Approximation | None:
-    """What fits a final model with the true kernel; None if it may take more than `seconds`.
-
-    The dense matrix where memory holds it and it is quick, or at most twice as long at work as conjugate
-    gradients, which have no closed form for folds.
-    """
-    machine = problem.machine
-    load = problem.machine.load()
-    dense, iterative = (registered()[name]() for name in ("exact", "cg"))
-    if seconds is not None and (problem.remote or problem.streamed):
-        return None
-    time: dict[Approximation, float] = {}
-    for method in (dense, iterative):
-        duration = partial(method.duration, *problem.shape, load)
-        time[method] = machine.seconds(duration, seconds or _DIRECT) or 0.0
-    needed = dense.memory(*problem.shape, load, machine.free)
-    fits = needed is None or machine.usable is None or needed <= machine.usable
-    dense_only = isinstance(kernel, Precomputed) or is_sparse(problem.X)
-    dense_is_quick = fits and time[dense] <= max(2 * time[iterative], _DIRECT)
-    method = dense if dense_only or dense_is_quick else iterative
-    unfit = not method.has_known_duration(problem) or (method is dense and not fits)
-    if seconds is not None and (unfit or time[method] > seconds):
-        return None
-    return method
 
 
 def _has_laplacian(kernel: Kernel) -> bool:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from onefold.approximations.auto import METRIC_ROWS
 from onefold.cli.entry import Interrupted, best_kept
 from onefold.cli.options import open_asked, parameters
 from onefold.cli.output import (
@@ -28,7 +29,6 @@ from onefold.facts.criteria import criterion_of
 from onefold.facts.words import counted, json_text
 from onefold.machine.speed import duration_words
 from onefold.search import GridEdgeWarning, SearchStoppedWarning
-from onefold.search.metric_search import METRIC_ROWS
 from onefold.tables import Reading, TableError, TableModel, TableSource
 from onefold.tables.errors import listing
 from onefold.tables.estimators import inner_estimator

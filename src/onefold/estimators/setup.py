@@ -19,7 +19,7 @@ from sklearn.model_selection import LeaveOneOut
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Approximation, Auto, Plan, Problem, Workload, resolve_approximation
-from onefold.approximations.auto import is_series, make_plan
+from onefold.approximations.auto import is_series, learning_rows, make_plan
 from onefold.approximations.problem import Machine
 from onefold.criteria import Criterion, resolve_criteria
 from onefold.estimators import validation
@@ -31,7 +31,7 @@ from onefold.machine.threads import use_threads
 from onefold.rows import opened, to_host
 from onefold.search import FullGrid
 from onefold.search.learned_metric import tracks_of
-from onefold.search.metric_search import TEACHERS, MetricSearch, fit_cost, learned_load, teaching_rows
+from onefold.search.metric_search import TEACHERS, MetricSearch, fit_cost, learned_load
 from onefold.search.strategies import Family, Setup, family_kernels, resolve_strategy
 from onefold.trust_check import last_step
 from onefold.typing import MaybeArray, TableLike
@@ -309,7 +309,7 @@ def metric_search(
     n = problem.n
     rows = estimator.metric_rows
     if rows is None:
-        rows = n if n <= _OWN_METRICS else min(teaching_rows(problem), n - 1)
+        rows = n if n <= _OWN_METRICS else min(learning_rows(problem), n - 1)
     teachers = min(rows, TEACHERS) if estimator.metric_rows is None else rows
     validation.check_count("max_rounds", estimator.max_rounds)
     validation.check_count("metric_rows", rows)

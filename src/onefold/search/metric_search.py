@@ -35,14 +35,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from math import ceil
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from onefold.approximations import Exact, Problem, Run, Workload
-from onefold.approximations.base import with_true_kernel
+from onefold.approximations import Exact, Workload, auto
 from onefold.criteria import SquaredError, Task
 from onefold.heldout import Splits, sample_rows
 from onefold.machine.threads import map_in_order
@@ -57,9 +55,6 @@ from onefold.smoothers.base import choose_route
 
 LOOK_ROWS = 500  # of a first look at the whole grid,
 _LOOK_SHARE = 0.65  # where they are no more than this share of the rows that rounds are tried on
-FIRST_ROWS = 1000  # that rounds are first tried on,
-_GPU_ROWS = 4  # times as many on a GPU
-METRIC_ROWS = 4000  # that a metric of many rows is learned from
 TEACHERS = 1500  # rows that the metric of a fold is learned from, at most
 AGAIN = 1.3  # times as many rows are worth repeating a path
 ONE = (1.0,)
@@ -72,11 +67,6 @@ _CHEAP_ROWS = 4000  # up to which a cross of cells is tried on all rows, not the
 _WORTH_ONE = 0.01  # weight in a blend that is worth one fit on all rows
 _HOPELESS = 1.5  # times the best loss: tracks that are not repeated
 _GAIN = 0.005  # of the loss, that a round must make
-_TEACHING = 10.0  # seconds for a second pass,
-_CHOOSING = 20.0  # for dense fits of all members where others are quicker,
-_FITTING = 100.0  # and at most
-_BETTER = 10.0  # times as many rows, fitted exactly, are better than landmarks
-_TAUGHT = 100  # fits of a second pass: three paths, some five rounds each, six cells
 _LOOK = "first look"
 _ROUNDS = "learning the metric"
 _REPEATED = "second pass on more rows"
@@ -113,7 +103,7 @@ class MetricSearch:
         n = search.setup.problem.n
         splits = setup.scoring.held_out
         reserve = self.rows < n
-        first = first_rows(setup.problem)
+        first = auto.first_rows(setup.problem)
         look = _LOOK_SHARE * min(n, first) >= LOOK_ROWS
         if not reserve and n <= first and not look:
             rounds = _Rounds(search, _ROUNDS, teachers=self.teachers)
@@ -174,7 +164,15 @@ class MetricSearch:
         inside = Splits(splits.n, tests, left)
         reserved = np.unique(np.concatenate(inside.left_out))
         rest = np.setdiff1d(np.arange(splits.n), reserved)
-        run, rest, reserved = self._decided(setup, members, rest, reserved)
+        folds = max(2, len(splits))
+        run, size = auto.choose_for_members(setup.run, members[0].candidate.kernel, len(members), folds)
+        if size is not None:
+            generator = np.random.default_rng([setup.seed or 0, 6])
+            count = max(int(size * reserved.size / problem.n), RESERVED_ROWS)
+            reserved = sample_rows(reserved, count, generator, task.labels)
+            rest = sample_rows(rest, size - reserved.size, generator, task.labels)
+            words = f"exact on {rest.size + reserved.size} of {problem.n} rows; {run.reason}"
+            run = replace(run, reason=words)
         if not run.approximation.streams:  # the exact method: rows held out cost least at the end
             order = np.concatenate([rest, reserved])
             problem = problem.rows(order)
@@ -212,52 +210,15 @@ class MetricSearch:
             proposals.append(Proposal(stage.add(new), ridges))
         return stage.run([proposals]).found(history=history)
 
-    def _decided(
-        self, setup: Setup, members: list[Leader], rest: Any, reserved: Any
-    ) -> tuple[Run, Any, Any]:
-        """What fits the members where "auto" chose, and which rows, outside reserved folds and in them.
-
-        The run of the setup, unless that takes long: then conjugate gradients where they are quicker. In
-        place of landmarks, the true kernel that would refit them, or as many rows as it can take.
-        """
-        problem = setup.problem
-        run = setup.run
-        if not run.reason or problem.remote or problem.streamed:
-            return run, rest, reserved
-        fits = Workload(len(members), 1)
-        n, d, targets = problem.shape
-        exact = run.approximation.exact
-        if exact and rows_within(_CHOOSING, problem, fits) < n:
-            kernel = members[0].candidate.kernel
-            quicker = with_true_kernel(problem, kernel, _FITTING)
-            if quicker is not None and not quicker.selects:  # conjugate gradients
-                run = replace(run, refit=quicker.start(problem, [kernel], Workload()))
-        folds = replace(fits, folds=max(2, len(setup.scoring.held_out)))
-        needed = Exact().peak_bytes(n, d, targets, folds, 1)
-        usable = problem.machine.usable
-        if run.refit is not None:
-            closed = run.refit.approximation.selects
-            if not closed or usable is None or needed <= usable:
-                load = folds if closed else run.refit.load
-                run = replace(run.refit, reason=run.reason, load=load)
-        elif not exact:
-            size = rows_within(_FITTING, problem, fits)
-            if size >= _BETTER * (getattr(run.approximation, "n_components", None) or size):
-                generator = np.random.default_rng([setup.seed or 0, 6])
-                count = max(int(size * reserved.size / n), RESERVED_ROWS)
-                reserved = sample_rows(reserved, count, generator, setup.task.labels)
-                rest = sample_rows(rest, size - reserved.size, generator, setup.task.labels)
-                words = f"exact on {rest.size + reserved.size} of {n} rows; {run.reason}"
-                run = replace(run, approximation=Exact(), reason=words, shared=None)
-        return run, rest, reserved
-
     def _find_paths(
         self, search: Search, division: Division, start: Mapping[str, Cell]
     ) -> tuple[list[Path], SearchResult]:
         """Try the rounds on few of the rows; return the paths of all tracks worth repeating."""
         setup = search.setup
         generator = np.random.default_rng([setup.seed or 0, 1])
-        few = sample_rows(division.training, first_rows(setup.problem), generator, setup.task.labels)
+        few = sample_rows(
+            division.training, auto.first_rows(setup.problem), generator, setup.task.labels
+        )
         rounds = _Rounds(search, _ROUNDS, few, division.validation)
         found = rounds.found(rounds.learned(self, start))
         ranks = found.ledger.ranks
@@ -371,7 +332,7 @@ class _Rounds:
             labels = setup.task.labels
             self._teachers = [sample_rows(rest, teachers, generator, labels) for rest in self._teachers]
             self._teachers.append(
-                sample_rows(np.arange(n), max(teachers, METRIC_ROWS), generator, labels)
+                sample_rows(np.arange(n), max(teachers, auto.METRIC_ROWS), generator, labels)
             )
         self._alphas = self._stage.ledger.alphas
         self.paths = list[Path]()
@@ -603,33 +564,6 @@ def divide(splits: Splits, task: Task, size: int, seed: int, *, reserve: bool) -
     )
 
 
-def first_rows(problem: Problem) -> int:
-    """Rows that rounds are first tried on: a GPU takes hardly longer for more of them."""
-    return FIRST_ROWS * (_GPU_ROWS if problem.machine.gpu else 1)
-
-
-def rows_within(seconds: float, problem: Problem, load: Workload) -> int:
-    """How many rows can be worked on exactly in some seconds where they are; METRIC_ROWS at least."""
-    machine = problem.machine
-    n, d, targets = problem.shape
-    load = machine.load(load)
-    found = METRIC_ROWS
-    exact = Exact()
-    while found < n:
-        rows = min(n, int(1.2 * found))
-        time = machine.seconds(partial(exact.duration, rows, d, targets, load), seconds)
-        needed = exact.peak_bytes(rows, d, targets, replace(load, folds=5), 1)  # a fifth held out
-        if (time or 0.0) > seconds or (machine.usable is not None and needed > machine.usable):
-            break
-        found = rows
-    return min(found, n)
-
-
-def teaching_rows(problem: Problem) -> int:
-    """From how many rows a metric of many rows is learned by default."""
-    return rows_within(_TEACHING, problem, Workload(_TAUGHT, 1))
-
-
 def fit_cost(
     rows: float, d: int, alphas: int = 1, *, heldout: bool = False, slow: int = _SLOW_ROWS
 ) -> float:
@@ -659,25 +593,27 @@ def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, 
         return max(1, min(wanted, int(max(1 - (1 + few) / folds, 0.4) * n)))
 
     before = 0.0
-    rows = outside(FIRST_ROWS) if n > FIRST_ROWS else n
-    looks = _LOOK_SHARE * min(n, FIRST_ROWS) >= LOOK_ROWS
+    rows = outside(auto.FIRST_ROWS) if n > auto.FIRST_ROWS else n
+    looks = _LOOK_SHARE * min(n, auto.FIRST_ROWS) >= LOOK_ROWS
     if looks:
         widths = families * len(learning.widths)
         before += widths * fit_cost(LOOK_ROWS, d, ceil(load.alphas / 2))
-    if n > FIRST_ROWS:
+    if n > auto.FIRST_ROWS:
         cells = families * (_AROUND if looks else len(learning.widths) * ceil(load.alphas / 2))
         before += cells * fit_cost(rows, d) + rounds * tracks * (cross * fit_cost(rows, d) + learn(rows))
     rows = outside(learning.rows)
-    again = n > FIRST_ROWS and rows > AGAIN * FIRST_ROWS
+    again = n > auto.FIRST_ROWS and rows > AGAIN * auto.FIRST_ROWS
     if again:
         before += tracks * (learn(rows) + finer * fit_cost(rows, d))
     if few:
         return replace(load, kernels=members, alphas=1, preliminary_operations=before)
     training = n * (1 - 1 / folds)
-    teaching = rounds * (folds * learn(min(training, learning.teachers)) + learn(min(n, METRIC_ROWS)))
+    teaching = rounds * (
+        folds * learn(min(training, learning.teachers)) + learn(min(n, auto.METRIC_ROWS))
+    )
     if again:
         total = members * (teaching + folds * fit_cost(training, d))
-    elif n > FIRST_ROWS:
+    elif n > auto.FIRST_ROWS:
         closed = families * finer * fit_cost(n, d, heldout=True)
         total = closed + tracks * (finer * folds * fit_cost(training, d) + teaching)
     else:
