@@ -11,9 +11,9 @@ import onefold
 ROOT = Path(onefold.__file__).parent
 # From the bottom to the top.
 LAYERS = """
-_version typing docstrings, machine, linalg, rows, kernels, smoothers, basis, expansions, approximations,
-heldout, calibration, criteria, search, trust_check, estimators, facts, saving, tables, export, plots,
-report, tuning, cli __main__
+_version typing docstrings, machine, linalg, rows, kernels, smoothers, basis, expansions,
+compatibility approximations, heldout, calibration, criteria, search, trust_check, estimators, facts,
+saving, tables, export, plots, report, tuning, cli __main__
 """
 LIBRARIES = re.compile(
     r"^\s*(?:from|import) (?:torch|cupy|triton|numba|array_api_compat|dask|distributed)\b", re.MULTILINE

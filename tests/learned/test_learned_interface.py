@@ -215,8 +215,8 @@ REFUSED = [
     ({"alphas": []}, "alphas must be"),
 ]
 ELSEWHERE = [
-    (LSSVC("auto"), "takes one kernel.*Use LSSVCCV"),
-    (KernelRidge(["rbf", "matern"]), "takes one kernel.*Use KernelRidgeCV"),
+    (LSSVC("auto"), "takes one kernel.*use LSSVCCV"),
+    (KernelRidge(["rbf", "matern"]), "takes one kernel.*use KernelRidgeCV"),
     (LSSVRCV("auto", blend=True, cv="loo"), f"blend {NO_FOLDS}"),
     (LSSVRCV("auto", blend=True, criterion="evidence"), f"blend {NO_FOLDS}"),
     (LSSVRCV([]), "empty list"),

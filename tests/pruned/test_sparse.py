@@ -304,7 +304,7 @@ def test_no_size_with_a_score_is_an_error():
         ({"cv": "loo"}, "folds"),
         ({"criterion": "gcv"}, "held-out"),
         ({"kernel": "precomputed"}, "precomputed"),
-        ({"kernel": ["rbf", "matern"]}, "takes one kernel.*LSSVRCV, which choose among"),
+        ({"kernel": ["rbf", "matern"]}, "takes one kernel.*LSSVRCV, to choose among"),
         *(({"n_centres": value}, "n_centres must be a") for value in (2.5, 0, True)),
         *(({"max_centres": value}, "max_centres must be a") for value in (2.5, "all")),
         *(({"drop": value}, "drop must be a") for value in ("a", 1.0, 1.5)),

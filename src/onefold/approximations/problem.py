@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onefold import linalg
+from onefold.compatibility import Place
 from onefold.expansions import Expansion
 from onefold.linalg import (
     Array,
@@ -38,8 +39,6 @@ _LARGEST_SPEED_RATIO = 30.0
 # Shares are rounded to so many parts of their size, so that sums of the same weights in another order
 # are equal: 2^40 leaves 12 of float64's 52 binary digits to rounding.
 _SHARE_DIGITS = 2.0**40
-# Ridges of single rows, each of which costs as much as a ridge of all rows.
-_MAX_SINGLE_RIDGES = 64
 # Seconds: a shorter time is not worth measuring the machine, which takes half a second.
 _WORTH_MEASURING = 1.0
 _HOST_SHARE = 0.5  # of a host's free memory that one fit may take unasked: others use it too
@@ -268,6 +267,13 @@ class Problem:
         """Whether rows in host memory travel to the device block by block."""
         return isinstance(self.source, StreamedRows)
 
+    @property
+    def place(self) -> Place:
+        """Where the rows are."""
+        if self.remote:
+            return "dask"
+        return "streamed" if self.streamed else "memory"
+
     def rows(self, rows: Any, *, precomputed: bool = False, fetch: bool = True) -> Problem:
         """Of some rows; X may be the kernel matrix. Unless `fetch`, rows on Dask's workers stay."""
         root = None if self.root_weight is None else take_rows(self.root_weight, rows)
@@ -359,14 +365,10 @@ class Problem:
         weight_without[heaviest] = np.delete(weight, heaviest).sum()
         return weight_without / weight.sum()
 
-    def check_single_rows(self) -> None:
-        """Raise where leaving out single rows would take too many ridges."""
-        count = distinct_shares(self.single_shares())[0].size
-        if count > _MAX_SINGLE_RIDGES:
-            raise ValueError(
-                f'leave-one-out with loss="mean" would need {count} ridges for every alpha, as the rows '
-                f'have {count} different weights; use folds, such as cv=5, or loss="sum".'
-            )
+    @property
+    def single_ridges(self) -> int:
+        """How many different ridges the models without each row have, for every μ."""
+        return int(distinct_shares(self.single_shares())[0].size)
 
     def restore(self, expansion: Expansion) -> Expansion:
         """The expansion of this problem as one of the user's targets."""

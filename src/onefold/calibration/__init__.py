@@ -1,6 +1,6 @@
 """Uncertainty from held-out predictions, which come in as plain arrays: probabilities, intervals."""
 
-from onefold.calibration.intervals import ConformalIntervals
+from onefold.calibration.intervals import ConformalIntervals, check_intervals
 from onefold.calibration.probabilities import (
     CALIBRATIONS,
     Calibrator,

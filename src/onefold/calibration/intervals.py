@@ -39,6 +39,13 @@ _AT_ONCE = 2**20  # rows × lists whose elements are counted together
 _ROUNDINGS = 16 * np.finfo(np.float64).eps
 
 
+def check_intervals(method: Any) -> None:
+    """Raise for a method of intervals that there is not; None stands for no intervals."""
+    if method is not None and (not isinstance(method, str) or method not in METHODS):
+        names = ", ".join(f'"{name}"' for name in METHODS)
+        raise ValueError(f"intervals must be None or one of {names}; got {method!r:.60}.")
+
+
 @dataclass(frozen=True)
 class ConformalIntervals:
     """What turns the fold models' predictions at new rows into bounds and quantiles."""

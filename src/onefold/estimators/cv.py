@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from onefold.approximations import Approximation
+from onefold.approximations import Approximation, resolve_approximation
+from onefold.compatibility import Offer, Request, check
 from onefold.docstrings import shared_docs
 from onefold.estimators import final
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
@@ -265,11 +266,8 @@ class Objective:
     def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
         # A copy, whose parameters do not change later; a callback may hold what cannot be cloned.
         self._estimator = own = type(estimator)(**estimator.get_params(deep=False))
-        if own.metric is not None or own.blend:
-            raise ValueError(
-                "an objective scores one model at a time, so that it cannot learn a metric or blend "
-                "models; use metric=None and blend=False, or fit."
-            )
+        request = Request(objective=True, metric=own.metric, blend=bool(own.blend))
+        check(request, Offer(resolve_approximation(own.approximation)))
         with open_checkpoint(own.checkpoint) as checkpoint:
             self._setup = setup = set_up(own, X, y, sample_weight, groups, decided=checkpoint.decided)
             self._whose = cache(lambda: fingerprint(setup, decisive_settings(own, setup)))

@@ -11,7 +11,6 @@ import numpy as np
 
 from onefold.approximations import Model, Problem, Run
 from onefold.calibration import crossfitted, fit_calibrator
-from onefold.calibration.intervals import METHODS
 from onefold.criteria import Task
 from onefold.expansions import Blend, Expansion, FittedFunction, FoldModels, mixed
 from onefold.heldout import mean_by_row, sample_rows
@@ -195,36 +194,11 @@ def calibrate(estimator: Any, values: Any, rows: Any, task: Task) -> None:
         estimator.calibrator_ = fit_calibrator(estimator.calibration, values, index, *weights)
 
 
-def check_intervals(method: Any, run: Run, *, learned: bool = False, given: str | None = None) -> None:
-    """Raise before a fit for intervals that it could not make; `given` names one that fits once."""
-    problem = run.problem
-    approximation = run.approximation
-    if method is None:
-        return
-    if method not in METHODS:
-        names = ", ".join(f'"{name}"' for name in METHODS)
-        raise ValueError(f"intervals must be None or one of {names}; got {method!r:.60}.")
-    if method == "normalised" and problem.remote:
-        raise ValueError(
-            "normalised intervals need all rows in memory, and Dask rows stay on their workers; "
-            'use intervals="cv+".'
-        )
-    if method == "jackknife+":
-        if not (approximation.exact and approximation.fold_models == "closed") or learned:
-            raise ValueError(
-                'intervals="jackknife+" needs the exact method, without a learned metric or a '
-                'blend; use approximation="exact", metric=None and blend=False, or intervals="cv+".'
-            )
-        problem.check_single_rows()
-        n, _, t = problem.shape
-        needed = 8 * _JACKKNIFE_ARRAYS * n * n * t
-        require_memory(needed, f"jackknife+ with {n} models", 'use intervals="cv+"')
-    if given is not None and (problem.remote or not approximation.has_folds(problem.n)):
-        what = "rows of Dask" if problem.remote else f"{approximation!r:.60} and {problem.n} rows"
-        raise ValueError(
-            f"intervals need models trained without each fold, which a single fit does not make for "
-            f'{what}; use approximation="exact" or "nystroem", or {given}CV.'
-        )
+def require_jackknife_memory(problem: Problem) -> None:
+    """Raise MemoryError if the models without each row would not fit."""
+    n, _, t = problem.shape
+    needed = 8 * _JACKKNIFE_ARRAYS * n * n * t
+    require_memory(needed, f"jackknife+ with {n} models", 'use intervals="cv+"')
 
 
 def parts_of(method: str, n: int) -> list[Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Approximation, Workload, resolve_approximation
+from onefold.calibration import check_intervals
+from onefold.compatibility import Offer, Request, check
 from onefold.docstrings import shared_docs
 from onefold.estimators import final, validation
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
@@ -16,7 +18,7 @@ from onefold.estimators.cv import LSSVCCV, LSSVRCV, KernelMachineCV, KernelRidge
 from onefold.estimators.intervals import fit_intervals, given_heldout
 from onefold.estimators.setup import names_families, takes_sparse
 from onefold.kernels import resolve_gamma, resolve_kernel
-from onefold.rows import opened, row_fingerprint, to_host
+from onefold.rows import is_dask, is_remote, opened, row_fingerprint, to_host
 from onefold.typing import ArrayLike, ClassWeight, MaybeArray, RandomState
 
 _AROUND = 4.0 ** np.arange(-3, 4)  # of given hyper-parameters: the grid of the trust check
@@ -52,18 +54,26 @@ class Given(KernelMachine):
         sample_weight : array (n,), optional
             Weights v_i ≥ 0 in Σ v_i (y_i − f(x_i))²; rows of weight 0 are left out.
         """
-        name = type(self).__name__
-        if names_families(self.kernel):
-            raise ValueError(
-                f"{name} takes one kernel; got {self.kernel!r:.60}. Use "
-                f"{self._chooser.__name__}, which chooses among several."
-            )
+        intervals = getattr(self, "intervals", None)
+        check_intervals(intervals)
         alpha = validation.check_alphas(self.alpha, "alpha")
         approximation = resolve_approximation(self.approximation)
+        request = Request(
+            estimator=type(self).__name__,
+            chooser=self._chooser.__name__,
+            single_rows=intervals == "jackknife+",
+            intervals=intervals,
+        )
+        offer = Offer(
+            approximation,
+            several_kernels=names_families(self.kernel),
+            place="dask" if is_dask(X) or is_remote(X) else "memory",
+            precomputed=validation.is_precomputed(self.kernel),
+        )
+        check(request, offer)
         seed = validation.seed_of(self.random_state)
         if seed is not None:
             approximation = approximation.seeded(seed)
-        validation.refuse_partitions(self, X, approximation)
         y = to_host(y, self.client)
         sample_weight = to_host(sample_weight, self.client)
         X = opened(X, self.client)
@@ -79,8 +89,16 @@ class Given(KernelMachine):
         n = _num_samples(X)
         with self._threads(problem.n):
             run = approximation.start(problem, [kernel], Workload(1, np.unique(alpha).size))
-            if isinstance(self, KernelRegressor):
-                final.check_intervals(self.intervals, run, given=name)
+            offer = replace(
+                offer,
+                approximation=run.approximation,
+                final=run.approximation,
+                rows=problem.n,
+                single_ridges=problem.single_ridges if request.single_rows else 1,
+            )
+            check(request, offer)
+            if intervals == "jackknife+":
+                final.require_jackknife_memory(problem)
             model = run.final_model(kernel, alpha)
             expansion, report = run.finished(model, alpha)
             self.expansion_ = final.finished(expansion, problem, n)

@@ -21,18 +21,20 @@ from sklearn.utils.validation import _num_samples
 from onefold.approximations import Approximation, Auto, Plan, Problem, Workload, resolve_approximation
 from onefold.approximations.auto import is_series, learning_rows, make_plan
 from onefold.approximations.problem import Machine
+from onefold.calibration import check_intervals
+from onefold.compatibility import Offer, Request, check
 from onefold.criteria import Criterion, resolve_criteria
 from onefold.estimators import validation
-from onefold.estimators.final import check_intervals
+from onefold.estimators.final import require_jackknife_memory
 from onefold.heldout import Splits, check_folds, make_splits
 from onefold.kernels import Precomputed, kernel_name, resolve_gamma, resolve_kernel
 from onefold.linalg import is_sparse
 from onefold.machine.threads import use_threads
-from onefold.rows import opened, to_host
+from onefold.rows import is_dask, is_remote, opened, to_host
 from onefold.search import FullGrid
-from onefold.search.learned_metric import tracks_of
+from onefold.search.learned_metric import check_metric, tracks_of
 from onefold.search.metric_search import TEACHERS, MetricSearch, fit_cost, learned_load
-from onefold.search.strategies import Family, Setup, family_kernels, resolve_strategy
+from onefold.search.strategies import Family, Setup, Strategy, family_kernels, resolve_strategy
 from onefold.trust_check import last_step
 from onefold.typing import MaybeArray, TableLike
 
@@ -67,10 +69,12 @@ def set_up(
     criteria = criteria_of(estimator)
     first, *others = criteria
     strategy = resolve_strategy(estimator.search)
-    _check_parameters(estimator, len(criteria))
+    check_parameters(estimator)
     approximation = resolve_approximation(estimator.approximation)
     reason = None
-    validation.refuse_partitions(estimator, X, approximation, criteria.values())
+    request = request_of(estimator, list(criteria.values()), strategy)
+    offer = offer_of(X, approximation, families)
+    check(request, offer)
     seed = validation.seed_of(estimator.random_state)
     if decided is not None and isinstance(approximation, Auto):
         approximation, reason = decided
@@ -78,7 +82,7 @@ def set_up(
         approximation = approximation.seeded(seed)
 
     client = estimator.client
-    y, sample_weight, groups = (to_host(one, client) for one in (y, sample_weight, groups))
+    y, sample_weight, groups = (to_host(values, client) for values in (y, sample_weight, groups))
     X = opened(X, client)
     n = _num_samples(X)
     sparse = takes_sparse(estimator, families)
@@ -87,31 +91,33 @@ def set_up(
     validation.check_squares(problem.Y)
     if is_sparse(problem.X):
         families = [family for family in families if family[1].accepts_sparse]
-    if estimator.metric is not None:
-        if not isinstance(strategy, FullGrid):
-            raise ValueError(
-                f'search="{strategy.name}" cannot be used with a learned metric, whose search starts on '
-                'few rows anyway; use search="grid", or metric=None.'
-            )
-        strategy = metric_search(estimator, families, problem, approximation)
     widths = width_grid(estimator, families, problem.X, relative=relative)
     kernels, names = family_kernels(families, widths, problem, seed or 0, relative=relative)
 
     # An iterator serves once, and the trust check needs the splits too.
     cv = list(estimator.cv) if isinstance(estimator.cv, Iterator) else estimator.cv
     splits: Any = None
-    if any(one.holds_out for one in criteria.values()):
+    if any(criterion.holds_out for criterion in criteria.values()):
         splits = make_splits(cv, X, y, n=n, labels=task.labels, groups=groups, kept=problem.kept)
     else:
         check_folds(cv, n)
+    leave_one_out = splits is not None and splits.leave_one_out
+    request = replace(
+        request, leave_one_out=leave_one_out, single_rows=leave_one_out or request.single_rows
+    )
+    offer = replace(
+        offer_of(problem.X, approximation, families),
+        place=problem.place,
+        rows=problem.n,
+        splits=None if splits is None else len(splits),
+        single_ridges=problem.single_ridges if request.single_rows else 1,
+    )
+    check(request, offer)
+    if estimator.metric is not None:
+        strategy = metric_search(estimator, families, problem)
     criterion = criteria[first].for_several_kernels() if relative else criteria[first]
-    _check_splits(estimator, splits if criterion.holds_out else None)
-    asked = list(criteria.values())
-    alone = splits is not None and splits.leave_one_out
-    if alone or any(one.needs == "model" for one in asked):
-        problem.check_single_rows()
     candidates = len(kernels) * len(approximation.choices())
-    load = workload(problem, candidates, alphas.size, splits, asked, estimator.refit)
+    load = workload(problem, candidates, alphas.size, splits, list(criteria.values()), estimator.refit)
     if isinstance(strategy, MetricSearch):
         load = learned_load(load, strategy, problem.shape)
         if not approximation.selects:
@@ -121,8 +127,10 @@ def set_up(
         run = run if reason is None else replace(run, reason=reason)
         # What only fits the model of a metric search is not what its scores come from.
         if run.approximation.selects or not isinstance(strategy, MetricSearch):
-            for one in asked:
-                one.check(run.approximation)
+            for each in criteria.values():
+                each.check(run.approximation)
+        final = (run.refit or run).approximation
+        check(request, replace(offer, approximation=run.approximation, final=final))
         scoring = criterion.start(problem, task, splits)
         recorded = {name: criteria[name].start(problem, task, splits) for name in others}
     setup = Setup(
@@ -144,9 +152,8 @@ def set_up(
         recorded=recorded,
     )
     strategy.check(setup)
-    if getattr(estimator, "intervals", None) is not None:
-        learned = estimator.metric is not None or setup.blend
-        check_intervals(estimator.intervals, run.refit or run, learned=learned)
+    if request.intervals == "jackknife+":
+        require_jackknife_memory(problem)
     return setup
 
 
@@ -169,39 +176,58 @@ def decisive_settings(estimator: Any, setup: Setup) -> dict[str, Any]:
     return {"estimator": type(estimator).__name__, **decisive}
 
 
-def _check_parameters(estimator: Any, criteria: int) -> None:
-    """Raise for unknown values, and for parameters that cannot be combined."""
+def check_parameters(estimator: Any) -> None:
+    """Raise for unknown values."""
     if estimator.refit not in ("auto", "exact", "same"):
         raise ValueError(f'refit must be "auto", "exact" or "same"; got {estimator.refit!r}.')
     if estimator.select not in ("min", "1se"):
         raise ValueError(f'select must be "min" or "1se"; got {estimator.select!r}.')
     if not isinstance(estimator.blend, bool | np.bool_):
         raise ValueError(f"blend must be True or False; got {estimator.blend!r}.")
-    if estimator.metric is not None and criteria > 1:
-        raise ValueError(
-            "a search with a learned metric takes one criterion; pass one instead of a list."
-        )
-    if estimator.select == "1se" and (estimator.metric is not None or estimator.blend):
-        raise ValueError(
-            'select="1se" chooses one cell of a grid, which does not work with a learned metric or a '
-            'blend; use select="min", or metric=None and blend=False.'
-        )
+    check_metric(estimator.metric)
+    check_intervals(getattr(estimator, "intervals", None))
 
 
-def _check_splits(estimator: Any, splits: Splits | None) -> None:
-    """Raise unless the splits behind the scores, None where there are none, serve what is asked for."""
-    folds = splits is not None and not splits.leave_one_out
-    if (estimator.metric is not None or estimator.blend) and not folds:
-        what = "metric" if estimator.metric is not None else "blend"
-        raise ValueError(
-            f"{what} needs held-out predictions of whole folds; use folds, such as cv=5, and a "
-            'criterion of held-out rows, such as "mse" or "error".'
-        )
-    if estimator.select == "1se" and (splits is None or len(splits) < 2):
-        raise ValueError(
-            'select="1se" needs the scores of at least two splits; use folds, such as cv=5, and a '
-            'criterion of held-out rows, such as "mse" or "error", or select="min".'
-        )
+def request_of(estimator: Any, criteria: Sequence[Criterion], strategy: Strategy) -> Request:
+    """What the parameters of a search ask for, the first criterion deciding."""
+    needs = {criterion.needs for criterion in criteria}
+    intervals = getattr(estimator, "intervals", None)
+    splits_are_made = any(criterion.holds_out for criterion in criteria)
+    return Request(
+        estimator=type(estimator).__name__,
+        searches=True,
+        n_criteria=len(criteria),
+        holds_out=criteria[0].holds_out,
+        all_rows=bool(needs & {"model", "matrix", "rows"})
+        or any(criterion.reads_rows for criterion in criteria),
+        leave_one_out=splits_are_made and leaves_one_out(estimator.cv),
+        single_rows="model" in needs or intervals == "jackknife+",
+        select=estimator.select,
+        refit=estimator.refit,
+        strategy=strategy.name,
+        full_grid=isinstance(strategy, FullGrid),
+        subsamples=getattr(strategy, "subsamples", False),
+        metric=estimator.metric,
+        blend=bool(estimator.blend),
+        intervals=intervals,
+    )
+
+
+def offer_of(X: Any, approximation: Approximation, families: Sequence[Family]) -> Offer:
+    """What these rows, or rows that are not read yet, and kernels offer."""
+    return Offer(
+        approximation,
+        kernels=[kernel for _, kernel in families],
+        several_kernels=len(families) > 1,
+        place="dask" if is_dask(X) or is_remote(X) else "memory",
+        precomputed=any(isinstance(kernel, Precomputed) for _, kernel in families),
+        sparse=is_sparse(X),
+    )
+
+
+def leaves_one_out(cv: Any) -> bool:
+    """Whether the parameter stands for splits of single rows."""
+    return isinstance(cv, LeaveOneOut) or (isinstance(cv, str) and cv == "loo")
 
 
 # -- kernels, widths and ridges -----------------------------------------------------------------------
@@ -227,8 +253,6 @@ def families_of(estimator: Any) -> list[Family]:
     if not members:
         raise ValueError("kernel is an empty list; give at least one kernel.")
     kernels = [resolve_kernel(one, 1.0, estimator.degree, estimator.coef0) for one in members]
-    if len(kernels) > 1 and any(isinstance(kernel, Precomputed) for kernel in kernels):
-        raise ValueError("a precomputed kernel matrix cannot be one of several kernels; give it alone.")
     found: list[Family] = []
     for kernel in kernels:
         name = kernel_name(kernel) or f"{kernel!r:.40}"
@@ -251,11 +275,6 @@ def width_grid(estimator: Any, families: Sequence[Family], X: Any, *, relative: 
     """The widths to try, relative or the one kernel's own; none where it has no width."""
     if relative:
         return _relative_widths(estimator.gammas)
-    if len(families) > 1:
-        raise ValueError(
-            f"{type(estimator).__name__} takes one kernel; got {estimator.kernel!r:.60}. Give one, or "
-            "use LSSVCCV or LSSVRCV, which choose among several."
-        )
     ((_, kernel),) = families
     kernel.check_features(X.shape[1])
     if not kernel.has_width:
@@ -292,20 +311,8 @@ def ridge_grid(estimator: Any, n: int) -> Any:
     return default / 2.0 ** round(np.log2(n)) if estimator.loss == "mean" else default
 
 
-def metric_search(
-    estimator: Any, families: Sequence[Family], problem: Problem, approximation: Approximation
-) -> MetricSearch:
-    """How the estimator's metric is learned; raise if it cannot be."""
-    if not approximation.learns_metrics:
-        raise ValueError(
-            f'a metric cannot be learned with approximation="{approximation.name}"; use metric=None, or '
-            'approximation="exact", "nystroem", "cg" or "auto".'
-        )
-    if problem.streamed:
-        raise ValueError(
-            "a metric cannot be learned from rows that are streamed to a device; use fewer rows, or "
-            "device=None."
-        )
+def metric_search(estimator: Any, families: Sequence[Family], problem: Problem) -> MetricSearch:
+    """How the estimator's metric is learned."""
     n = problem.n
     rows = estimator.metric_rows
     if rows is None:
@@ -404,15 +411,16 @@ def plan(estimator: Any, X: TableLike, y: MaybeArray = None) -> Plan:
         ridges = ridge_grid(final, n).size
         load = Workload(1, ridges, folds, predictions=labels or folds == 1, whole=False)
         load = replace(load, scored_rows=isinstance(final.cv, LeaveOneOut))
-        families = [one for one in families_of(final) if one[1].accepts_sparse or not is_sparse(X)]
+        families = [
+            family for family in families_of(final) if family[1].accepts_sparse or not is_sparse(X)
+        ]
         if final.metric is not None:
-            if folds < 2:
-                raise ValueError(
-                    "a metric needs held-out predictions of whole folds; use folds, such as cv=5."
-                )
+            check_metric(final.metric)
+            request = Request(searches=True, metric=final.metric, leave_one_out=leaves_one_out(final.cv))
+            check(request, offer_of(X, approximation, families))
             machine = Machine.of(final.device)
             rows: Any = SimpleNamespace(X=X, n=n, shape=shape, streamed=False, machine=machine)
-            load = learned_load(load, metric_search(final, families, rows, approximation), shape)
+            load = learned_load(load, metric_search(final, families, rows), shape)
         else:
             default = RELATIVE_GAMMAS if names_families(final.kernel) else DEFAULT_GAMMAS
             given = default if final.gammas is None else final.gammas
@@ -428,7 +436,7 @@ def plan(estimator: Any, X: TableLike, y: MaybeArray = None) -> Plan:
 
 def _count_folds(cv: Any, X: Any, y: Any) -> int:
     """The number of folds; 1 for leave-one-out."""
-    if isinstance(cv, LeaveOneOut) or (isinstance(cv, str) and cv == "loo"):
+    if leaves_one_out(cv):
         return 1
     if cv is None or (isinstance(cv, Integral) and not isinstance(cv, bool) and int(cv) > 1):
         return 5 if cv is None else int(cv)

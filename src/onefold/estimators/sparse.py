@@ -17,6 +17,7 @@ from onefold.approximations import Exact, Nystroem, Problem
 from onefold.approximations.footprint import pruning_bytes
 from onefold.basis import BASES, Basis
 from onefold.basis.pruning import Pruner, PruningPath, Rule, distinct_rows, prune_sizes
+from onefold.compatibility import Request, check
 from onefold.criteria import Criterion, Task
 from onefold.docstrings import shared_docs
 from onefold.estimators import setup
@@ -26,10 +27,10 @@ from onefold.estimators.final import calibrate, finished
 from onefold.estimators.validation import check_count, check_squares, problem_of, seed_of
 from onefold.expansions import Expansion
 from onefold.heldout import Splits, make_splits
-from onefold.kernels import Kernel, Precomputed
+from onefold.kernels import Kernel
 from onefold.linalg import asarray_like, host_array, take_rows
 from onefold.machine.memory import require_memory
-from onefold.rows import is_dask, row_fingerprint, to_host
+from onefold.rows import row_fingerprint, to_host
 from onefold.search.evaluation import Candidate
 from onefold.search.ledger import deviation
 from onefold.search.loop import Search
@@ -84,17 +85,18 @@ class Pruned(KernelMachine):
         The arguments are those of :meth:`LSSVRCV.fit`; X must hold rows, not a kernel matrix.
         """
         self._check_settings()
-        if is_dask(X):
-            raise ValueError(
-                f"{type(self).__name__} needs all rows in memory, and X is a Dask collection; "
-                'fit X.compute(), or use LSSVRCV or LSSVCCV with approximation="nystroem".'
-            )
+        families = setup.families_of(self)
         criterion, *others = setup.criteria_of(self).values()
-        if others or not criterion.holds_out:
-            raise ValueError(
-                f"criterion={self.criterion!r} does not score held-out predictions, which choose the "
-                'number of centres; use "mse", "error" or a scikit-learn scorer.'
-            )
+        request = Request(
+            estimator=type(self).__name__,
+            chooser="LSSVCCV or LSSVRCV",
+            searches=True,
+            n_criteria=1 + len(others),
+            holds_out=criterion.holds_out,
+            leave_one_out=setup.leaves_one_out(self.cv),
+            prunes=True,
+        )
+        check(request, setup.offer_of(X, Exact(), families))
         y = to_host(y)
         sample_weight = to_host(sample_weight)
         groups = to_host(groups)
@@ -106,8 +108,6 @@ class Pruned(KernelMachine):
         n = _num_samples(X)
         seed = seed_of(self.random_state) or 0
         splits = make_splits(self.cv, X, y, n=n, labels=task.labels, groups=groups, kept=problem.kept)
-        if splits.leave_one_out:
-            raise ValueError('cv="loo" would prune once for every row; use folds, such as cv=10.')
         with self._threads(problem.n):
             most = min(problem.n, self.max_centres)
             left_out = splits.left_out
@@ -168,10 +168,6 @@ class Pruned(KernelMachine):
         families = setup.families_of(self)
         widths = setup.width_grid(self, families, problem.X, relative=False)
         kernels, names = family_kernels(families, widths, problem, seed, relative=False)
-        if isinstance(kernels[0], Precomputed):
-            raise ValueError(
-                "a precomputed kernel matrix has no rows to use as centres; pass rows and a kernel."
-            )
         alphas = setup.ridge_grid(self, problem.n)
         self.gamma_ = names[0].get("gamma")
         self.alpha_ = float(alphas[0])

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, get_args
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.model_selection import LeaveOneOut
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, check_array, validate_data
 
-from onefold.approximations import Approximation, Problem
+from onefold.approximations import Problem
 from onefold.approximations.problem import Loss
 from onefold.calibration import check_calibration, is_class
-from onefold.criteria import Criterion, Task
+from onefold.criteria import Task
 from onefold.kernels import Precomputed
 from onefold.linalg import (
     all_finite,
@@ -29,7 +27,7 @@ from onefold.linalg import (
     namespace,
     take_rows,
 )
-from onefold.rows import example_of, is_dask, is_remote, opened, to_device, to_host
+from onefold.rows import example_of, is_remote, opened, to_device, to_host
 
 _LARGEST = 1e150  # its square is a float64
 _LARGEST_TARGET = 1e140  # sums of its squares are float64, and so are those of its inverse
@@ -243,42 +241,3 @@ def check_count(name: str, value: Any) -> None:
     """Raise unless it is a whole number of at least 1."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
-
-
-def refuse_partitions(
-    estimator: Any, X: Any, approximation: Approximation, criteria: Iterable[Criterion] = ()
-) -> None:
-    """Raise for what cannot be done with rows that stay in partitions: more than sums over them."""
-    if not (is_dask(X) or is_remote(X)):
-        return
-    for wrong, message in (
-        (
-            is_precomputed(estimator.kernel),
-            "a precomputed kernel matrix must be in memory, and X is a Dask collection; fit "
-            "X.compute(), or pass rows and a kernel.",
-        ),
-        (
-            not approximation.streams,
-            f"{approximation!r} needs all rows in memory, and Dask rows stay on their workers; use "
-            'approximation="nystroem", or fit X.compute() if it fits in memory.',
-        ),
-        (
-            any(
-                criterion.reads_rows or criterion.needs not in ("squares", "sums", "smoother")
-                for criterion in criteria
-            ),
-            "the criterion needs all rows in memory, and Dask rows stay on their workers; use "
-            'criterion="mse", "error", "accuracy", "cov", "mape", "gcv" or "evidence".',
-        ),
-        (
-            isinstance(getattr(estimator, "cv", None), str | LeaveOneOut),
-            "leave-one-out is not available for Dask rows; use folds, such as cv=5.",
-        ),
-        (
-            getattr(estimator, "refit", None) == "exact",
-            'refit="exact" needs all rows in memory, and Dask rows stay on their workers; use '
-            'refit="auto" or "same".',
-        ),
-    ):
-        if wrong:
-            raise ValueError(message)

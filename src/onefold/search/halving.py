@@ -86,6 +86,7 @@ class Halving:
     min_resources: int | Literal["smallest"] = "smallest"
 
     name: ClassVar[str] = "halving"
+    subsamples: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         numeric = isinstance(self.factor, Real) and not isinstance(self.factor, bool)
@@ -100,23 +101,7 @@ class Halving:
             )
 
     def check(self, setup: Setup) -> None:
-        """Raise unless rows are held out and any of them make a problem of the same kind."""
-        if setup.blend:
-            raise ValueError(
-                'search="halving" cannot be used with blend, which needs all kernels; use '
-                'search="grid", or blend=False.'
-            )
-        if setup.scoring.splits is None:
-            raise ValueError(
-                'search="halving" needs a criterion of held-out rows; use "mse" or "error", for '
-                'example, or search="grid".'
-            )
-        approximation = setup.run.approximation
-        if not (approximation.selects and approximation.learns_metrics):
-            raise ValueError(
-                f'search="halving" cannot be used with approximation="{approximation.name}", which '
-                'needs all rows; use search="grid", or approximation="exact" or "nystroem".'
-            )
+        """Do nothing: what it needs, as `subsamples`, is in the table of what goes together."""
 
     def sizes(self, setup: Setup) -> list[int]:
         """Rows of every stage, the last one all of them."""

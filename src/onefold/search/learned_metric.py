@@ -27,7 +27,7 @@ import numpy as np
 from onefold.approximations import Model, Problem, Run, Workload
 from onefold.expansions import Expansion, FoldModels, outer_gradients
 from onefold.heldout import sample_rows
-from onefold.kernels import RBF, Kernel, listed
+from onefold.kernels import RBF, Kernel
 from onefold.linalg import Array, asarray_like, is_sparse, namespace, take_rows
 from onefold.machine.threads import check_stop, map_in_order
 
@@ -46,29 +46,23 @@ class Track:
     kind: str  # "none", "diagonal" or "full"
 
 
-def tracks_of(families: Sequence[tuple[str, Kernel]], metric: str, X: Array) -> list[Track]:
-    """One track per family and kind of metric, simple ones first; without a metric where it has none."""
-    if not isinstance(metric, str) or metric not in KINDS:
+def check_metric(metric: Any) -> None:
+    """Raise for a kind of metric that there is not; None stands for no metric."""
+    if metric is not None and (not isinstance(metric, str) or metric not in KINDS):
         names = ", ".join(f'"{kind}"' for kind in KINDS)
         raise ValueError(f"metric must be None or one of {names}; got {metric!r:.60}.")
+
+
+def tracks_of(families: Sequence[tuple[str, Kernel]], metric: str, X: Array) -> list[Track]:
+    """One track per family and kind of metric, simple ones first; without a metric where it has none."""
     found = []
     for name, kernel in families:
         able = [kind for kind in kernel.learns if kind == "diagonal" or not is_sparse(X)]
         # The diagonal metric of the rbf kernel was never worth its time where both are tried.
         full_alone = metric == "auto" and isinstance(kernel, RBF) and "full" in able
         wanted = ["full"] if full_alone else KINDS[metric]
-        if metric == "full" and is_sparse(X) and "full" in kernel.learns:
-            raise ValueError(
-                "a full metric mixes all features, which would make sparse rows dense; use "
-                'metric="diagonal", or dense rows.'
-            )
         kinds = [kind for kind in wanted if kind in able] or able[:1] or ["none"]
         found += [Track(name, kernel, kind) for kind in kinds]
-    if all(track.kind == "none" for track in found):
-        raise ValueError(
-            f"no metric can be learned for kernel {', '.join(name for name, _ in families)}; "
-            f"use {listed(lambda kind: kind.learns)}, or metric=None."
-        )
     return found
 
 
