@@ -8,7 +8,7 @@ THREADS ?= 1
 TESTS ?=
 PYTEST = OMP_NUM_THREADS=$(THREADS) OPENBLAS_NUM_THREADS=$(THREADS) $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
-.PHONY: demo test readme explore lint forms torch docs papers bench peers choice large build release clean
+.PHONY: demo test readme explore lint forms torch docs papers bench peers choice large mutants build release clean
 
 demo: $(VENV)/core
 	$(BIN)/onefold demo
@@ -62,6 +62,12 @@ choice: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --group peers
 	$(BIN)/python -m benchmarks.choice run benchmarks/results/choice --workers 2
 
+# The mutants of a folder that its tests do not notice; [tool.mutmut] of pyproject.toml names the folder.
+mutants: $(VENV)/dev
+	$(BIN)/python -m pip install --quiet --group mutants
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/mutmut run
+	$(BIN)/mutmut results
+
 build: $(VENV)/dev
 	$(BIN)/python -m build
 
@@ -93,4 +99,4 @@ $(VENV)/docs: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist docs/_build docs/gallery docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis .nox
+	rm -rf $(VENV) build dist docs/_build docs/gallery docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis .nox mutants

@@ -14,6 +14,7 @@ import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
+from unittest.mock import patch
 
 import pytest
 
@@ -21,6 +22,7 @@ import onefold.approximations.base as approximations
 import onefold.search.strategies as strategies
 from onefold.cli import main
 from onefold.cli.options import build_parser
+from onefold.facts.measures import MEASURES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -68,7 +70,8 @@ def test_python_blocks(clone, monkeypatch, text, why):
     monkeypatch.setitem(sys.modules, "block", module)
     monkeypatch.setattr(approximations, "_BY_NAME", dict(approximations._BY_NAME))
     monkeypatch.setattr(strategies, "STRATEGIES", dict(strategies.STRATEGIES))
-    exec(compile(text, "block", "exec"), module.__dict__)
+    with patch.dict(MEASURES):
+        exec(compile(text, "block", "exec"), module.__dict__)
 
 
 @pytest.mark.parametrize(("text", "why"), blocks("shell"))

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from onefold.cli import main
-from onefold.facts.words import MEASURES
+from onefold.facts.measures import MEASURES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "json.md").read_text(encoding="utf-8")

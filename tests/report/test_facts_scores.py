@@ -26,7 +26,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from onefold import LSSVCCV, LSSVRCV
 from onefold.facts.criteria import score_label
-from onefold.facts.measures import ScoredRows, interval
+from onefold.facts.measures import MEASURES, ScoredRows, interval
 from onefold.facts.scores import (
     SimpleModel,
     comparison_words,
@@ -36,7 +36,6 @@ from onefold.facts.scores import (
     score_notes,
     simple_models,
 )
-from onefold.facts.words import MEASURES
 from onefold.report import write_report
 
 LITERAL = {

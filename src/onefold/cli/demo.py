@@ -15,13 +15,18 @@ from sklearn.model_selection import train_test_split
 from onefold.cli.output import outputs_in, staged_results, write_results
 from onefold.cli.report import write_page
 from onefold.cli.terminal import Progress, command_line
+from onefold.facts.measures import MEASURES, number
 from onefold.facts.ran import blend_lines, importance_lines, parameter_lines
-from onefold.facts.words import aligned, percent
+from onefold.facts.words import aligned
 from onefold.tables import TableModel
 from onefold.tuning import tune_table, tuning
 
-_ROWS = 600  # to tune on: few enough for seconds, and for a good choice to tell
-_FRIEDMAN = (400, 2000)  # rows to tune on and to test on
+# Rows of the digits to tune on: few enough for seconds, and for a good choice to make a difference.
+_DIGITS_ROWS = 600
+# Rows of Friedman's function to tune on.
+_FRIEDMAN_ROWS = 400
+# Rows of Friedman's function to test on: enough for an error to be known to a few per cent.
+_FRIEDMAN_TEST_ROWS = 2000
 
 
 def run_demo(arguments: argparse.Namespace) -> None:
@@ -31,10 +36,11 @@ def run_demo(arguments: argparse.Namespace) -> None:
     outputs = outputs_in(directory, arguments.force or arguments.out is None)
     digits: Any = load_digits()
     table = _table(digits.data, digits.feature_names, digits.target.astype(str))
-    places = train_test_split(
-        np.arange(len(table)), train_size=_ROWS, stratify=digits.target, random_state=0
+    train_rows, test_rows = train_test_split(
+        np.arange(len(table)), train_size=_DIGITS_ROWS, stratify=digits.target, random_state=0
     )
-    train, test = (table.take(np.sort(rows)) for rows in places)
+    train = table.take(np.sort(train_rows))
+    test = table.take(np.sort(test_rows))
     with staged_results(directory) as stage, tuning(train, "y") as job:
         with Progress(sys.stderr, "error") as progress:
             model = job.run(progress)
@@ -46,11 +52,12 @@ def run_demo(arguments: argparse.Namespace) -> None:
     print(f"Inspect it with: {command_line('inspect', str(outputs[0]))}")
     if no_page:
         print(f"onefold: no report.html: {no_page}", file=sys.stderr)
-    n_train, n_test = _FRIEDMAN
-    X, y = make_friedman1(n_train + n_test, n_features=10, noise=1.0, random_state=0)
+    rows = _FRIEDMAN_ROWS + _FRIEDMAN_TEST_ROWS
+    X, y = make_friedman1(rows, n_features=10, noise=1.0, random_state=0)
     table = _table(X, [f"x{j + 1}" for j in range(10)], y)
     print("\nFriedman's function: ten columns, only x1 to x5 matter, noise with standard deviation 1")
-    _compare(tune_table(table[:n_train], "y"), table[:n_train], table[n_train:])
+    train = table[:_FRIEDMAN_ROWS]
+    _compare(tune_table(train, "y"), train, table[_FRIEDMAN_ROWS:])
 
 
 def _table(X: np.ndarray, names: Any, y: np.ndarray) -> pa.Table:
@@ -59,17 +66,24 @@ def _table(X: np.ndarray, names: Any, y: np.ndarray) -> pa.Table:
 
 def _compare(model: TableModel, train: pa.Table, test: pa.Table) -> None:
     """What was chosen, and how it predicts other rows than it was tuned on, next to the plain search."""
-    plain = tune_table(train, "y", simple=True)
-    truth = test["y"].to_numpy()
+    simple = tune_table(train, "y", simple=True)
     lines = [*parameter_lines(model.best_params_), *blend_lines(model.report_)]
-    lines += [("importance", " ".join(one)) for one in importance_lines(model.report_["importances"])]
+    lines += [("importance", " ".join(line)) for line in importance_lines(model.report_["importances"])]
     print(f"tuned on {len(train)} rows", *aligned(lines), f"tested on {len(test)} other rows", sep="\n")
-    names = ("onefold, kernels, metrics and blend", "onefold, plain search (--simple)")
-    for name, one in zip(names, (model, plain)):
-        predicted = one.predict(test)
-        if one.task == "classification":
-            right = predicted == truth
-            words = f"{percent(float(right.mean()))} correct, {int((~right).sum())} wrong"
-        else:
-            words = f"RMSE {np.sqrt(np.mean((predicted - truth) ** 2)):.3f}"
-        print(f"  {name:<35}  {words}, tuned in {one.report_['seconds']:.1f} s")
+    for name, tuned in (
+        ("onefold, kernels, metrics and blend", model),
+        ("onefold, plain search (--simple)", simple),
+    ):
+        words = _test_words(tuned, test)
+        print(f"  {name:<35}  {words}, tuned in {tuned.report_['seconds']:.1f} s")
+
+
+def _test_words(model: TableModel, test: pa.Table) -> str:
+    """How well a model predicts rows that it was not tuned on."""
+    target = test["y"].to_numpy()
+    predicted = model.predict(test)
+    if model.task == "classification":
+        correct = predicted == target
+        return f"{number('accuracy', float(correct.mean()))} correct, {int((~correct).sum())} wrong"
+    error = np.sqrt(np.mean((predicted - target) ** 2))
+    return f"{MEASURES['rmse'].label} {number('rmse', float(error))}"

@@ -19,8 +19,9 @@ from onefold.cli.options import open_asked
 from onefold.cli.output import model_file, refuse_existing, replaced_file
 from onefold.cli.streams import ExactOutput
 from onefold.facts.data import EqualRows, equal_to_training
+from onefold.facts.measures import MEASURES, number
 from onefold.facts.ran import subject_of
-from onefold.facts.words import json_text, percent, readable, thousandths
+from onefold.facts.words import json_text
 from onefold.rows import row_hashes
 from onefold.tables import TableModel, TableRows, TableSource, load_table_model
 from onefold.tables.estimators import matrix_blocks, on_matrix
@@ -159,11 +160,10 @@ class _Score:
 
     def words(self, facts: dict[str, Any]) -> str:
         """The same as a sentence."""
-        if "accuracy" in facts:
-            words = f"accuracy {percent(facts['accuracy'])}"
-        else:
-            words = f"R² {thousandths(facts['r2'])}, RMSE {readable(facts['rmse'])}"
-        words += f" on {facts['rows']} rows"
+        measures = [
+            f"{MEASURES[name].label} {number(name, facts[name])}" for name in MEASURES if name in facts
+        ]
+        words = f"{', '.join(measures)} on {facts['rows']} rows"
         if without := facts["rows_without_target"]:
             words += f" (not counting {without} without a target)"
         if self._equal is not None and self._equal.rows:

@@ -12,7 +12,14 @@ import numpy as np
 from sklearn.dummy import DummyClassifier
 from sklearn.metrics import get_scorer, get_scorer_names
 
-from onefold.facts.words import MEASURES, error_number, measure_of, number
+from onefold.facts.measures import (
+    MEASURES,
+    error_number,
+    measure_of,
+    negated,
+    number,
+    unchanged,
+)
 
 # Criteria that hold out no splits.
 WHOLE = ("press", "span", "gcv", "evidence", "cost", "radius_margin")
@@ -25,66 +32,51 @@ _INSTEAD = {"classification": "error, balanced_accuracy or f1_macro", "regressio
 _LOSSES = ("press", "span", "gcv", "cost", "radius_margin", "cov")
 
 
-def _unchanged(score: Any) -> Any:
-    return score
-
-
-def _negated(score: Any) -> Any:
-    return -score
-
-
-def _accuracy(score: Any) -> Any:
-    """From the negative error rate."""
-    return 1.0 + score
-
-
-def _root(score: Any) -> Any:
-    """From the negative mean squared error."""
-    return np.sqrt(np.maximum(-score, 0.0))
-
-
-# Criteria whose measure is neither the score nor its negative.
-_CONVERSIONS = {"error": _accuracy, "mse": _root, "neg_mean_squared_error": _root}
 OWN_FUNCTION = "a custom function"
 
 
 @dataclass(frozen=True)
-class Shown:
+class ScoreFormat:
     """The number that people read in place of a criterion's score, of which greater is better."""
 
     label: str
-    number: Callable[[Any], Any] = _unchanged  # from the score
-    measure: str = ""  # that it is written like
-    smaller: bool = False  # is better
+    from_score: Callable[[Any], Any] = unchanged  # from the score to the number
+    measure: str | None = None  # the name of the measure that it is
+    smaller: bool = False  # whether smaller numbers are better
 
 
-def shown(name: str | None) -> Shown:
-    """How the score of a criterion is shown: as accuracy for the error rate, as RMSE for mse."""
-    if name is None:  # a function of the user's
-        return Shown("score")
-    if (measure := measure_of(name)) is not None:
-        meaning = MEASURES[measure]
-        conversion = _CONVERSIONS.get(name, _negated if meaning.smaller else _unchanged)
-        return Shown(meaning.label, conversion, measure, meaning.smaller)
-    label = name.removeprefix("neg_").replace("_", " ")
-    loss = name in _LOSSES or name.startswith("neg_")
-    return Shown(label, _negated, smaller=True) if loss else Shown(label)
+def format_of(criterion: str | None) -> ScoreFormat:
+    """How the score of a criterion is shown: as accuracy for the error rate, as RMSE for mse.
+
+    None stands for a function of the user.
+    """
+    if criterion is None:
+        return ScoreFormat("score")
+    name = measure_of(criterion)
+    if name is not None:
+        measure = MEASURES[name]
+        return ScoreFormat(measure.label, measure.criteria[criterion], name, measure.smaller)
+    label = criterion.removeprefix("neg_").replace("_", " ")
+    if criterion in _LOSSES or criterion.startswith("neg_"):
+        return ScoreFormat(label, negated, smaller=True)
+    return ScoreFormat(label)
 
 
 def score_label(criterion: str | None) -> str:
     """What a criterion measures: ``accuracy`` for the error rate, ``RMSE`` for the squared error."""
-    return shown(criterion).label
+    return format_of(criterion).label
 
 
 def score_text(criterion: str | None, score: float, error: float | None = None) -> str:
     """A criterion's score, greater being better, as the number that `score_label` names, ± its error."""
-    meaning = shown(criterion)
-    words = number(meaning.measure, float(meaning.number(score)) + 0.0)
+    score_format = format_of(criterion)
+    words = number(score_format.measure, float(score_format.from_score(score)) + 0.0)
     if error is None:
         return words
     # Of a root to first order: half the distance between the ends.
-    error = abs(float(meaning.number(score + error)) - float(meaning.number(score - error))) / 2
-    return f"{words} ± {error_number(meaning.measure, error)}"
+    high = float(score_format.from_score(score + error))
+    low = float(score_format.from_score(score - error))
+    return f"{words} ± {error_number(score_format.measure, abs(high - low) / 2)}"
 
 
 def score_words(criterion: str | None, score: float) -> str:
@@ -96,11 +88,12 @@ def criterion_of(estimator: Any) -> str | None:
     """The name of the criterion that a search goes by, the first of several; None for a function."""
     if "criterion" in getattr(estimator, "dropped_params_", {}):
         return None
-    given = estimator.criterion
-    given = given[0] if isinstance(given, list | tuple) else given
-    if given is None:
+    criterion = estimator.criterion
+    if isinstance(criterion, list | tuple):
+        criterion = criterion[0]
+    if criterion is None:
         return str(estimator._default_criterion)
-    return given if isinstance(given, str) else None
+    return criterion if isinstance(criterion, str) else None
 
 
 def asked_criterion(estimator: Any) -> str | None:

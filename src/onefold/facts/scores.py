@@ -25,8 +25,20 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import FLOAT_DTYPES
 
 from onefold.facts.criteria import asked_criterion
-from onefold.facts.measures import Measured, ScoredRows, interval, labels_of
-from onefold.facts.words import MEASURES, counted, error_number, measure_of, number, shortened
+from onefold.facts.measures import (
+    MEASURES,
+    Measured,
+    Predicted,
+    ScoredRows,
+    accuracy,
+    error_number,
+    interval,
+    labels_of,
+    measure_of,
+    measured_words,
+    number,
+)
+from onefold.facts.words import counted, shortened
 from onefold.heldout import unpacked
 from onefold.linalg import is_sparse, to_numpy
 from onefold.machine.threads import limit_blas, spans
@@ -203,11 +215,13 @@ def _class_facts(rows: ScoredRows, values: np.ndarray) -> dict[str, Any]:
         if counts[place]:
             # Of each fold that has rows of the class, as balanced accuracy takes them.
             of_class = [part[rows.index[part] == place] for part in rows.tests]
-            alone = ScoredRows(
-                rows.y, [part for part in of_class if len(part)], rows.classes, rows.given
-            )
-            share = alone.measure(values)["accuracy"]
-            by_class[label] = {"rows": int(counts[place]), **interval("accuracy", share, alone.weight)}
+            class_tests = [part for part in of_class if len(part)]
+            class_rows = ScoredRows(rows.y, class_tests, rows.classes, rows.row_weight)
+            recall = accuracy(Predicted(class_rows, values))
+            by_class[label] = {
+                "rows": int(counts[place]),
+                **interval("accuracy", recall, class_rows.weight),
+            }
     many = len(labels) > _MOST_CLASSES
     return {"recall": by_class, "labels": labels, "confusion": None if many else table.tolist()}
 
@@ -227,11 +241,6 @@ def _clear(gain: dict[str, float]) -> int:
     """The sign of a gain that is larger than two standard errors, else 0."""
     size = max(_CLEAR * gain["error"], _NOTHING)
     return 0 if abs(gain["value"]) <= size else int(np.sign(gain["value"]))
-
-
-def measured_words(name: str, measure: dict[str, float]) -> str:
-    """A measure with its standard error."""
-    return f"{number(name, measure['value'])} ± {error_number(name, measure['error'])}"
 
 
 def comparison_words(scores: dict[str, Any], lead: str = "the best simple model, ") -> str:

@@ -1,63 +1,15 @@
-"""Measures and numbers as people read them: one number has the same words in every command and page.
-
-`MEASURES` joins the names that criteria go by with those of the measures: what the number is called, how
-it is written and whether smaller is better is said there and nowhere else.
-"""
+"""Numbers, names and lists of them as people read them, the same in every command and page."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 _ROUNDING = 1e-9
-
-
-@dataclass(frozen=True)
-class Measure:
-    """A measure of predictions, as people know it."""
-
-    label: str
-    form: Literal["share", "unitless", "units"]  # in per cent, with three decimals, or with four digits
-    smaller: bool = False  # is better
-    criteria: tuple[str, ...] = ()  # names of the criteria that are this measure
-
-
-MEASURES = {
-    "r2": Measure("R²", "unitless", criteria=("r2",)),
-    "rmse": Measure(
-        "RMSE",
-        "units",
-        smaller=True,
-        criteria=("mse", "neg_mean_squared_error", "neg_root_mean_squared_error"),
-    ),
-    "mae": Measure("mean absolute error", "units", smaller=True, criteria=("neg_mean_absolute_error",)),
-    "mape": Measure(
-        "mean absolute percentage error",
-        "units",
-        smaller=True,
-        criteria=("mape", "neg_mean_absolute_percentage_error"),
-    ),
-    "accuracy": Measure("accuracy", "share", criteria=("error", "accuracy")),
-    "balanced_accuracy": Measure("balanced accuracy", "share", criteria=("balanced_accuracy",)),
-    "f1": Measure("F1", "unitless", criteria=("f1",)),
-    "f1_macro": Measure("macro F1", "unitless", criteria=("f1_macro",)),
-    "roc_auc": Measure("area under the ROC curve", "unitless", criteria=("roc_auc",)),
-    "log_loss": Measure("log loss", "unitless", smaller=True, criteria=("neg_log_loss",)),
-}
-
-
-def measure_of(criterion: str | None) -> str | None:
-    """The name of the measure that a criterion is; None where there is none."""
-    return next((name for name, one in MEASURES.items() if criterion in one.criteria), None)
-
-
-def _form(measure: str) -> str:
-    return MEASURES[measure].form if measure in MEASURES else "units"
 
 
 def percent(share: float) -> str:
@@ -88,26 +40,6 @@ def thousandths(value: float) -> str:
         digits += 1
     text = f"{value:.{digits}f}"
     return text.lstrip("-") if float(text) == 0 else text
-
-
-def number(measure: str, value: float | None) -> str:
-    """A measure as people read it: shares of rows in per cent, R² with three decimals."""
-    if value is None:
-        return "undefined"
-    if _form(measure) == "share":
-        return percent(value)
-    return thousandths(value) if _form(measure) == "unitless" else readable(value)
-
-
-def error_number(measure: str, value: float | None) -> str:
-    """A standard error of the measure, which two digits are enough for."""
-    if value is None or not math.isfinite(value):
-        return "undefined"
-    if _form(measure) == "share":
-        return f"{value:.1%}"
-    if _form(measure) == "unitless":
-        return f"{value:.3f}" if value >= 5e-4 or value <= _ROUNDING else f"{value:.1g}"
-    return f"{float(f'{value:.2g}'):,.10g}" if value < 1e9 else f"{value:.2g}"
 
 
 def power_of_two(value: float) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from onefold.facts.criteria import criterion_of, score_words, shown
+from onefold.facts.criteria import criterion_of, format_of, score_words
 from onefold.facts.ran import choice_rule, group_words, subject_of
 from onefold.facts.scores import as_columns
 from onefold.facts.words import counted, power_of_two
@@ -145,7 +145,7 @@ class GridDisplay(Display):
 
     def caption(self) -> str:
         """How to read the plot: the rows that were scored, the region, and why the choice is that."""
-        label = shown(self.criterion).label
+        label = format_of(self.criterion).label
         kernel = "" if self.group is None else " of the chosen kernel"
         where = "" if self.rows is None else f" on {self.rows:,} held-out rows"
         words = [f"{_capital(label)} of {counted(len(self.scores), 'candidate')}{kernel}{where}."]
@@ -181,14 +181,14 @@ class GridDisplay(Display):
 
     def _draw_grid(self, axes: Axes, style: dict[str, Any]) -> None:
         upwards = np.argsort(self.scores, kind="stable")
-        scale = shown(self.criterion)  # best on top
-        values = scale.number(self.scores[upwards])
+        score_format = format_of(self.criterion)  # best on top
+        values = score_format.from_score(self.scores[upwards])
         low, high = self._limits()
         widths, ridges = (len(np.unique(one)) for one in (self.gammas, self.alphas))
         look: dict[str, Any] = {
             "marker": "s" if len(values) > 0.5 * widths * ridges else "o",  # a grid, or points
             "s": np.clip(_ROOM / max(widths, ridges), 4, 20) ** 2,
-            "cmap": "viridis_r" if scale.smaller else "viridis",
+            "cmap": "viridis_r" if score_format.smaller else "viridis",
             "vmin": low,
             "vmax": high,
             "linewidths": 0.0 if self.flat is None else 2.2 * self.flat[upwards],
@@ -200,7 +200,7 @@ class GridDisplay(Display):
         if self.flat is not None:
             dark: dict[str, Any] = {"mfc": "none", "mec": _DARK, "mew": 2.2, "ms": 11}
             axes.plot([], [], look["marker"], **dark, label=self._region())
-        worst = "max" if scale.smaller else "min"
+        worst = "max" if score_format.smaller else "min"
         clipped = bool(values.min() < low or values.max() > high)
         bar = axes.figure.colorbar(points, ax=axes, extend=worst if clipped else "neither", pad=0.02)
         plain_numbers(bar.ax, "y")
@@ -214,10 +214,10 @@ class GridDisplay(Display):
 
     def _draw_curve(self, axes: Axes, style: dict[str, Any], over: str) -> None:
         values = self.gammas if over == "gamma" else self.alphas
-        scale = shown(self.criterion)
+        score_format = format_of(self.criterion)
         order = np.argsort(values, kind="stable")
         places = values[order]
-        scores = scale.number(self.scores[order])
+        scores = score_format.from_score(self.scores[order])
         low, high = self._limits()
         axes.set_xscale("log", base=2)
         axes.plot(places, scores, **_LINE | {"color": BLUE} | style)
@@ -227,7 +227,7 @@ class GridDisplay(Display):
             high = max(high, *inside[1])
             band: dict[str, Any] = {"color": FAINT, "ms": 14, "zorder": 2}
             axes.plot(*inside, "s", **band, label=self._region())
-        mark_chosen(axes, getattr(self, over), float(scale.number(self.score)))
+        mark_chosen(axes, getattr(self, over), float(score_format.from_score(self.score)))
         if margin := 0.08 * (high - low):
             axes.set_ylim(low - margin, high + margin)
         axes.set_xlabel(self._words(over))
@@ -246,7 +246,7 @@ class GridDisplay(Display):
         spread = best - np.quantile(self.scores, 2 / 3)
         if spread > 0:
             worst = max(worst, best - 3.0 * spread)
-        low, high = np.sort(shown(self.criterion).number(np.array([worst, best]))).tolist()
+        low, high = np.sort(format_of(self.criterion).from_score(np.array([worst, best]))).tolist()
         return low, high
 
 
@@ -327,7 +327,7 @@ class RoundsDisplay(Display):
 
     def caption(self) -> str:
         """How to read the plot: which rows the scores are of, and why the choice is that."""
-        label = shown(self.criterion).label
+        label = format_of(self.criterion).label
         words = f"{_capital(label)} by rounds of learning which columns matter"
         if self.rows is None:
             where = "" if self.tested is None else f", on {self.tested:,} held-out rows"
@@ -343,8 +343,8 @@ class RoundsDisplay(Display):
         return f"{words} The kernel and metric that were {chosen}, are not shown."
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
-        scale = shown(self.criterion)
-        scores = {group: float(scale.number(score)) for group, score in self.scores.items()}
+        score_format = format_of(self.criterion)
+        scores = {group: float(score_format.from_score(score)) for group, score in self.scores.items()}
         kernels = list(dict.fromkeys(name for name, _, _ in scores))
         for name, kind in self.kinds:
             own = {(name, "none", 0)} | {one for one in scores if one[:2] == (name, kind)}
@@ -459,8 +459,8 @@ def _capital(text: str) -> str:
 
 
 def _axis_words(criterion: str | None) -> str:
-    scale = shown(criterion)
-    return f"{scale.label} ({'lower' if scale.smaller else 'higher'} is better)"
+    score_format = format_of(criterion)
+    return f"{score_format.label} ({'lower' if score_format.smaller else 'higher'} is better)"
 
 
 def _width(params: Mapping[str, Any]) -> float:

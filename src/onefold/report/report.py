@@ -21,7 +21,8 @@ from markupsafe import Markup
 from onefold import plots
 from onefold._version import __version__
 from onefold.facts import words
-from onefold.facts.scores import comparison_words, measured_words, score_notes
+from onefold.facts.measures import MEASURES, measured_words, number
+from onefold.facts.scores import comparison_words, score_notes
 from onefold.machine.files import atomic_write
 from onefold.plots.display import as_png
 
@@ -145,12 +146,13 @@ def _environment(html: bool) -> Environment:
     )
     made.globals |= {
         name: getattr(words, name)
-        for name in ("aligned", "counted", "number", "percent", "quoted", "readable", "shortened")
+        for name in ("aligned", "counted", "percent", "quoted", "readable", "shortened")
     } | {
-        "MEASURES": words.MEASURES,
+        "MEASURES": MEASURES,
         "capital": lambda text: text[:1].upper() + text[1:],
         "comparison_words": comparison_words,
         "measured_words": measured_words,
+        "number": number,
         "score_notes": score_notes,
         "score_table": _score_table,
         "sentence": sentence,
@@ -189,11 +191,11 @@ def _width(share: float) -> str:
 
 def _score_table(scores: dict[str, Any]) -> list[list[str]]:
     """Every measure of every model ± standard error, and the gain of this model over it; heads first."""
-    names = [name for name in words.MEASURES if name in scores["model"]["measures"]]
+    names = [name for name in MEASURES if name in scores["model"]["measures"]]
     main = scores["main"]
-    measures = [words.MEASURES[name] for name in names]
+    measures = [MEASURES[name] for name in names]
     heads = [one.label + (" ↓" if one.smaller else "") for one in measures]
-    table = [["", *heads, f"gain in {words.MEASURES[main].label}"]]
+    table = [["", *heads, f"gain in {MEASURES[main].label}"]]
     for one in (scores["model"], *scores["baselines"]):
         cells = [one["measures"].get(name) for name in names]
         shown = ["" if cell is None else measured_words(name, cell) for name, cell in zip(names, cells)]
