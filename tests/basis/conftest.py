@@ -24,7 +24,7 @@ def force_training(monkeypatch) -> Any:
 
     def force(training: str) -> None:
         if training != "factors":
-            monkeypatch.setattr("onefold.basis.ridge._WORK", 0)
+            monkeypatch.setattr("onefold.basis.factors._WORK", 0)
         if training == "sums":
             monkeypatch.setattr(coordinates_module, "_SMALL_WORK", 0)
             monkeypatch.setattr(coordinates_module, "_MEDIUM_WORK", 0)

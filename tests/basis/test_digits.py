@@ -152,7 +152,7 @@ def test_rank_is_kept_as_asked(force_training, rank, training):
 @pytest.mark.parametrize(("gamma", "training"), [(1e-3, "whitened sums"), (3.0, "sums")])
 def test_plain_sums_only_where_they_lose_nothing(monkeypatch, gamma, training):
     """Between small and large, a kernel so smooth that squares lose digits is whitened first."""
-    monkeypatch.setattr("onefold.basis.ridge._WORK", 0)
+    monkeypatch.setattr("onefold.basis.factors._WORK", 0)
     monkeypatch.setattr(coordinates_module, "_SMALL_WORK", 0)
     model = _model(X, Y, Nystroem(X[:40]), gamma)
     assert model.report["training"] == training

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 import onefold.approximations.nystroem_models as models_module
 from onefold import LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Nystroem, Problem, Workload
-from onefold.basis.ridge import NearbyPath
+from onefold.basis.folds import NearbyPath
 from onefold.heldout import GapKFold
 from onefold.kernels import RBF
 
@@ -79,7 +79,7 @@ def test_heldout_is_the_literal_refit(
     else:
         monkeypatch.setattr(models_module.SummedModel, "_route", lambda self, parts: route)
     if least is not None:
-        monkeypatch.setattr("onefold.basis.ridge._ROWS_PER_DIRECTION", least)
+        monkeypatch.setattr("onefold.basis.folds._ROWS_PER_DIRECTION", least)
     splits = list(SPLITTERS[name].split(X))
     intercept = name != "random"
     parts = _parts(splits, len(X))
@@ -89,9 +89,10 @@ def test_heldout_is_the_literal_refit(
     assert model.report["training"] == training
     assert model.report["heldout"] == route
     if least == 0:
-        path = model._known[-1].paths[0]
+        path = model._without(model.source.grouped_by(parts)).paths[0]
         assert isinstance(path, NearbyPath)
-        assert path.own is None or name == "time"  # which leaves few rows: solved directly
+        # "time" leaves few rows: solved directly
+        assert path.by_iteration(ALPHAS) is not None or name == "time"
     errors = model.heldout_squared_error(parts, tests, ALPHAS)
     assert (errors is None) == ((training, route) == ("factors", "block"))  # which has predictions alone
     expected = _heldout_literally(X, Y, X[:20], splits, ALPHAS, intercept=intercept, weight=weight)
@@ -103,6 +104,35 @@ def test_heldout_is_the_literal_refit(
             squared = ((literal - Y[test]) ** 2).mean(axis=2)
             error = np.average(squared, axis=1, weights=None if weight is None else weight[test])
             np.testing.assert_allclose(errors[:, split], error, rtol=1e-6)
+
+
+@pytest.mark.parametrize("training", ["factors", "whitened sums"])
+def test_some_of_the_planned_parts_need_no_further_pass(
+    regression, monkeypatch, force_training, training
+):
+    """Groups are those of the planned parts, whatever is asked first; other sets have their own."""
+    force_training(training)
+    X, Y = regression
+    parts = [test for _, test in KFold(5).split(X)]
+    others = [test for _, test in KFold(3).split(X)]
+    problem = Problem(X, Y, None, True)
+    load = Workload(alphas=len(ALPHAS), folds=5, parts=parts)
+    run = Nystroem(X[:20]).start(problem, [RBF(GAMMA)], load)
+    first = run.model(RBF(GAMMA))
+    second = run.model(RBF(GAMMA))
+    second.heldout(others, ALPHAS)
+    np.testing.assert_array_equal(first.expansion(0.1).coef, second.expansion(0.1).coef)
+    expected = first.heldout(parts, ALPHAS)
+    for values, literal in zip(
+        second.heldout(others, ALPHAS), _model(X, Y, X[:20]).heldout(others, ALPHAS)
+    ):
+        np.testing.assert_allclose(values, literal, atol=1e-9)
+    second.heldout(parts, ALPHAS)
+    monkeypatch.setattr(models_module, "collect", None)
+    monkeypatch.setattr(models_module.FactoredModel, "_factor", None)
+    for model in (first, second):
+        for values, number in zip(model.heldout([parts[3], parts[1]], ALPHAS), (3, 1)):
+            np.testing.assert_allclose(values, expected[number], atol=1e-12)
 
 
 @pytest.mark.parametrize("intercept", [True, False])

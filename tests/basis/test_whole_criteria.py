@@ -218,7 +218,7 @@ def test_decision_change_from_a_sample_is_near_that_of_all_rows(monkeypatch) -> 
     machine = LSSVR(gamma=GAMMA, alpha=0.1, approximation=Nystroem(20, "uniform"))
     y = np.sin(2 * rows).sum(axis=1)
     sampled = machine.fit(rows, y).approximation_["decision_change"]
-    monkeypatch.setattr("onefold.basis.error._LOOKED_AT", 1500)
+    monkeypatch.setattr("onefold.basis.error._CHANGE_ROWS", 1500)
     assert sampled == pytest.approx(machine.fit(rows, y).approximation_["decision_change"], rel=0.2)
 
 
@@ -238,7 +238,7 @@ def test_sums_whose_digits_cancel_are_made_from_the_residuals(force_training) ->
     assert [fitted.report["training"] for fitted in (factors, sums)] == ["factors", "sums"]
     exact = factors.residual_squares(ridges)
     assert exact[0].max() < 1e-12 * np.sum(problem.scaled_targets() ** 2)
-    assert np.all(np.abs(sums._path.squares(ridges)[0] / exact[0] - 1) > 0.1)
+    assert np.all(np.abs(sums._whole_path.squared_errors(ridges)[0] / exact[0] - 1) > 0.1)
     assert_allclose(sums.residual_squares(ridges), exact, rtol=1e-4)
     assert_allclose(sums.least_costs(ridges), factors.least_costs(ridges), rtol=1e-6)
 

@@ -138,7 +138,7 @@ def test_they_predict_what_the_search_held_out(splitter, training, monkeypatch):
     ways = [Exact(), Nystroem(15), Nystroem(12, predict="rows")]
     if training == "sums":  # as of many rows: Gram matrices of groups are subtracted
         ways = [Nystroem(15)]
-        for name in ("basis.ridge._WORK", "approximations.nystroem._SMALL_WORK"):
+        for name in ("basis.factors._WORK", "approximations.nystroem._SMALL_WORK"):
             monkeypatch.setattr(f"onefold.{name}", 0)
         monkeypatch.setattr("onefold.approximations.nystroem._MEDIUM_WORK", 0)
     for cls, targets in ((LSSVRCV, y), (KernelRidgeCV, Y)):

@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose
 
 import onefold.rows.device as device
 from onefold.basis import Design, collect, predict_groups
-from onefold.basis.ridge import RidgePath, by_cholesky, squared_error
+from onefold.basis.folds import by_cholesky, squared_error
+from onefold.basis.ridge import RidgePath
 from onefold.kernels import RBF
 from onefold.linalg import asarray_like, to_numpy
 from onefold.rows import Groups, group_rows, rows_of, to_device
@@ -115,6 +116,28 @@ def test_the_coarsest_groups_of_which_every_set_is_a_union(sets, count, repeats)
         assert np.array_equal(np.flatnonzero(np.isin(groups.label, members)), np.unique(rows))
 
 
+def test_splits_have_the_same_groups_whatever_was_asked_before():
+    left_out = [np.arange(0, 200), np.arange(100, 300)]
+    tests = [np.arange(50), np.arange(100, 150)]
+    source = rows_of(X, Y)
+    coarse = source.grouped_by(left_out)
+    fine = source.grouped_by(left_out, tests)
+    assert source.grouped_by(left_out) is coarse
+    assert source.grouped_by(left_out, left_out) is coarse
+    assert source.grouped_by(left_out, tests) is fine
+    assert fine.groups.count > coarse.groups.count == 4
+    fresh = rows_of(X, Y).grouped_by(left_out)
+    np.testing.assert_array_equal(fresh.groups.label, coarse.groups.label)
+    for splits, tested in ((coarse, left_out), (fine, tests)):
+        for sets, members in ((left_out, splits.left_out), (tested, splits.tests)):
+            for rows, numbers in zip(sets, members):
+                np.testing.assert_array_equal(
+                    np.flatnonzero(np.isin(splits.groups.label, numbers)), rows
+                )
+                np.testing.assert_array_equal(splits.groups.members_of(rows), numbers)
+    assert coarse.groups.members_of(tests[0]) is None
+
+
 class OutOfMemoryError(RuntimeError):
     """What torch raises, by its name."""
 
@@ -173,7 +196,7 @@ def test_cholesky_factors_of_all_folds_agree_with_eigenvalues(library, fit_inter
         return by_cholesky(parts, alphas, fit_intercept=fit_intercept)
 
     together = solved(alphas)
-    monkeypatch.setattr("onefold.basis.ridge._BATCH_BYTES", 1)
+    monkeypatch.setattr("onefold.basis.folds._BATCH_BYTES", 1)
     for part, batched, one in zip(parts, together, solved(alphas)):
         theta, intercept = RidgePath(part, fit_intercept=fit_intercept).coefficients(alphas)
         for found in (batched, one):

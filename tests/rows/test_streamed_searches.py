@@ -39,7 +39,7 @@ def stream(monkeypatch):
 @pytest.fixture(params=["factors", "whitened sums", "sums"])
 def training(request, monkeypatch):
     if request.param != "factors":
-        monkeypatch.setattr("onefold.basis.ridge._WORK", 0)
+        monkeypatch.setattr("onefold.basis.factors._WORK", 0)
     if request.param == "sums":
         monkeypatch.setattr(coordinates, "_SMALL_WORK", 0)
         monkeypatch.setattr(coordinates, "_MEDIUM_WORK", 0)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from onefold.approximations.problem import Workload
 from onefold.basis.error import SAMPLE
-from onefold.basis.ridge import uses_factors
+from onefold.basis.factors import uses_factors
 from onefold.basis.statistics import holds_groups
 from onefold.kernels.tiles import CACHE_TILE, device_rows
 from onefold.machine.threads import thread_budget

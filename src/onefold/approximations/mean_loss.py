@@ -105,11 +105,12 @@ class MeanLossModel(Model):
                 yield int(numbers[place]), rows, values[picks[place], ...]
 
     def heldout_sums(
-        self, left_out: Parts, tests: Parts, alphas: ArrayLike, terms: Any, carrier: Rows
+        self, left_out: Parts, tests: Parts, alphas: ArrayLike, terms: Any, targets_by_row: Rows
     ) -> list[Array] | None:
         totals: list[Any] = [None] * len(left_out)
         for numbers, parts_asked, ridges, picks in self._questions(left_out, alphas):
-            sums = self._inner.heldout_sums(parts_asked, _picked(tests, numbers), ridges, terms, carrier)
+            tests_asked = _picked(tests, numbers)
+            sums = self._inner.heldout_sums(parts_asked, tests_asked, ridges, terms, targets_by_row)
             if sums is None:
                 return None
             for number, pick, values in zip(numbers, picks, sums):
@@ -160,5 +161,5 @@ def with_mean_loss(model: Model) -> MeanLossModel:
 
 
 def _picked(parts: Parts, numbers: Index) -> Parts:
-    """The parts of these numbers; all of them are the same object, by which models know them again."""
+    """The parts of these numbers: the list itself where it is all of them."""
     return parts if len(numbers) == len(parts) else [parts[int(number)] for number in numbers]

@@ -82,11 +82,11 @@ class Model(ABC):
             yield number, slice(None), values
 
     def heldout_sums(
-        self, left_out: Parts, tests: Parts, alphas: ArrayLike, terms: Any, carrier: Rows
+        self, left_out: Parts, tests: Parts, alphas: ArrayLike, terms: Any, targets_by_row: Rows
     ) -> list[Array] | None:
         """Sums over each split's `tests`, made where the rows are; None to predict here instead.
 
-        `terms` is a function of predictions (μ, rows, targets) and of the targets of `carrier`.
+        `terms` is a function of predictions (μ, rows, targets) and of the targets of `targets_by_row`.
         """
         return None
 

@@ -354,7 +354,7 @@ def workload(
         kernels,
         alphas,
         folds=1 if alone else len(splits.left_out),
-        groups=problem.source.grouped_by(splits.left_out).count if overlapping else 0,
+        groups=problem.source.grouped_by(splits.left_out).groups.count if overlapping else 0,
         predictions=alone or needs != {"squares"},
         whole=alone or bool(needs & {"rows", "model"}),
         smoother=whole,

@@ -111,7 +111,7 @@ class Pruned(KernelMachine):
         with self._threads(problem.n):
             most = min(problem.n, self.max_centres)
             left_out = splits.left_out
-            needed = pruning_bytes(most, problem.source.grouped_by(left_out).count)
+            needed = pruning_bytes(most, problem.source.grouped_by(left_out).groups.count)
             require_memory(needed, f"pruning from {most} centres", "use a smaller max_centres")
             kernel = self._tune(problem, task, criterion, splits, seed)
             ridge = float(problem.ridge(self.alpha_))

@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.utils import _safe_indexing
 
 from onefold.linalg import Array, Device, free_device_memory, is_foreign, is_sparse, on_device, take_rows
-from onefold.rows.base import Block, Groups, HostRows, Rows, group_rows
+from onefold.rows.base import Block, GroupedSplits, Groups, HostRows, Rows, group_rows
 from onefold.rows.dask import DaskRows, example_of, gathered, is_dask, is_remote, lazily, opened, to_host
 from onefold.rows.device import DeviceRows, StreamedRows
 from onefold.rows.hashing import has_all_rows, row_fingerprint, row_hashes, rows_with_weight

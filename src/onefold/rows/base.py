@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from operator import is_not
 from typing import Any, Protocol, Self, TypeAlias
 
@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onefold.linalg import Array, Device, HostArray, Index, is_foreign, take_rows, to_numpy
-from onefold.machine.threads import Lock, map_in_order, spans
+from onefold.machine.threads import Lock, cached_property, map_in_order, spans
 
 TASK_ROWS = 8192  # of one group in a task: the sum of its statistics is then a small part of the work
 _BLOCK_BYTES = 64 * 2**20  # of X read at once
+_KEPT_GROUPINGS = 2  # with test rows of their own, and without
 
 SomeRows: TypeAlias = Any  # numbers of rows: a slice of consecutive ones, or an integer array
 
@@ -35,30 +36,46 @@ class Groups:
     members: list[Index]  # for each given set, the groups it consists of
     count: int
     repeats: bool = False  # whether a set names a row twice
-    _known: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # what is found once
 
-    def first(self, sets: int) -> Groups:
-        """The same groups for the first of the sets alone, which may not need all of them."""
-        return replace(self, members=self.members[:sets])
-
-    @property
+    @cached_property
     def sizes(self) -> Index:
         """Number of rows of each group."""
-        if "sizes" not in self._known:
-            self._known["sizes"] = np.bincount(self.label, minlength=self.count)
-        return self._known["sizes"]
+        return np.bincount(self.label, minlength=self.count)
 
-    @property
+    @cached_property
     def order(self) -> Index | None:
         """Row numbers sorted by group, rows of a group in their own order; None where they are so."""
-        if "order" not in self._known:
-            found = None
-            if np.any(self.label[1:] < self.label[:-1]):
-                # Small integers are sorted by counting.
-                small = self.label.astype(np.int16) if self.count < 2**15 else self.label
-                found = np.argsort(small, kind="stable")
-            self._known["order"] = found
-        return self._known["order"]
+        if not np.any(self.label[1:] < self.label[:-1]):
+            return None
+        # Small integers are sorted by counting.
+        small = self.label.astype(np.int16) if self.count < 2**15 else self.label
+        return np.argsort(small, kind="stable")
+
+    def members_of(self, rows: Index) -> Index | None:
+        """The groups that a set of rows consists of; None where it is no union of them."""
+        counts = np.bincount(self.label[rows], minlength=self.count)
+        members = np.flatnonzero(counts)
+        return members if np.array_equal(counts[members], self.sizes[members]) else None
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedSplits:
+    """Splits in groups of rows: for each split those that its training part leaves out, and tests."""
+
+    groups: Groups
+    left_out: list[Index]
+    tests: list[Index]
+
+    @classmethod
+    def of(
+        cls, n: int, left_out: Sequence[Index], tests: Sequence[Index] | None = None
+    ) -> GroupedSplits:
+        """In the coarsest groups; without `tests` all rows that are left out are tested."""
+        if tests is None:
+            groups = group_rows(n, left_out)
+            return cls(groups, groups.members, groups.members)
+        groups = group_rows(n, [*left_out, *tests])
+        return cls(groups, groups.members[: len(left_out)], groups.members[len(left_out) :])
 
 
 def group_rows(n: int, sets: Sequence[Index]) -> Groups:
@@ -143,16 +160,27 @@ class Rows(ABC):
         self.targets = 0 if Y is None else int(Y.shape[1])
         self._arrays = (X, Y, root)
         self._device = device
-        self._grouped: tuple[list[Index], Groups] | None = None
+        self._groupings: list[tuple[list[Index], GroupedSplits]] = []  # the last ones, by their sets
         self._lock = Lock()
 
-    def grouped_by(self, sets: Sequence[Index]) -> Groups:
-        """The groups that the given sets move together, found once for these and the first of them."""
+    def grouped_by(
+        self, left_out: Sequence[Index], tests: Sequence[Index] | None = None
+    ) -> GroupedSplits:
+        """The groups of rows that these splits always move together.
+
+        The same record for the same arrays, as long as they are among the last that were asked about;
+        without `tests` all rows that are left out are tested.
+        """
+        if tests is not None and not any(map(is_not, left_out, tests)):
+            tests = None
+        sets = [*left_out, *([] if tests is None else tests)]
         with self._lock:
-            known = self._grouped
-            if known is None or len(known[0]) < len(sets) or any(map(is_not, known[0], sets)):
-                known = self._grouped = list(sets), group_rows(self.n, sets)
-        return known[1].first(len(sets))
+            for arrays, splits in self._groupings:
+                if len(splits.left_out) == len(left_out) and _are_the_same(arrays, sets):
+                    return splits
+            splits = GroupedSplits.of(self.n, left_out, tests)
+            self._groupings = [*self._groupings[1 - _KEPT_GROUPINGS :], (sets, splits)]
+            return splits
 
     @property
     def reference(self) -> Array:
@@ -210,6 +238,11 @@ def take_part(array: Any, rows: SomeRows) -> Any:
     if rows.size and rows[-1] - rows[0] + 1 == rows.size:
         return array[rows[0] : rows[-1] + 1]
     return array[rows]
+
+
+def _are_the_same(arrays: Sequence[Index], others: Sequence[Index]) -> bool:
+    """Whether two lists hold the same objects."""
+    return len(arrays) == len(others) and not any(map(is_not, arrays, others))
 
 
 class HostRows(Rows):
