@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 from sklearn.model_selection import KFold
 
-from onefold import LSSVCCV, LSSVR, TableClassifier, TableRegressor, plan, trust
+from onefold import LSSVCCV, LSSVR, TableClassifier, TablePreparation, TableRegressor, plan, trust
 from onefold.heldout import GapKFold
 from onefold.tables import TableSource, open_table
 from onefold.tuning import tune_table
@@ -38,6 +38,7 @@ def tables(frame: pd.DataFrame, X: np.ndarray) -> float:
     for table in several:
         regressor = TableRegressor(categorical=["a"], scratch=path.parent).fit(table, "y", groups="site")
         regressor.predict(table)
+        TablePreparation(min_frequency=10).fit(table, "y").transform(table)
         regressor.score(table, "y")
         classifier = TableClassifier(class_weight="balanced").fit(
             table, ["a", "b"], sample_weight="mass"

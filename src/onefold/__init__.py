@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from onefold.report import write_report
     from onefold.rows.dask import open_parquet
     from onefold.saving import load, save
-    from onefold.tables import TableClassifier, TableRegressor
+    from onefold.tables import TableClassifier, TablePreparation, TableRegressor
     from onefold.trust_check import trust
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "SparseLSSVC",
     "SparseLSSVR",
     "TableClassifier",
+    "TablePreparation",
     "TableRegressor",
     "__version__",
     "load",
@@ -55,6 +56,7 @@ _HOME = dict.fromkeys(__all__, "onefold.estimators") | {
     "plan": "onefold.estimators.setup",
     "save": "onefold.saving",
     "TableClassifier": "onefold.tables",
+    "TablePreparation": "onefold.tables",
     "TableRegressor": "onefold.tables",
     "trust": "onefold.trust_check",
     "write_report": "onefold.report",

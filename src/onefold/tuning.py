@@ -33,7 +33,8 @@ from onefold.tables import (
     learn_target,
 )
 from onefold.tables.errors import Remedy
-from onefold.tables.estimators import matrix_blocks, on_matrix
+from onefold.tables.estimators import on_matrix
+from onefold.tables.preparation import matrix_blocks
 from onefold.tables.source import opened
 from onefold.tables.target import TargetKind, missing_targets, read_target, refuse_missing_targets
 from onefold.tables.training import (

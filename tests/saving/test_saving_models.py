@@ -32,6 +32,7 @@ Y = np.sin(X[:, 0])
 SMALL = {"gammas": [0.1, 1.0], "alphas": [0.1, 1.0], "cv": 3}
 METHODS = {
     "predict": (),
+    "transform": (),
     "decision_function": (),
     "predict_proba": (),
     "predict_interval": (0.8,),
@@ -86,6 +87,9 @@ def test_trial(name, tmp_path):
 
     def change(model, arrays):
         inside = model["fitted"]
+        if "expansion_" not in inside and "estimator_" not in inside:
+            inside["preparation_"]["fields"]["parts"]["$tuple"][0]["fields"]["scale"] *= 1.01
+            return
         inside = inside["estimator_"]["fitted"] if "estimator_" in inside else inside
         coef = first_array(inside["expansion_"], "coef")
         arrays[coef] = 1.01 * arrays[coef]

@@ -34,7 +34,8 @@ from onefold.tables import (
     TableError,
     open_table,
 )
-from onefold.tables.estimators import matrix_blocks, on_matrix
+from onefold.tables.estimators import on_matrix
+from onefold.tables.preparation import matrix_blocks
 
 # What training rows had is neither missing nor unknown when the same rows are used.
 pytestmark = pytest.mark.filterwarnings(

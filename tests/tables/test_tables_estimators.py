@@ -39,7 +39,7 @@ from onefold.tables import (
     rows_of_frame,
     training,
 )
-from onefold.tables.estimators import matrix_blocks
+from onefold.tables.preparation import matrix_blocks
 from onefold.tuning import tune_table, tuning
 
 N = 80

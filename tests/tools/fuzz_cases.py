@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import KFold
 
-from onefold import LSSVC, LSSVCCV, LSSVRCV, SparseLSSVC, TableRegressor
+from onefold import LSSVC, LSSVCCV, LSSVRCV, SparseLSSVC, TablePreparation, TableRegressor
 from onefold.approximations import Circulant, StateSpace, Toeplitz
 from tests.tools.configurations import configured as configuration
 
@@ -121,5 +121,7 @@ CASES: dict[str, Callable[[], Case]] = {
     ),
     "table": lambda: table(TableRegressor(simple=True, cv=3, missing="error")),
     "table-missing": lambda: table(TableRegressor(simple=True, cv=3)),
+    "preparation": lambda: table(TablePreparation(categorical=["grade"])),
+    "preparation-array": lambda: Case(TablePreparation().fit(rows()), rows()),
     "table-log": lambda: table(TableRegressor(simple=True, cv=3, target_transform="log")),
 }

@@ -146,13 +146,18 @@ class Original:
         return "; ".join(steps)
 
 
+def values_of(model: Any, rows: Any) -> np.ndarray:
+    """What a model predicts, or the features of a preparation."""
+    return np.asarray(model.predict(rows) if hasattr(model, "predict") else model.transform(rows))
+
+
 def complaint(path: Path, case: Case) -> str | None:
     """None if the file is refused; "" if it loads and works; else what went wrong."""
     try:
         model = onefold.load(path)
     except ModelFileError:
         return None
-    predicted = np.asarray(model.predict(case.rows))
+    predicted = values_of(model, case.rows)
     n = case.rows.shape[0] if hasattr(case.rows, "shape") else len(case.rows)
     if predicted.shape[:1] != (n,) or predicted.ndim > 2:
         return f"predictions of shape {predicted.shape}"
@@ -168,7 +173,7 @@ def complaint(path: Path, case: Case) -> str | None:
         clone(model)
     again = path.with_name("again")
     onefold.save(model, again)
-    if np.asarray(onefold.load(again).predict(case.rows)).tolist() != predicted.tolist():
+    if values_of(onefold.load(again), case.rows).tolist() != predicted.tolist():
         return "other predictions when saved again"
     as_json = again.stat().st_size % 2 == 0
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(ModelFileError):

@@ -12,7 +12,7 @@ from onefold.cli.output import model_file
 from onefold.cli.terminal import measure_lines, tested_lines
 from onefold.facts.ran import importance_lines, ran_facts
 from onefold.facts.words import aligned, counted, json_text
-from onefold.tables import TableModel
+from onefold.tables import TableEstimator, TableModel, TablePreparation
 from onefold.tables.errors import listing
 
 
@@ -24,6 +24,10 @@ def run_inspect(arguments: argparse.Namespace) -> None:
     facts: dict[str, Any] = {"file": str(path), "bytes": path.stat().st_size}
     facts |= {name: header[name] for name in ("onefold_version", "format_version")}
     estimator = getattr(model, "estimator_", model)
+    if isinstance(model, TablePreparation):
+        facts |= {"features": len(model.get_feature_names_out())} | _column_facts(model)
+        print(json_text(facts) if arguments.json else _lines(facts, _column_lines(facts)))
+        return
     try:
         tuned = getattr(model, "report_", None) or {}
         facts |= ran_facts(estimator, tuned.get("seconds")) | {
@@ -34,13 +38,7 @@ def run_inspect(arguments: argparse.Namespace) -> None:
         }
         if isinstance(model, TableModel):
             facts |= {"target": model.target_, "id_column": model.id_column_, "tuning": model.report_}
-            facts["missing"] = model.missing
-            facts["constant"] = list(model.preparation_.constant)
-            facts["columns"] = {
-                part.name: {"kind": part.label, "summary": part.summary(), "missing": part.missing}
-                | part.facts()
-                for part in model.preparation_.parts
-            }
+            facts |= _column_facts(model)
         shown = json_text(facts) if arguments.json else _text(facts)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         # Notes of the fit: prediction does not need them, and loading does not read them.
@@ -49,6 +47,20 @@ def run_inspect(arguments: argparse.Namespace) -> None:
             "fit it again."
         ) from error
     print(shown)
+
+
+def _column_facts(model: TableEstimator) -> dict[str, Any]:
+    """What became of the columns of a table."""
+    parts = model.preparation_.parts
+    return {
+        "missing": model.missing,
+        "constant": list(model.preparation_.constant),
+        "columns": {
+            part.name: {"kind": part.label, "summary": part.summary(), "missing": part.missing}
+            | part.facts()
+            for part in parts
+        },
+    }
 
 
 def _text(facts: dict[str, Any]) -> str:
@@ -71,9 +83,14 @@ def _text(facts: dict[str, Any]) -> str:
         lines += [("note", note) for note in tuning["notes"]]
     if "columns" in facts:
         lines += _column_lines(facts)
+    return _lines(facts, lines)
+
+
+def _lines(facts: dict[str, Any], lines: list[tuple[str, str]]) -> str:
+    """Labels and values below the name of the file, and what wrote it."""
     versions = f"onefold {facts['onefold_version']}, file format {facts['format_version']}"
-    lines.append(("written by", versions))
-    return "\n".join([f"{facts['file']} ({facts['bytes']} bytes)", *aligned(lines)])
+    written_by = ("written by", versions)
+    return "\n".join([f"{facts['file']} ({facts['bytes']} bytes)", *aligned([*lines, written_by])])
 
 
 def _column_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -92,6 +109,6 @@ def _column_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     lacking = [name for name, column in columns.items() if column["missing"]]
     if lacking:
         lines["missing values"] += f"; training rows lacked values in {listing(lacking)}"
-    if facts["id_column"]:
+    if facts.get("id_column"):
         lines["id column"] = f"'{facts['id_column']}'"
     return list(lines.items())

@@ -24,7 +24,8 @@ from onefold.facts.ran import subject_of
 from onefold.facts.words import json_text
 from onefold.rows import row_hashes
 from onefold.tables import TableModel, TableRows, TableSource, load_table_model
-from onefold.tables.estimators import matrix_blocks, on_matrix
+from onefold.tables.estimators import on_matrix
+from onefold.tables.preparation import matrix_blocks
 from onefold.tables.target import missing_targets, read_target
 from onefold.tuning import check_id, refuse_clash
 

@@ -37,7 +37,9 @@ _NAMES = {
     "onefold.calibration": ("LogOdds", "Temperature", "Sigmoid", "Isotonic", "ConformalIntervals"),
     "onefold.expansions": ("Expansion", "LineExpansion", "GridExpansion", "Blend", "FoldModels"),
     "onefold.estimators": _ESTIMATORS,
-    "onefold.tables": ("TableClassifier", "TableRegressor", "Preparation", "Reading"),
+    "onefold.tables": (
+        "TableClassifier", "TableRegressor", "TablePreparation", "Preparation", "Reading",
+    ),
     "onefold.heldout": ("GapKFold",),
     "sklearn.model_selection": (
         "KFold", "StratifiedKFold", "GroupKFold", "StratifiedGroupKFold", "TimeSeriesSplit",
@@ -47,6 +49,8 @@ _NAMES = {
     ),
 }  # fmt: skip
 MODULES = {name: module for module, names in _NAMES.items() for name in names}
+# Columns of an array: their names are made one by one.
+_MOST_COLUMNS = 2**24
 _LARGEST = 1e300  # sums of a few such numbers are still finite
 
 
@@ -174,16 +178,34 @@ def _are_classes(value: Any, columns: int) -> bool:
     return len(set(labels)) == len(labels) > 1 and columns == (1 if len(labels) == 2 else len(labels))
 
 
+def _check_preparation(estimator: Any) -> None:
+    """Parameters must make sense, and what is remembered of the table must be texts."""
+    estimator._check_preparation()
+    tables = import_module("onefold.tables")  # a higher layer
+    preparation = estimator.preparation_
+    if type(preparation) is not tables.Preparation or type(estimator.reading_) is not tables.Reading:
+        raise BadContent("its table preparation is not valid")
+    width = estimator.n_features_in_
+    names = getattr(estimator, "feature_names_in_", None)
+    remembered = (
+        _is_whole(width)
+        and 0 < width <= _MOST_COLUMNS
+        and (names is None or (len(names) == width and _are_texts(list(names))))
+        and all(map(_are_texts, (estimator.drop, estimator.categorical)))
+        and type(estimator.notes_) is list
+    )
+    if not remembered:
+        raise BadContent("its record of the table is damaged")
+
+
 def _check_table_model(model: Any) -> None:
     """Parameters must make sense, and what prediction reads must fit together."""
     model._check_settings()
-    tables = import_module("onefold.tables")  # a higher layer
+    _check_preparation(model)
     inner = model.estimator_
     preparation = model.preparation_
     if type(inner).__name__ not in _ESTIMATORS:
         raise BadContent("its inner estimator is not a onefold estimator")
-    if type(preparation) is not tables.Preparation or type(model.reading_) is not tables.Reading:
-        raise BadContent("its table preparation is not valid")
     labels = hasattr(inner, "classes_")
     if labels != (model.task == "classification") or labels != hasattr(model, "classes_"):
         raise BadContent("its inner estimator is for another task")
@@ -191,15 +213,9 @@ def _check_table_model(model: Any) -> None:
         raise BadContent("its classes differ from those of its inner estimator")
     if len(preparation.feature_names) != inner.n_features_in_:
         raise BadContent("its table preparation does not make the features of its inner estimator")
-    names = getattr(model, "feature_names_in_", None)
-    columns = [one for one in (model.target_, model.id_column_, model.id_column) if one is not None]
-    remembered = (
-        (names is None or (len(names) == model.n_features_in_ and _are_texts(list(names))))
-        and all(map(_are_texts, (columns, model.drop, model.categorical)))
-        and type(model.report_) is dict
-        and type(model.notes_) is list
-    )
-    if not remembered:
+    roles = (model.target_, model.id_column_, model.id_column)
+    columns = [name for name in roles if name is not None]
+    if not _are_texts(columns) or type(model.report_) is not dict:
         raise BadContent("its record of the table is damaged")
 
 
@@ -219,5 +235,6 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     **dict.fromkeys(("Expansion", "LineExpansion", "GridExpansion", "Blend"), _check_function),
     "FoldModels": _check_fold_models,
     **dict.fromkeys(("TableClassifier", "TableRegressor"), _check_table_model),
+    "TablePreparation": _check_preparation,
     "Reading": _check_reading,
 }

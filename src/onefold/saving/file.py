@@ -1,9 +1,9 @@
 """Save a fitted model to one file, load it, or look at what a file says of itself.
 
 Rows, and what the model made of them, are kept in the file and tried again on loading. An estimator is
-tried on a few rows of its own: the first and the last centre, and those that reach furthest. A model of
-tables is tried on a table made from what its preparation learned, each column usual values, then an
-unknown category and a missing value where it fills them in.
+tried on a few rows of its own: the first and the last centre, and those that reach furthest. A model or
+a preparation of tables is tried on a table made from what was learned about its columns: usual values,
+then an unknown category, and a missing value where it fills them in.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : object
-        A fitted onefold estimator, including TableClassifier and TableRegressor. Save a scikit-learn
+        A fitted onefold estimator, including those of tables and TablePreparation. Save a scikit-learn
         ``Pipeline`` around one with skops or joblib.
     path : str or path-like
         The file to write; its folder must exist.
@@ -195,26 +195,28 @@ def _checked(text: str) -> dict[str, Any]:
 
 
 def _recorded(model: Any) -> dict[str, Any] | None:
-    """Rows, and the model's values there; None for what predicts nothing, such as a kernel."""
+    """Rows, and what the model makes of them; None for what takes no rows, such as a kernel."""
     function = _function(model)
-    if function is None:
+    if hasattr(model, "preparation_"):
+        rows: Any = _example_rows(model.preparation_)
+    elif function is not None:
+        rows = _own_rows(function.on_host())
+    else:
         return None
-    of_tables = hasattr(model, "preparation_")
-    rows = _example_rows(model.preparation_) if of_tables else _own_rows(function.on_host())
     return {"rows": rows, **_answers(model, rows)[1]}
 
 
 def verify(model: Any, stored: Any) -> None:
     """Raise BadContent unless the model gives the stored values again."""
     function = _function(model)
-    if function is None:
+    if function is None and not hasattr(model, "preparation_"):
         return
     if type(stored) is not dict or stored.keys() != {"rows", *_KEYS}:
         raise BadContent("it lacks the rows to test the model on")
     itemsize, found = _answers(model, stored["rows"])
     machine = getattr(model, "estimator_", model)
     with np.errstate(all="ignore"):
-        rounding = _ROUNDING.get(itemsize, 0.0) * term_size(model)
+        rounding = 0.0 if function is None else _ROUNDING.get(itemsize, 0.0) * term_size(model)
         same = [_close(found[key], stored[key], rounding) for key in ("values", "bounds")]
         # They follow from the values, by an exponential where the target was a logarithm.
         same.append(_close(found["predictions"], stored["predictions"], rounding, max(1e-3, rounding)))
@@ -270,8 +272,11 @@ def _answers(model: Any, rows: Any) -> tuple[int, dict[str, Any]]:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             matrix = model.matrix(_table(rows)) if of_tables else rows
-            values = _host(getattr(machine, "decision_function", machine.predict)(matrix))
-            if isinstance(machine, BaseEstimator):
+            predicts = hasattr(machine, "predict")
+            values = matrix  # of a preparation
+            if predicts:
+                values = _host(getattr(machine, "decision_function", machine.predict)(matrix))
+            if predicts and isinstance(machine, BaseEstimator):
                 labels = _host(machine.predict(matrix))
                 if of_tables and not hasattr(machine, "classes_"):  # may have another unit than f
                     predictions = _host(model.predict(_table(rows)))

@@ -1,9 +1,9 @@
 """Tables on disk or in memory, their preparation for a kernel machine, and estimators of whole tables.
 
 `open_table` reads CSV, TSV, Parquet and Excel files, whole or block by block; a
-`Learner` and `learn_target` turn rows into a matrix and a target. `TableClassifier` and `TableRegressor`
-keep an estimator together with its preparation, so that `load_table_model(path).predict(table)` takes
-tables as they come.
+`Learner` and `learn_target` turn rows into a matrix and a target. `TablePreparation` is the preparation
+as a transformer; `TableClassifier` and `TableRegressor` keep an estimator together with its preparation,
+so that `load_table_model(path).predict(table)` takes tables as they come.
 """
 
 from onefold.tables.errors import TableError
@@ -17,6 +17,7 @@ from onefold.tables.kinds import (
     Preparation,
 )
 from onefold.tables.learning import Learner, learn_preparation
+from onefold.tables.preparation import TableEstimator, TablePreparation
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows, TableSource, rows_of_frame
 from onefold.tables.source import open_table
@@ -33,7 +34,9 @@ __all__ = [
     "Reading",
     "TableClassifier",
     "TableError",
+    "TableEstimator",
     "TableModel",
+    "TablePreparation",
     "TableRegressor",
     "TableRows",
     "TableSource",

@@ -6,14 +6,14 @@ import inspect
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,13 +26,11 @@ from onefold.estimators import LSSVCCV, LSSVRCV
 from onefold.estimators.base import framed_like, with_groups_of
 from onefold.estimators.validation import check_budget
 from onefold.facts.criteria import check_criterion
-from onefold.machine.warning import warn_user
 from onefold.search.loop import Callback
 from onefold.tables.errors import Remedy, TableError
 from onefold.tables.findings import findings
-from onefold.tables.kinds import Missing, UnseenValues
-from onefold.tables.reading import Reading
-from onefold.tables.rows import TableRows, TableSource, as_array, is_frame
+from onefold.tables.preparation import TableEstimator, joined, matrix_blocks
+from onefold.tables.rows import TableRows, TableSource
 from onefold.tables.searching import SearchSettings, check_kernels, search_of
 from onefold.tables.source import opened
 from onefold.tables.target import TargetKind, as_target, read_target
@@ -48,7 +46,6 @@ from onefold.typing import (
 )
 
 _CHOICES: dict[str, tuple[Any, ...]] = {
-    "missing": ("impute", "error"),
     "drop_missing_target": (True, False),
     "target_transform": (None, "log"),
     "intervals": (None, *METHODS),
@@ -65,17 +62,12 @@ def _inside(name: str) -> Callable[[Any], bool]:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class TableModel(BaseEstimator):
+class TableModel(TableEstimator):
     """A self-tuning estimator together with the preparation of its tables; its fields are parameters."""
 
     task: ClassVar[TargetKind]
     _inner: ClassVar[Any]
 
-    reading: Reading | None = None
-    missing: Missing = "impute"
-    categorical: Sequence[str] = ()
-    drop: Sequence[str] = ()
-    min_frequency: float | None = None
     drop_missing_target: bool = False
     id_column: str | None = None
     cv: CrossValidation = 5
@@ -126,9 +118,7 @@ class TableModel(BaseEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         with training_of(self, X, y, sample_weight, groups) as training:
             self._fit_prepared(training)
-        if _is_array(X):
-            self.n_features_in_ = int(as_array(X).shape[1])
-            del self.feature_names_in_
+        self._set_columns(X, self._column_names())
         return self
 
     def _fit_prepared(self, training: Training) -> Self:
@@ -264,10 +254,6 @@ class TableModel(BaseEstimator):
 
         return to_onnx(self, dtype=dtype, target_opset=target_opset, decision=decision)
 
-    def matrix(self, X: Any) -> Any:
-        """The rows of a table as the matrix that the inner estimator takes."""
-        return _joined([matrix for _, matrix in matrix_blocks(self, X, 1 << 62)])
-
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The names of the columns of that matrix."""
         check_is_fitted(self, "estimator_")
@@ -314,62 +300,14 @@ class TableModel(BaseEstimator):
         check_is_fitted(self, "estimator_")
         saving.save(self, path)
 
-    def _blocks(self, table: Any, rows: int | None, extra: tuple[str, ...]) -> Iterator[TableRows]:
-        """Blocks of at most `rows` rows, read as in training: the columns needed and `extra` ones."""
-        size = rows or self.preparation_.rows_at_once
-        wanted = tuple(dict.fromkeys(self.preparation_.columns + extra))
-        source = self._opened(table)
-        for name in extra:
-            source.require(name)
-        self.preparation_.check_columns(source.names, getattr(source, "elsewhere", ()))
-        if isinstance(source, TableRows):
-            blocks = source.select(wanted).slices(size)
-        else:
-            blocks = source.batches(size, wanted)
-        yield from (replace(block, written=True) for block in blocks)
-
-    def _opened(self, table: Any) -> TableSource | TableRows:
-        """A table, its columns by their names; a model that learned from an array knows places."""
-        names = self._column_names()
-        if _is_array(table) and (width := as_array(table).shape[1]) != self.n_features_in_:
-            raise ValueError(
-                f"X has {width} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input; pass a table with named columns, or rows with as many features."
-            )
-        if _is_array(table) and hasattr(self, "feature_names_in_"):  # scikit-learn's words
-            name = type(self).__name__
-            warn_user(f"X does not have valid feature names, but {name} was fitted with feature names")
-        source = opened(table, self.reading_, names)
-        known = hasattr(self, "feature_names_in_") or set(names) <= set(source.names)
-        if isinstance(source, TableSource) or known or len(source.names) != len(names):
-            return source
-        warn_user(
-            f"X has column names, but {type(self).__name__} was fitted on an array: its columns are "
-            "taken in their order"
-        )
-        return replace(source, columns=source.columns.rename_columns(names))
-
-    def _column_names(self) -> list[str]:
-        """The columns of the table that the model was fitted on."""
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None:
-            return [str(name) for name in names]
-        return [f"x{j}" for j in range(self.n_features_in_)]
-
     def _predicted(self, method: str, X: Any, **options: Any) -> np.ndarray:
         """A method of the estimator inside on the rows of a table, block by block."""
         blocks = (matrix for _, matrix in matrix_blocks(self, X))
-        return _joined([on_matrix(self, method, matrix, **options) for matrix in blocks])
+        return joined([on_matrix(self, method, matrix, **options) for matrix in blocks])
 
     def _check_settings(self) -> None:
         """Raise where parameters make no sense, whatever the table."""
-        for name in ("drop", "categorical"):
-            if isinstance(getattr(self, name), str):
-                raise ValueError(
-                    f"{name} must be a list of columns; use {name}=[{getattr(self, name)!r}]"
-                )
-        if self.reading is not None and not isinstance(self.reading, Reading):
-            raise ValueError(f"reading must be an onefold.tables.Reading; got {self.reading!r}")
+        self._check_preparation()
         for name, choices in _CHOICES.items():
             value = getattr(self, name, None)
             if not any(
@@ -377,14 +315,6 @@ class TableModel(BaseEstimator):
             ):
                 words = " or ".join(map(repr, choices))
                 raise ValueError(f"{name} must be {words}; got {value!r}")
-        least = self.min_frequency
-        is_count = isinstance(least, int | np.integer) and not isinstance(least, bool) and least >= 1
-        is_fraction = isinstance(least, float) and 0.0 < least < 1.0
-        if least is not None and not is_count and not is_fraction:
-            raise ValueError(
-                "min_frequency must be a number of rows, at least 1, or a fraction of them between 0 "
-                f"and 1; got {least!r}"
-            )
         if (isinstance(self.cv, int | np.integer) and self.cv < 2) or (
             isinstance(self.cv, str) and self.cv != "loo"
         ):
@@ -404,12 +334,6 @@ class TableModel(BaseEstimator):
         for criterion in criteria if isinstance(criteria, list | tuple) else [criteria]:
             if isinstance(criterion, str):
                 check_criterion(criterion, self.task, target, values)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing == "impute"
-        tags.input_tags.string = tags.input_tags.categorical = True
-        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimator_")
@@ -608,22 +532,6 @@ def inner_estimator(model: TableModel, search: SearchSettings | None = None, **o
     return model._inner(**parameters | options)
 
 
-def matrix_blocks(
-    model: TableModel, table: Any, batch_rows: int | None = None, extra: tuple[str, ...] = ()
-) -> Iterator[tuple[TableRows, np.ndarray]]:
-    """Blocks of rows, each with its matrix, in the order of the table.
-
-    Holds no more than `batch_rows` rows in memory where the table can be read in blocks, by default
-    about four million numbers. `extra` columns are read besides those that the model needs. One
-    warning at the end tells what training had not seen.
-    """
-    check_is_fitted(model, "estimator_")
-    unseen = UnseenValues()
-    for rows in model._blocks(table, batch_rows, extra):
-        yield rows, model.preparation_.transform(rows, unseen)
-    unseen.warn()
-
-
 def on_matrix(model: TableModel, method: str, matrix: Any, **options: Any) -> np.ndarray:
     """A method of the estimator inside, on rows of its matrix, in the units of the target."""
     values = np.asarray(getattr(model.estimator_, method)(matrix, **options))
@@ -647,13 +555,3 @@ def load_table_model(path: str | Path) -> TableModel:
             "onefold.load"
         )
     return model
-
-
-def _is_array(table: Any) -> bool:
-    return not isinstance(table, str | Path | TableSource) and not is_frame(table)
-
-
-def _joined(blocks: list[np.ndarray]) -> np.ndarray:
-    if not blocks:
-        raise TableError("the table has no rows; add rows")
-    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)

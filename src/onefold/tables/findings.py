@@ -18,6 +18,7 @@ from onefold.facts.scores import flat_scores, heldout_predictions, score_notes, 
 from onefold.search.ledger import edges
 from onefold.tables.errors import listing
 from onefold.tables.kinds import DateColumn, Preparation
+from onefold.tables.learning import Learner
 from onefold.tables.rows import TableRows
 
 if TYPE_CHECKING:
@@ -84,6 +85,28 @@ def column_notes(
         for name in row_names
     ]
     return tuple(notes)
+
+
+def preparation_notes(
+    rows: TableRows, learner: Learner, preparation: Preparation, roles: Collection[str] = ()
+) -> tuple[str, ...]:
+    """What to say about a preparation: what was assumed of the file, left out, imputed or suspected.
+
+    `rows` are those of a first block, `roles` are columns with a role other than that of a feature.
+    """
+    constant = preparation.constant
+    identifiers = preparation.identifiers
+    return (
+        *rows.remarks,
+        *([f"dropped constant columns: {listing(constant)}"] if constant else []),
+        *(
+            [f"dropped columns that look like identifiers: {listing(identifiers)}"]
+            if identifiers
+            else []
+        ),
+        *learner.notes(),
+        *column_notes(rows, preparation, roles, learner.row_names(preparation.columns)),
+    )
 
 
 def in_order_of(training: Training) -> str | None:

@@ -28,8 +28,8 @@ from onefold.estimators.validation import check_length, check_squares, check_wei
 from onefold.machine import memory
 from onefold.machine.files import atomic_write
 from onefold.machine.memory import available_memory
-from onefold.tables.errors import Remedy, TableError, listing
-from onefold.tables.findings import ColumnFacts, column_notes, copies_note
+from onefold.tables.errors import Remedy, TableError
+from onefold.tables.findings import ColumnFacts, copies_note, preparation_notes
 from onefold.tables.kinds import Preparation, UnseenValues
 from onefold.tables.learning import Learner
 from onefold.tables.reading import Reading
@@ -137,8 +137,7 @@ def _learned(
     files: ExitStack,  # those of a matrix that is too large for memory
 ) -> Training:
     """Learn the preparation of a table and apply it."""
-    exclude = {*named.values(), *model.drop}
-    learner = Learner(exclude, model.missing, model.categorical, model.min_frequency)
+    learner = model._learner(list(named.values()))
     # `shown` are rows that show what the columns look like, `beside` have the targets of all rows.
     if isinstance(table, TableRows):
         rows = table if keep is None else table.take(np.flatnonzero(keep))
@@ -167,18 +166,11 @@ def _learned(
     splitting = splitting_of(model, y, groups, named.get("groups"))
     others = [named.get("sample_weight", "")]
     others += [named["target"]] if target is not None and model.task == "regression" else []
-    constant = preparation.constant
-    names = preparation.identifiers
-    row_names = learner.row_names(preparation.columns)
-    facts = ColumnFacts.of(preparation, matrix, row_names)
+    facts = ColumnFacts.of(preparation, matrix, learner.row_names(preparation.columns))
     copies = copies_note(facts.copies)
     notes = (
-        *shown.remarks,
-        *([f"dropped constant columns: {listing(constant)}"] if constant else []),
-        *([f"dropped columns that look like identifiers: {listing(names)}"] if names else []),
-        *learner.notes(),
-        *column_notes(shown, preparation, others, row_names),
-        *([copies] if copies else []),
+        *preparation_notes(shown, learner, preparation, others),
+        *([] if copies is None else [copies]),
     )
     columns = tuple(name for name in shown.names if name not in named.values())
     reading = beside.reading.with_categories(preparation, target)
