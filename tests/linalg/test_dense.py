@@ -20,8 +20,8 @@ from onefold.linalg.dense import (
     solve_by_blocks,
     solve_positive,
 )
+from onefold.smoothers import CholeskySmoother
 from onefold.smoothers.base import UnsolvableError
-from onefold.smoothers.dense import CholeskySmoother
 
 LIBRARIES = ["numpy", "torch", "array_api_strict"]
 
@@ -174,7 +174,7 @@ def test_no_large_matrix_goes_to_lapack_whatever_scipy_gives(n, dtype, monkeypat
 
 def test_a_rough_solution_is_as_exact_as_it_says(monkeypatch) -> None:
     """Of a float32 factor for a rough and a smooth kernel, with tiny ridges too."""
-    monkeypatch.setattr("onefold.smoothers.dense._SINGLE_ROWS", 1)
+    monkeypatch.setattr("onefold.smoothers.cholesky._SINGLE_ROWS", 1)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 3))
     y = np.sin(X[:, :1]) + 0.3 * rng.standard_normal((300, 1))
@@ -192,7 +192,7 @@ def test_a_rough_solution_is_as_exact_as_it_says(monkeypatch) -> None:
 
 def test_a_rough_factor_of_an_indefinite_matrix_invents_no_eigenvalue(monkeypatch) -> None:
     """The error named minus alpha as the smallest eigenvalue, which it is not."""
-    monkeypatch.setattr("onefold.smoothers.dense._SINGLE_ROWS", 1)
+    monkeypatch.setattr("onefold.smoothers.cholesky._SINGLE_ROWS", 1)
     K = np.array([[1.0, 0.7], [0.7, 0.49 - 2e-9]])  # rounded to float32 it is positive definite
     smoother = CholeskySmoother(K, None, rough=True)
     with pytest.raises(UnsolvableError, match="plus alpha=5e-10 is not positive definite") as caught:

@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from onefold.kernels import RBF
 from onefold.kernels.tiles import gram
-from onefold.smoothers import CholeskySmoother, LowRankSmoother, SpectralSmoother
+from onefold.smoothers import CholeskySmoother, SpectralSmoother, ThinSmoother
 from onefold.smoothers.base import GIVEN, PSD
-from onefold.smoothers.dense import isolated_rows, low_rank_factor
+from onefold.smoothers.spectral import isolated_rows, low_rank_factor
 from tests.smoothers.dense_twin import check, refit, residual_operator, solve
 
 ALPHAS = np.array([1e-4, 0.1, 30.0])
@@ -20,12 +20,12 @@ BORDERS = pytest.mark.parametrize("kind", ["none", "ones", "weights"])
 
 
 def _spectral(K, border):
-    return SpectralSmoother(K.copy(), border, alone=isolated_rows(K))
+    return SpectralSmoother(K.copy(), border, isolated=isolated_rows(K))
 
 
 def _factor(K):
     """Any L with K = L Lᵀ; columns of rounding size are left out, as the pivoted routine does."""
-    GIVEN.settled(np.linalg.eigvalsh(K))
+    GIVEN.without_rounding(np.linalg.eigvalsh(K))
     values, vectors = np.linalg.eigh(K)
     kept = values > 1e-14 * values.max()
     return vectors[:, kept] * np.sqrt(values[kept])
@@ -36,7 +36,7 @@ SMOOTHERS = {
     "eigen, in place": lambda K, border: SpectralSmoother(K.copy(), border, release_lock=False),
     "eigen, threads": lambda K, border: SpectralSmoother(K.copy(), border, release_lock=True),
     "cholesky": lambda K, border: CholeskySmoother(K.copy(), border),
-    "low rank": lambda K, border: LowRankSmoother(_factor(K), border),
+    "low rank": lambda K, border: ThinSmoother.of_factor(_factor(K), border),
 }
 
 
@@ -153,7 +153,7 @@ def test_rows_that_decide_their_own_value_are_unknown_below_rounding_alone() -> 
         assert_array_equal(np.isnan(found), [[True, False, False], [False, False, False]])
 
 
-def test_a_failed_factorisation_in_place_gives_the_matrix_back() -> None:
+def test_a_matrix_that_has_no_factor_is_made_again_and_decomposed() -> None:
     rng = np.random.default_rng(4)
     U = np.linalg.qr(rng.standard_normal((6, 6)))[0]
     values = np.array([3.0, 2.0, 1.0, 0.5, 0.1, -1e-9])  # the last is rounding: the kernel is known PSD
@@ -161,9 +161,40 @@ def test_a_failed_factorisation_in_place_gives_the_matrix_back() -> None:
     Y = rng.standard_normal((6, 1))
     alpha = 1e-10
     wanted = U @ np.diag(alpha / (np.maximum(values, 0.0) + alpha)) @ U.T @ Y
-    for overwrite in (False, True):
-        smoother = CholeskySmoother(K.copy(), None, overwrite=overwrite, rounding=PSD)
-        assert_allclose(smoother.residuals(Y, [alpha])[0], wanted, atol=1e-12)
+    for remake in (None, K.copy):
+        smoother = CholeskySmoother(K.copy(), None, remake=remake, rounding=PSD)
+        for _ in range(2):
+            assert_allclose(smoother.residuals(Y, [alpha])[0], wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["none", "ones"])
+@pytest.mark.parametrize("remade", [False, True])
+def test_what_was_asked_before_changes_no_more_than_rounding(remade, kind) -> None:
+    """Its factor may have become an inverse, or part of one, or be that of another ridge."""
+    K, Y, rng = example(40, 0.5)
+    border = borders(40, rng)[kind]
+    parts = {"above": [np.arange(7)], "below": [np.arange(30, 40), np.arange(25, 28)]}
+    questions = {
+        "residuals": lambda smoother: smoother.residuals(Y, [0.1]),
+        "duals": lambda smoother: smoother.duals(Y, [0.1]),
+        "above": lambda smoother: smoother.heldout(Y, parts["above"], [0.1])[0],
+        "below": lambda smoother: smoother.heldout(Y, parts["below"], [0.1])[1],
+        "leave one out": lambda smoother: smoother.leave_one_out(Y, [0.1]),
+        "some": lambda smoother: smoother.leave_one_out_at(Y, np.array([3, 30]), 0.1),
+        "trace": lambda smoother: smoother.trace([0.1]),
+        "logdet": lambda smoother: smoother.logdet([0.1]),
+        "another ridge": lambda smoother: smoother.trace([7.0]),
+    }
+
+    def new():
+        return CholeskySmoother(K.copy(), border, remake=K.copy if remade else None)
+
+    expected = {name: ask(new()) for name, ask in questions.items()}
+    for first in questions:
+        smoother = new()
+        questions[first](smoother)
+        for name, ask in questions.items():
+            assert_allclose(ask(smoother), expected[name], rtol=1e-10, atol=1e-12, err_msg=name)
 
 
 @pytest.mark.parametrize("kind", ["none", "ones"])
@@ -178,6 +209,6 @@ def test_a_smooth_kernel_on_two_features_has_a_thin_factor_of_full_digits(kind) 
         assert low_rank_factor(other) is None
     border = None if kind == "none" else np.ones(1100)
     rows = np.arange(0, 1100, 5)
-    (values,) = LowRankSmoother(L, border).heldout(Y, [rows], [2.0**-15, 1.0])
+    (values,) = ThinSmoother.of_factor(L, border).heldout(Y, [rows], [2.0**-15, 1.0])
     for alpha, value in zip([2.0**-15, 1.0], values):
         assert_allclose(value, refit(K, Y, border, alpha, rows), atol=1e-8)

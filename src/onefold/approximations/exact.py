@@ -33,6 +33,7 @@ has one, in which K, its factor and the inverse of that follow each other.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,7 +51,7 @@ from onefold.kernels.tiles import check_symmetric, gram, kernel_product
 from onefold.linalg import Array, Index, as_vector, index_like, namespace, take_rows, zeros
 from onefold.machine.speed import Speed
 from onefold.machine.threads import spans
-from onefold.smoothers import dense
+from onefold.smoothers import CholeskySmoother, DenseSmoother, SpectralSmoother, ThinSmoother, spectral
 from onefold.smoothers.base import (
     GIVEN,
     LARGE,
@@ -123,7 +124,7 @@ class Exact(Approximation):
 class ExactModel(SmoothingModel):
     """K, factorised once for every μ."""
 
-    smoother: dense.DenseSmoother
+    smoother: DenseSmoother
 
     def __init__(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
         self.problem = problem
@@ -135,7 +136,7 @@ class ExactModel(SmoothingModel):
         self._mean_row = system.mean_row
         thin = None
         if load.need == "heldout" and system.decomposes_on_host and system.isolated is None:
-            thin = dense.low_rank_factor(system.matrix, psd=kernel.always_psd)
+            thin = spectral.low_rank_factor(system.matrix, psd=kernel.always_psd)
         route = choose_route(
             problem.n,
             load.alphas,
@@ -146,7 +147,11 @@ class ExactModel(SmoothingModel):
         )
         self.report = {"name": "exact", "route": route.name, "reason": route.reason}
         self.one_by_one = route.name == "cholesky"
-        self.smoother = system.smoother(route, load, thin)
+
+        def remade() -> Array:
+            return WeightedKernel.prepare(gram(kernel, problem.X), problem, rounding).matrix
+
+        self.smoother = system.smoother(route, load, thin, remade)
 
     def usable(self, parts: Parts | None, alphas: ArrayLike) -> Flags:
         below = np.count_nonzero(self.smoother.below_rounding(alphas))
@@ -169,7 +174,7 @@ class ExactModel(SmoothingModel):
 
     def left_out(self, rows: Index, alpha: float) -> tuple[Index, Array]:
         """Triangular solves for these rows: O(n²) for each, with the factor of the fit."""
-        scaled = self.smoother.some_left_out(self.problem.scaled_targets(), rows, alpha)
+        scaled = self.smoother.leave_one_out_at(self.problem.scaled_targets(), rows, alpha)
         predictions = self.problem.unscale(scaled[None, ...], rows)
         return rows, self._heaviest_refitted(predictions, rows, [alpha])[0, ...]
 
@@ -344,7 +349,7 @@ class WeightedKernel:
             uneven = float(xp.max(root)) / float(xp.min(root)) > _UNEVEN_RATIO
         isolated = None
         if linalg.uses_lapack(K) and not uneven:
-            isolated = dense.isolated_rows(K)
+            isolated = spectral.isolated_rows(K)
         if not problem.fit_intercept:
             return cls(K, None, None, rounding, uneven, isolated)
         border = linalg.ones(problem.n, K) if root is None else root
@@ -359,23 +364,27 @@ class WeightedKernel:
         """Whether LAPACK may decompose it: rows of very different size would lose their digits."""
         return linalg.uses_lapack(self.matrix) and not self.uneven
 
-    def smoother(self, route: Route, load: Workload, thin: Any) -> dense.DenseSmoother:
-        """R_b(μ) by a route; `thin` is the factor of low rank."""
+    def smoother(
+        self, route: Route, load: Workload, thin: Any, remake: Callable[[], Array]
+    ) -> DenseSmoother:
+        """R_b(μ) by a route; `thin` is the factor of low rank, `remake` makes the matrix again."""
         match route.name:
             case "low rank":
-                return dense.LowRankSmoother(thin, self.border)
+                return ThinSmoother.of_factor(thin, self.border)
             case "eigen":
-                return dense.SpectralSmoother(
-                    self.matrix, self.border, alone=self.isolated, rounding=self.rounding
+                return SpectralSmoother(
+                    self.matrix, self.border, isolated=self.isolated, rounding=self.rounding
                 )
             case "cholesky":
-                return dense.CholeskySmoother(
+                rough = load.rough and self.decomposes_on_host
+                return CholeskySmoother(
                     self.matrix,
                     self.border,
-                    overwrite=load.alphas == 1,  # its one factor takes the place of K
+                    # The one factor takes the place of K, unless K is to refine it.
+                    remake=remake if load.alphas == 1 and not rough else None,
                     rounding=self.rounding,
                     graded=self.uneven,
-                    rough=load.rough and self.decomposes_on_host,
+                    rough=rough,
                 )
 
 
@@ -431,4 +440,4 @@ def _check_matrix(K: Array, rounding: Rounding | None) -> None:
         check_symmetric(K[part, :], K[:, part].T, scale, rounding.tolerance)
     # A negative eigenvalue of a principal submatrix proves one of the whole (interlacing).
     pick = np.unique(np.linspace(0, n - 1, min(n, _PROBED_ROWS)).astype(int))
-    rounding.settled(xp.linalg.eigvalsh(linalg.submatrix(K, pick, pick)))
+    rounding.without_rounding(xp.linalg.eigvalsh(linalg.submatrix(K, pick, pick)))

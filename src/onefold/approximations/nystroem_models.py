@@ -76,7 +76,7 @@ from onefold.linalg import (
 from onefold.machine.threads import cached_property, limit_blas, map_all, spans
 from onefold.machine.warning import warn_user
 from onefold.rows import Block, GroupedSplits, Groups, Rows
-from onefold.smoothers.dense import ThinSmoother
+from onefold.smoothers import ThinSmoother
 
 Route: TypeAlias = Literal["subtraction", "each set", "block"]
 

@@ -77,8 +77,8 @@ class RowsModel(InnerWholeModel):
         errors = problem.targets[None, ...] - host_array(landmarks.leave_one_out(alphas))
         V = landmarks.whitened()
         smoother = landmarks.thin_smoother()
-        values = smoother.values
-        U = smoother.columns
+        values = smoother.spectrum.values
+        U = smoother.spectrum.vectors
         weight = np.ones(problem.n) if problem.weight is None else problem.weight
         root = np.sqrt(weight)
         X = take_rows(problem.X, rows)

@@ -60,7 +60,7 @@ class Whitening:
         """
         found, vectors = symmetric_eigh(W, release_lock=True)
         values = as_vector(found)
-        GIVEN.settled(values)  # raises if W is indefinite
+        GIVEN.without_rounding(values)  # raises if W is indefinite
         m = values.size
         largest = max(float(values[-1]), np.finfo(float).tiny)
         noise = _RANDOM * _EPS * (rows / m) * largest * largest  # infinite, where a power would raise
@@ -95,7 +95,7 @@ class Whitening:
         left = scaled[np.ix_(rest, rest)] - factor[found:, :found] @ factor[found:, :found].T
         small = np.abs(left).sum(axis=0).max(initial=0.0) <= GIVEN.tolerance
         if not small or np.any(W[diagonal <= 0]):
-            GIVEN.settled(np.linalg.eigvalsh(W))
+            GIVEN.without_rounding(np.linalg.eigvalsh(W))
         T = np.zeros((m, found))
         T[kept] = scipy.linalg.solve_triangular(lower, np.eye(found), lower=True).T
         report = {

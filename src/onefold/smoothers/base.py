@@ -30,7 +30,9 @@ from onefold.linalg import Array, HostArray, Index, namespace, reorder_in_place,
 Flags: TypeAlias = NDArray[np.bool_]
 
 _EPS = float(np.finfo(np.float64).eps)
-_NOISE = 8 * _EPS  # of the largest eigenvalue
+# Of the largest eigenvalue: smaller ones are noise of the decomposition.
+_NOISE = 8 * _EPS
+# Of the largest eigenvalue, times n: a negative eigenvalue of float64 rounding is no further below 0.
 _FLOAT64_ROUNDING = 16 * _EPS
 
 
@@ -91,7 +93,7 @@ class Reordered(Smoother):
     def __init__(self, inner: Smoother, order: Index) -> None:
         super().__init__(inner.n, inner.border)
         self.inner = inner
-        self.order = order  # order: the row in each place
+        self.order = order  # the row in each place
         self.place = np.empty_like(order)  # the place of each row
         self.place[order] = np.arange(order.size)
 
@@ -103,10 +105,10 @@ class Reordered(Smoother):
 
     def heldout(self, Y: Array, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
         places = [self.place[rows] for rows in parts]
-        ranks = [np.argsort(p) for p in places]
-        ascending = [p[r] for p, r in zip(places, ranks)]
-        found = self.inner.heldout(take_rows(Y, self.order), ascending, alphas)
-        return [reorder_in_place(f, np.argsort(r)) for f, r in zip(found, ranks)]
+        orders = [np.argsort(p) for p in places]
+        ascending = [p[order] for p, order in zip(places, orders)]
+        predictions = self.inner.heldout(take_rows(Y, self.order), ascending, alphas)
+        return [reorder_in_place(f, np.argsort(order)) for f, order in zip(predictions, orders)]
 
     def trace(self, alphas: ArrayLike) -> HostArray:
         return self.inner.trace(alphas)
@@ -139,8 +141,8 @@ class Rounding:
         xp = namespace(values)
         return _NOISE * max(float(xp.max(xp.abs(values))), self.scale)
 
-    def settled(self, values: Array) -> Array:
-        """The eigenvalues with those at the rounding of float64 set to 0; raise if indefinite.
+    def without_rounding(self, values: Array) -> Array:
+        """The eigenvalues with negative ones at the rounding of float64 set to 0; raise if indefinite.
 
         What lies between, as in a matrix that was computed in single precision, is kept: a ridge
         must make up for it.
@@ -173,7 +175,9 @@ def not_psd(smallest: float) -> UnsolvableError:
 # -- which factorisation -------------------------------------------------------------------------------
 
 Need = Literal["coefficients", "heldout"]
-LARGE = 4096  # rows, above which memory matters more than threads over kernels
+# Rows above which memory matters more than threads over kernels.
+LARGE = 4096
+# Rows above which a GPU's eigendecomposition takes still longer, between the last two measured sizes.
 _HUGE = 15_000
 
 
