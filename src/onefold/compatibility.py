@@ -37,9 +37,12 @@ class Request:
     estimator: str = ""  # the name of its class
     chooser: str = ""  # the estimators that choose among several kernels, where it is none
     searches: bool = False  # hyper-parameters are chosen
+    weighted: bool = False  # rows have different weights
     n_criteria: int = 1
     holds_out: bool = True  # the criterion that decides scores held-out rows
-    all_rows: bool = False  # a criterion needs all rows at once, in memory
+    all_rows: bool = False  # a criterion needs all rows at once, in memory,
+    smoother: bool = False  # one needs R(μ) of all rows,
+    matrix: bool = False  # one needs the kernel matrix
     leave_one_out: bool = False  # the splits hold out single rows
     single_rows: bool = False  # single rows are left out, for the splits, a criterion or intervals
     select: str = "min"
@@ -66,8 +69,17 @@ class Offer:
     precomputed: bool = False  # the rows are those of a kernel matrix
     sparse: bool = False
     rows: int = 0
+    features: int = 0
+    formed_rows: int = 0  # of the kernel matrix that is formed for a criterion alone
     splits: int | None = None  # how many of them hold rows out; None before it is known
     single_ridges: int = 1  # how many ridges the models without each row have, for every alpha
+
+    @property
+    def untaken(self) -> Kernel | None:
+        """The first kernel that the approximation does not take."""
+        return next(
+            (kernel for kernel in self.kernels if not self.approximation.takes_kernel(kernel)), None
+        )
 
     @property
     def kernel_names(self) -> str:
@@ -82,11 +94,12 @@ class Rule:
     feature: str  # what is asked for, as a heading
     refuses: Callable[[Request, Offer], bool]
     cause: str  # both with fields of the request and the offer, as in `str.format`
-    remedy: str
+    remedy: str = ""  # where the cause, which an approximation says itself, does not have it
 
     def sentence(self, request: Request, offer: Offer) -> str:
         """The cause and the remedy, for this request and offer."""
-        return f"{self.cause}; {self.remedy}.".format(request=request, offer=offer)
+        text = f"{self.cause}; {self.remedy}." if self.remedy else self.cause
+        return text.format(request=request, offer=offer)
 
 
 def check(request: Request, offer: Offer) -> None:
@@ -123,6 +136,82 @@ RULES: tuple[Rule, ...] = (
         lambda request, offer: offer.several_kernels and offer.precomputed,
         "a precomputed kernel matrix cannot be one of several kernels",
         "give it alone",
+    ),
+    # -- what an approximation takes ------------------------------------------------------------------
+    Rule(
+        "a precomputed kernel",
+        lambda request, offer: offer.precomputed and not offer.approximation.takes_precomputed,
+        'approximation="{offer.approximation.name}" takes {offer.approximation.takes}, and a '
+        "precomputed kernel matrix has no rows",
+        'use approximation="exact"',
+    ),
+    Rule(
+        "sparse rows",
+        lambda request, offer: offer.sparse and not offer.approximation.takes_sparse,
+        'approximation="{offer.approximation.name}" takes {offer.approximation.takes}, and X is sparse',
+        "convert it with X.toarray(), or {offer.approximation.alternative}",
+    ),
+    Rule(
+        "several features",
+        lambda request, offer: offer.features > offer.approximation.max_features,
+        'approximation="{offer.approximation.name}" takes {offer.approximation.takes}, and X has '
+        "{offer.features} features",
+        "{offer.approximation.alternative}",
+    ),
+    Rule(
+        "kernels",
+        lambda request, offer: offer.untaken is not None,
+        'approximation="{offer.approximation.name}" takes {offer.approximation.takes}, and the kernel '
+        "is {offer.untaken!r:.80}",
+        "use another kernel, or {offer.approximation.alternative}",
+    ),
+    Rule(
+        "weights",
+        lambda request, offer: request.weighted and not offer.approximation.supports_weights,
+        'approximation="{offer.approximation.name}" does not support sample or class weights',
+        'leave them out, or use approximation="exact", "nystroem" or "auto"',
+    ),
+    Rule(
+        "rows streamed to a device",
+        lambda request, offer: offer.place == "streamed" and not offer.approximation.streams,
+        "{offer.approximation!r} needs all rows on the device, and they are to be streamed there",
+        'use approximation="nystroem", fewer rows, or device=None',
+    ),
+    # -- what an approximation knows of its models ----------------------------------------------------
+    Rule(
+        "a search",
+        lambda request, offer: (
+            request.searches and request.metric is None and not offer.approximation.selects
+        ),
+        'approximation="{offer.approximation.name}" fits a single model and cannot search',
+        'use approximation="nystroem" and refit="exact"',
+    ),
+    Rule(
+        "criteria of the smoother",
+        lambda request, offer: request.smoother and not offer.approximation.smooths,
+        "the criterion needs the residual operator of all rows, which {offer.approximation!r} does not "
+        "have",
+        'use approximation="exact" or "nystroem", or criterion="mse" or "error"',
+    ),
+    Rule(
+        "criteria of the kernel matrix",
+        lambda request, offer: request.matrix and not offer.approximation.max_rows_for_matrix,
+        "the criterion needs the kernel matrix, which {offer.approximation!r} does not form",
+        'use approximation="exact", or another criterion',
+    ),
+    Rule(
+        "criteria of the kernel matrix",
+        lambda request, offer: (
+            request.matrix and offer.formed_rows > offer.approximation.max_rows_for_matrix
+        ),
+        "the criterion needs the kernel matrix, which {offer.approximation!r} forms for up to "
+        "{offer.approximation.max_rows_for_matrix:,} rows only, and there are {offer.formed_rows:,}",
+        'use fewer rows, or the criterion "mse", "error" or "evidence"',
+    ),
+    Rule(
+        "leave-one-out",
+        lambda request, offer: request.single_rows and bool(offer.approximation.no_leave_one_out),
+        "{offer.approximation.no_leave_one_out}",
     ),
     # -- rows that stay in partitions -----------------------------------------------------------------
     Rule(

@@ -14,6 +14,7 @@ from sklearn.model_selection import KFold, LeaveOneOut
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Auto, Circulant, Grid, Nystroem, Problem, Toeplitz, registered
+from onefold.compatibility import Offer, Request, check
 from onefold.criteria import _FOR_REGRESSORS, ErrorRate
 from onefold.criteria.closed import noise_variance, squared_radii
 from tests.smoothers.dense_twin import smallest_ball
@@ -242,10 +243,17 @@ def test_what_goes_together_is_what_the_manual_says(criteria, name, word) -> Non
         settings = {"gammas": [50.0], "alphas": [1.0, 30.0], "refit": "same", "cv": 3}
         kernel = "matern" if name == "state_space" else "rbf"
         search = kind(kernel, **settings, criterion=criterion, approximation=approximation)
-        refused = approximation.refusal(_FOR_REGRESSORS.get(criterion, ErrorRate()).needs)
-        assert word.startswith("no") == (refused is not None)
-        if refused is not None:
-            with pytest.raises(ValueError, match=re.escape(refused)):
+        if word.startswith("no"):
+            needs = _FOR_REGRESSORS.get(criterion, ErrorRate()).needs
+            request = Request(
+                searches=True,
+                smoother=needs in ("smoother", "matrix"),
+                matrix=needs == "matrix",
+                single_rows=needs == "model",
+            )
+            with pytest.raises(ValueError) as refusal:
+                check(request, Offer(approximation))
+            with pytest.raises(ValueError, match=re.escape(str(refusal.value))):
                 search.fit(rows, targets)
             continue
         assert np.isfinite(search.fit(rows, targets).best_score_)

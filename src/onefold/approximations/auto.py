@@ -15,6 +15,7 @@ be right within a factor of two or three. Peaks of memory come from
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import Field, dataclass, fields, is_dataclass, replace
 from functools import partial
@@ -400,7 +401,10 @@ class Auto(Approximation):
 
     name = "auto"
     streams = True  # it chooses what does, where rows are to be read by blocks
-    exact = smooths = fold_models = remedy = _Undecided()
+    smooths = True
+    max_rows_for_matrix = math.inf
+    fold_models = "closed"
+    exact = remedy = _Undecided()
 
     def __post_init__(self) -> None:
         if not isinstance(self.seconds, Real) or not self.seconds > 0:

@@ -28,8 +28,10 @@ from onefold.approximations.footprint import max_models_within
 from onefold.approximations.mean_loss import with_mean_loss
 from onefold.approximations.model import Model
 from onefold.approximations.problem import Parts, Problem, Workload, with_ridges_of_parts
+from onefold.compatibility import Offer, Request, check
 from onefold.expansions import Expansion, FoldModels
-from onefold.kernels import Kernel, Laplacian
+from onefold.kernels import Kernel, Laplacian, Precomputed
+from onefold.linalg import is_sparse
 from onefold.linalg.distances import without_triton
 from onefold.machine.memory import require_available
 from onefold.machine.speed import Speed
@@ -60,6 +62,11 @@ class Approximation(ABC):
     no_leave_one_out: ClassVar[str] = ""  # why its models leave no single rows out, and what to do
     max_rows_for_matrix: ClassVar[float] = 0  # rows up to which its models form their kernel matrix
     supports_weights: ClassVar[bool] = True
+    takes_precomputed: ClassVar[bool] = True  # the kernel matrix may be given, without rows
+    takes_sparse: ClassVar[bool] = True
+    max_features: ClassVar[float] = math.inf
+    takes: ClassVar[str] = "rows"  # the rows and kernels that it takes, in words,
+    alternative: ClassVar[str] = 'use approximation="exact"'  # and what takes others
     learns_metrics: ClassVar[bool] = True  # its models take any metric: they are of no order or grid
     # Where the models without each fold, which predict new rows, come from: a closed form, or fits that
     # are cheap enough; None where there are none.
@@ -72,18 +79,27 @@ class Approximation(ABC):
 
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
         """Decide, check and prepare once what every kernel shares; raise before any long work."""
-        if problem.streamed and not self.streams:
-            raise ValueError(
-                f"{self!r} needs all rows on the device, and their {problem.X.nbytes / 2**30:.1f} GiB "
-                'are to be streamed there; use approximation="nystroem", fewer rows, or device=None.'
-            )
-        if load.smoother and (reason := self.refusal("matrix" if load.matrix else "smoother")):
-            raise ValueError(reason)
-        if load.matrix:
-            self.check_formed(problem.n)
+        request = Request(
+            searches=bool(load.folds),
+            weighted=problem.root_weight is not None,
+            smoother=load.smoother,
+            matrix=load.matrix,
+            single_rows=load.single,
+        )
+        offer = Offer(
+            self,
+            kernels=kernels,
+            place=problem.place,
+            precomputed=any(isinstance(kernel, Precomputed) for kernel in kernels),
+            sparse=is_sparse(problem.X),
+            rows=problem.n,
+            features=problem.shape[1],
+            formed_rows=self.formed_rows(problem.n, load) if load.matrix else 0,
+        )
+        check(request, offer)
         for kernel in kernels:
             self.check(kernel, problem, load)
-        load = problem.machine.load(load)
+        load = problem.machine.load(self.sized(problem, kernels, load))
         self.require_memory(problem, with_ridges_of_parts(load, problem))
         refit = self._refit(problem, kernels[0], load) if kernels else None
         return Run(self, problem, load, shared=self.share(problem, kernels), refit=refit)
@@ -107,17 +123,19 @@ class Approximation(ABC):
         """Solve the problem with one kernel for the μ of the workload; `shared` is from `share`."""
 
     def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
-        """Raise if this approximation cannot serve."""
-        if problem.root_weight is not None and not self.supports_weights:
-            names = ", ".join(
-                f'"{name}"'
-                for name, kind in registered().items()
-                if kind.supports_weights and (kind.selects or not load.folds)
-            )
-            raise ValueError(
-                f'approximation="{self.name}" does not support sample or class weights; leave them out, '
-                f"or use an approximation that supports them: {names}."
-            )
+        """Raise if it cannot serve, for a reason that its class attributes do not have."""
+
+    def takes_kernel(self, kernel: Kernel) -> bool:
+        """Whether it represents matrices of this kernel."""
+        return True
+
+    def sized(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Workload:
+        """The load with the sizes that these rows and kernels decide."""
+        return load
+
+    def formed_rows(self, n: int, load: Workload) -> int:
+        """Of the kernel matrix of `n` rows that its models form if a criterion needs it."""
+        return n
 
     def choices(self) -> list[dict[str, Any]]:
         """What a search tries with every kernel: values of the settings that were given as a list."""
@@ -126,29 +144,6 @@ class Approximation(ABC):
     def settled(self, problem: Problem, shared: Any) -> Approximation:
         """The same with the settings that the rows decide; `shared` is the run's."""
         return self
-
-    def refusal(self, needs: str) -> str | None:
-        """Why its models are not judged by criteria with these `needs`; None where they are."""
-        if needs in ("smoother", "matrix") and not self.smooths:
-            return (
-                f"the criterion needs the residual operator of all rows, which {self!r} does not have; "
-                'use approximation="exact" or "nystroem", or criterion="mse" or "error".'
-            )
-        if needs == "matrix" and not self.max_rows_for_matrix:
-            return (
-                f"the criterion needs the kernel matrix, which {self!r} does not form; use "
-                'approximation="exact", or another criterion.'
-            )
-        return (self.no_leave_one_out or None) if needs == "model" else None
-
-    def check_formed(self, n: int) -> None:
-        """Raise if the kernel matrix of `n` rows is too large to be formed for a criterion alone."""
-        if n > self.max_rows_for_matrix:
-            raise ValueError(
-                f'criterion="radius_margin" needs the kernel matrix, which {self!r} forms for up to '
-                f"{self.max_rows_for_matrix:,} rows only, and there are {n:,}; use fewer rows, or the "
-                'criterion "mse", "error" or "evidence".'
-            )
 
     def has_folds(self, n: int) -> bool:
         """Whether there are models without each fold of n rows."""

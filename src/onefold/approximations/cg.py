@@ -39,7 +39,7 @@ from onefold.approximations.problem import Parts, Problem, TargetRidges, Workloa
 from onefold.basis import BASES, Design, Whitening, predict_groups
 from onefold.basis.statistics import finite_kernel
 from onefold.expansions import Expansion
-from onefold.kernels import Kernel, Precomputed
+from onefold.kernels import Kernel
 from onefold.kernels.tiles import common_origin, device_rows
 from onefold.linalg import (
     Array,
@@ -49,7 +49,6 @@ from onefold.linalg import (
     asarray_like,
     device_of,
     host_array,
-    is_sparse,
     namespace,
     prefers_large_calls,
     take_rows,
@@ -70,10 +69,6 @@ from onefold.machine.threads import (
 from onefold.machine.warning import warn_user
 from onefold.rows import rows_of
 
-_CANNOT_SEARCH = (
-    'approximation="cg" fits a single model and cannot search; use approximation="nystroem" and '
-    'refit="exact".'
-)
 _KEEP_SHARE = 0.5  # of the free memory may go to kept tiles
 _FACTOR_SHARE = 0.9  # of a GPU's may go to a factor
 _SINGLE_LARGEST = 1e15  # features above leave float32's range when squared, kernel values in products
@@ -140,6 +135,9 @@ class ConjugateGradients(Approximation):
     name = "cg"
     exact = True
     selects = False
+    takes_precomputed = False
+    takes_sparse = False
+    takes = "dense rows"
 
     def __post_init__(self) -> None:
         for name in ("n_components", "max_iterations"):
@@ -162,19 +160,6 @@ class ConjugateGradients(Approximation):
         """Whether a few iterations will do: on a GPU beyond what holds a factor, hundreds are needed."""
         machine = problem.machine
         return not machine.gpu or holds_factor(problem.n, machine.free)
-
-    def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
-        if isinstance(kernel, Precomputed) or is_sparse(problem.X):
-            raise ValueError(
-                'approximation="cg" needs dense rows; use approximation="exact" for a precomputed '
-                "matrix or sparse rows."
-            )
-        if load.folds:
-            raise ValueError(_CANNOT_SEARCH)
-
-    def refusal(self, needs: str) -> str | None:
-        """Its models are not judged by any criterion."""
-        return _CANNOT_SEARCH
 
     def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
         """Per kernel and ridge: the preconditioner, and tiles and products of the iterations.

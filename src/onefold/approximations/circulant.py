@@ -46,7 +46,7 @@ from onefold.approximations.footprint import FORMED, structured_bytes
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.approximations.structured import StructuredModel, Trained, Validate, check_choices
 from onefold.expansions import Expansion
-from onefold.kernels import Kernel, listed
+from onefold.kernels import Kernel
 from onefold.linalg import Array, HostArray, Index, as_float64, asarray_like, is_sparse, take_rows
 from onefold.machine.threads import map_threads, spans
 from onefold.rows import to_host
@@ -161,6 +161,9 @@ class Circulant(Approximation):
     smooths = True
     max_rows_for_matrix = FORMED  # only where there are more cells than rows
     supports_weights = False
+    takes_precomputed = False
+    takes = "a kernel of the distance with one width for all features (scale the features instead)"
+    alternative = 'use approximation="nystroem"'
     learns_metrics = False
     searched = ("spacing",)
     fold_models = "refitted"
@@ -183,14 +186,10 @@ class Circulant(Approximation):
         else:
             object.__setattr__(self, "spacing", checked_spacing(self.spacing, self.levels))
 
+    def takes_kernel(self, kernel: Kernel) -> bool:
+        return kernel.stationary and kernel.one_width
+
     def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
-        super().check(kernel, problem, load)
-        if not kernel.stationary or not kernel.one_width:
-            raise ValueError(
-                f"a circulant matrix needs a kernel of the distance with one width for all features, "
-                f"which {kernel!r:.80} is not; use {listed(lambda kind: kind.stationary)} with one "
-                "gamma (scale the features instead), or another approximation."
-            )
         if self.shape is not None and math.prod(self.shape) < problem.n:
             raise ValueError(
                 f"shape {self.shape} has {math.prod(self.shape)} cells, fewer than the {problem.n} "
@@ -205,18 +204,8 @@ class Circulant(Approximation):
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
         """With the shape that suits the folds, and the spacings of the rows."""
         run = super().start(problem, kernels, load)
-        shape = self.shape
-        parts = load.parts
-        n = problem.n
-        if shape is None and self.validate == "matrix" and self.order == "given" and parts is not None:
-            # The folds as leading level, where they are blocks of equal size.
-            whole = len(parts) < n and sum(len(part) for part in parts) == n
-            if whole and np.array_equal(np.concatenate(list(parts)), np.arange(n)):
-                shape = fold_shape(n, self.levels, len(parts))
-        settled = replace(self, shape=shape)
+        settled = replace(self, shape=self._shape_for(problem.n, load))
         layout = settled.layout(problem)
-        if load.matrix and math.prod(layout.shape) > n:
-            super().check_formed(n)
         return replace(run, approximation=settled.settled(problem, layout), shared=layout)
 
     def choices(self) -> list[dict[str, Any]]:
@@ -230,8 +219,20 @@ class Circulant(Approximation):
             return self
         return replace(self, spacing=data_spacing(problem.X, shared.order, shared.shape))
 
-    def check_formed(self, n: int) -> None:
-        """At any number of rows: see `start`, which knows whether each cell has a row."""
+    def formed_rows(self, n: int, load: Workload) -> int:
+        """None where each cell has a row: symmetry then says what the matrix would be formed for."""
+        shape = self._shape_for(n, load) or choose_shape(n, self.levels)
+        return n if math.prod(shape) > n else 0
+
+    def _shape_for(self, n: int, load: Workload) -> tuple[int, ...] | None:
+        """The shape given, or that with folds as leading level if they are blocks of equal size."""
+        parts = load.parts
+        if self.shape is not None or self.validate != "matrix" or self.order != "given" or parts is None:
+            return self.shape
+        every_row_once = len(parts) < n and sum(len(part) for part in parts) == n
+        if every_row_once and np.array_equal(np.concatenate(list(parts)), np.arange(n)):
+            return fold_shape(n, self.levels, len(parts))
+        return None
 
     def layout(self, problem: Problem, rows: Index | None = None) -> Layout:
         """The cells of all rows or of some, which have a shape of their own."""

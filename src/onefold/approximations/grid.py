@@ -34,14 +34,14 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
 
-from onefold.approximations.base import Approximation, Run, register
+from onefold.approximations.base import Approximation, register
 from onefold.approximations.footprint import grid_bytes
 from onefold.approximations.model import Model
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.expansions import GridExpansion
 from onefold.expansions.grid import LARGEST_DIMENSION, Lattice, largest_lattice, make_lattice
 from onefold.kernels import Kernel
-from onefold.linalg import Array, HostArray, as_vector, asarray_like, host_array, is_sparse
+from onefold.linalg import Array, HostArray, as_vector, asarray_like, host_array
 from onefold.linalg.iterate import Map, quotients
 from onefold.machine.speed import Speed
 from onefold.machine.threads import check_stop, spans
@@ -98,6 +98,14 @@ class Grid(Approximation):
 
     name = "grid"
     no_leave_one_out = _NO_LEAVE_ONE_OUT
+    takes_precomputed = False
+    takes_sparse = False
+    max_features = LARGEST_DIMENSION
+    takes = (
+        f"dense rows of at most {LARGEST_DIMENSION} features and a kernel of x − x' (rbf, matern, "
+        "laplacian, their sums and products)"
+    )
+    alternative = 'use approximation="nystroem"'
     learns_metrics = False
     fold_models = "refitted"
 
@@ -112,34 +120,23 @@ class Grid(Approximation):
         if not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
 
+    def takes_kernel(self, kernel: Kernel) -> bool:
+        return kernel.stationary
+
     def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
-        if is_sparse(problem.X):
-            raise ValueError("a grid needs dense rows; convert X with X.toarray().")
-        d = problem.X.shape[1]
-        if not kernel.stationary:
-            raise ValueError(
-                "a grid needs a kernel of x − x' (rbf, matern, laplacian, their sums and products); use "
-                'approximation="nystroem" for other kernels.'
-            )
-        if d > LARGEST_DIMENSION:
-            raise ValueError(
-                f"a grid supports at most {LARGEST_DIMENSION} features, and X has {d}; use "
-                'approximation="nystroem", or fewer features.'
-            )
+        d = problem.shape[1]
         if np.ndim(self.points) == 1 and len(self.points) != d:
             raise ValueError(
                 f"points has {len(self.points)} numbers but X has {d} features; give one per feature."
             )
 
-    def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
+    def sized(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Workload:
         """With the grids that these kernels get on these rows: the largest possible may not fit."""
-        for kernel in kernels:
-            self.check(kernel, problem, load)
         X = host_array(problem.X)
         lowest = X.min(axis=0)
         highest = X.max(axis=0)
         sizes = [make_lattice(kernel, lowest, highest, self.points).size for kernel in kernels]
-        return super().start(problem, kernels, replace(load, points=max(sizes)))
+        return replace(load, points=max(sizes))
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> GridModel:
         X = host_array(problem.X)

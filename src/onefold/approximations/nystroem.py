@@ -32,7 +32,7 @@ from onefold.approximations.problem import Parts, Problem, Workload
 from onefold.basis import BASES, Basis, Design, Whitening, given_rows, metric_of
 from onefold.basis.factors import uses_factors
 from onefold.basis.whitening import SMALLEST_RIDGE, Precision, spanning_landmarks
-from onefold.kernels import Kernel, Precomputed
+from onefold.kernels import Kernel
 from onefold.linalg import is_sparse, submatrix
 from onefold.machine.speed import Speed
 from onefold.machine.threads import count_workers, limit_blas, thread_budget
@@ -101,6 +101,7 @@ class Nystroem(Approximation):
 
     name = "nystroem"
     smooths = True
+    takes_precomputed = False
     max_rows_for_matrix = FORMED
     fold_models = "closed"
     remedy = "use fewer landmarks (n_components)"
@@ -137,13 +138,6 @@ class Nystroem(Approximation):
 
     def _key(self) -> tuple[Any, ...]:
         return self.method, self.rank, self.predict, self.random_state
-
-    def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
-        if isinstance(kernel, Precomputed):
-            raise ValueError(
-                "Nystroem compares rows with landmarks, but a precomputed kernel matrix has no rows; "
-                'use approximation="exact".'
-            )
 
     def share(self, problem: Problem, kernels: Sequence[Kernel]) -> Basis | None:
         """The landmarks, where their choice does not depend on the kernel."""

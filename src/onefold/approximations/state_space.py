@@ -21,7 +21,7 @@ from onefold.approximations.problem import Parts, Problem, TargetRidges, Workloa
 from onefold.expansions import Expansion, FoldModels, LineExpansion
 from onefold.kernels import Kernel, Laplacian, Matern
 from onefold.kernels.line import LineKernel, line_kernel
-from onefold.linalg import Array, HostArray, Index, asarray_like, host_array, is_sparse
+from onefold.linalg import Array, HostArray, Index, asarray_like, host_array
 from onefold.machine.speed import Speed
 from onefold.machine.threads import map_in_order, thread_budget
 from onefold.rows import to_host
@@ -60,17 +60,17 @@ class StateSpace(Approximation):
     name = "state_space"
     exact = True
     smooths = True
+    takes_precomputed = False
+    takes_sparse = False
+    max_features = 1
+    takes = 'one dense feature and a kernel "matern12", "matern32", "matern52" or "laplacian"'
+    alternative = 'use approximation="auto"'
     fold_models = "closed"
 
+    def takes_kernel(self, kernel: Kernel) -> bool:
+        return isinstance(kernel, Matern | Laplacian)
+
     def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
-        features = problem.shape[1]
-        if not takes([kernel], features) or is_sparse(problem.X):
-            kind = "sparse" if is_sparse(problem.X) else "dense"
-            raise ValueError(
-                'approximation="state_space" takes one dense feature and a kernel "matern12", '
-                f'"matern32", "matern52" or "laplacian"; got {kernel!r:.60} and {kind} rows with '
-                f'{features} feature{"s" if features > 1 else ""}; use approximation="auto".'
-            )
         missing = missing_numba()
         if missing is not None:
             raise ImportError(f'approximation="state_space" cannot run: {missing}.')

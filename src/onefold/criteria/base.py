@@ -83,9 +83,7 @@ class Criterion(ABC):
         """The criterion on the rows of one search."""
 
     def check(self, approximation: Approximation) -> None:
-        """Raise where models of the approximation cannot be judged by it."""
-        if reason := approximation.refusal(self.needs):
-            raise ValueError(reason)
+        """Raise where it cannot judge models of the approximation, for a reason other than its needs."""
 
     def for_several_kernels(self) -> Criterion:
         """The criterion that ranks the cells of several kernels."""

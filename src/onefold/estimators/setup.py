@@ -200,6 +200,8 @@ def request_of(estimator: Any, criteria: Sequence[Criterion], strategy: Strategy
         holds_out=criteria[0].holds_out,
         all_rows=bool(needs & {"model", "matrix", "rows"})
         or any(criterion.reads_rows for criterion in criteria),
+        smoother=bool(needs & {"smoother", "matrix"}),
+        matrix="matrix" in needs,
         leave_one_out=splits_are_made and leaves_one_out(estimator.cv),
         single_rows="model" in needs or intervals == "jackknife+",
         select=estimator.select,
