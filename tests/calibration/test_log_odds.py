@@ -7,6 +7,7 @@ from scipy.special import logsumexp
 
 from onefold import LSSVCCV
 from onefold.calibration import fit_calibrator
+from onefold.calibration.probabilities import damped_newton
 
 RNG = np.random.default_rng(0)
 
@@ -107,3 +108,24 @@ def test_probabilities_are_numbers_whatever_the_decision_values(scale, sign):
             np.testing.assert_allclose(made, 1 / classes, atol=0.05)
         else:
             assert np.all(made.argmax(axis=1) == index)
+
+
+@pytest.mark.parametrize("least", [-np.inf, 0.25])
+@pytest.mark.parametrize("norm", ["sum", "max"])
+def test_damped_newton_finds_the_minimum_of_every_model(least, norm):
+    centres = np.array([[1.0, -2.0], [0.3, 0.5], [-40.0, 7.0]])
+
+    def loss(t):
+        return np.sum(np.sqrt(1 + (t - centres) ** 2), axis=1), t - centres
+
+    def step(t, distance):
+        gradient = distance / np.sqrt(1 + distance**2)
+        hessian = (1 + distance**2) ** -1.5
+        # From far away this step leads upwards, far beyond the minimum, and is halved.
+        bound = (t <= least) & (gradient > 0)
+        return np.where(bound, 0.0, -gradient / hessian)
+
+    start = np.full((3, 2), 0.25)
+    with np.errstate(over="ignore"):
+        minimum = damped_newton(loss, step, start, least=least, tolerance=1e-10, norm=norm)
+    np.testing.assert_allclose(minimum, np.maximum(centres, least), rtol=1e-6, atol=1e-6)

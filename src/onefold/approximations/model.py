@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from onefold.approximations.problem import Parts, Problem
 from onefold.expansions import Expansion, FoldModels
 from onefold.linalg import Array, HostArray, asarray_like, host_array, namespace, take_rows
-from onefold.rows import Rows
+from onefold.rows import FIFTHS, Rows, interleaved_fifths
 from onefold.smoothers import Smoother
 from onefold.smoothers.base import Flags
 
@@ -66,10 +66,13 @@ class Model(ABC):
 
     def left_out_in_fifths(self, rows: Any, alpha: float) -> tuple[Any, Array]:
         """Some rows, each predicted from four fifths of all rows at one μ."""
-        parts = [np.arange(k, self.problem.n, 5) for k in np.unique(rows % 5)]
-        rows_by_part = [rows[rows % 5 == part[0]] for part in parts]
+        fifths = interleaved_fifths(np.arange(self.problem.n))
+        parts = [fifths[number] for number in np.unique(rows % FIFTHS)]
+        rows_by_part = [rows[rows % FIFTHS == part[0]] for part in parts]
         predictions = self.heldout(parts, [alpha])
-        values = [take_rows(f[0, ...], numbers // 5) for f, numbers in zip(predictions, rows_by_part)]
+        values = [
+            take_rows(f[0, ...], numbers // FIFTHS) for f, numbers in zip(predictions, rows_by_part)
+        ]
         return np.concatenate(rows_by_part), namespace(values[0]).concat(values)
 
     @abstractmethod

@@ -31,12 +31,32 @@ import numpy as np
 from onefold.machine.threads import cached_property, spans
 from onefold.machine.warning import warn_user
 
+# What users may choose.
 METHODS = ("cv+", "jackknife+", "normalised")
-WITHOUT_FOLD_MODELS = "cv"  # held-out residuals around the final model; users cannot choose it
+
+# Held-out residuals around the final model, where there are no models of the folds for new rows.
+WITHOUT_FOLD_MODELS = "cv"
+
+# Largest residual: sums of some are still within the range of float64.
 _LARGEST = 1e300
-_FEW = 2  # elements a list on average, up to which all are partitioned
-_AT_ONCE = 2**20  # rows × lists whose elements are counted together
-_ROUNDINGS = 16 * np.finfo(np.float64).eps
+
+# Elements of a list on average, up to which all elements are partitioned: a search costs as much.
+_SHORT = 2
+
+# Rows × lists whose elements are counted together: 8 MiB for each of a few arrays.
+_AT_ONCE = 2**20
+
+# Relative error of p + σ v and of its way back to v: a few roundings each, with a margin.
+_ROUNDING = 16 * np.finfo(np.float64).eps
+
+
+@dataclass(frozen=True)
+class _SortedScores:
+    """Scores r / σ, sorted within each fold."""
+
+    signed: Any  # (N, targets)
+    sizes: Any  # (N, targets): of their absolute values
+    starts: Any  # (folds + 1,): where the scores of each fold start, and where the last ones end
 
 
 def check_intervals(method: Any) -> None:
@@ -78,8 +98,8 @@ class ConformalIntervals:
             raise ValueError(
                 f"the fold numbers of residuals must be below the number of folds, {self.count!r:.40}."
             )
-        alike = spread is None or (_is_table(spread) and spread.shape == residuals.shape)
-        if not alike or (spread is not None and not np.all(spread > 0)):
+        same_shape = spread is None or (_is_table(spread) and spread.shape == residuals.shape)
+        if not same_shape or (spread is not None and not np.all(spread > 0)):
             raise ValueError("spread must contain a finite number greater than 0 for every residual.")
 
     def __repr__(self) -> str:
@@ -92,8 +112,7 @@ class ConformalIntervals:
         return int(self.residuals.shape[1])
 
     @cached_property
-    def _lists(self) -> dict[str, Any]:
-        """Scores r / σ and their sizes (N, targets), sorted within each fold, and where folds start."""
+    def _sorted(self) -> _SortedScores:
         scores = self.residuals if self.spread is None else self.residuals / self.spread
         signed = np.empty_like(scores)
         sizes = np.empty_like(scores)
@@ -101,7 +120,7 @@ class ConformalIntervals:
             signed[:, t] = column[np.lexsort((column, self.fold))]
             sizes[:, t] = np.abs(column[np.lexsort((np.abs(column), self.fold))])
         starts = np.concatenate([[0], np.cumsum(np.bincount(self.fold, minlength=self.count))])
-        return {"signed": signed, "sizes": sizes, "starts": starts}
+        return _SortedScores(signed, sizes, starts)
 
     def bounds(self, predictions: Any, coverage: float, spread: Any | None = None) -> Any:
         """Lower and upper bounds (rows, targets, 2), wider for a larger coverage 1 − a.
@@ -111,29 +130,30 @@ class ConformalIntervals:
         the middle of the interval for ½ is always inside.
         """
         rank = upper_rank(coverage, len(self.residuals))
-        lower = -self._elements("sizes", rank, -predictions, spread)
-        found = np.stack([lower, self._elements("sizes", rank, predictions, spread)], axis=2)
+        sizes = self._sorted.sizes
+        lower = -self._elements(sizes, rank, -predictions, spread)
+        upper = self._elements(sizes, rank, predictions, spread)
         if coverage < 0.5:
             middle = self.bounds(predictions, 0.5, spread).mean(axis=2)
-            found[:, :, 0] = np.minimum(found[:, :, 0], middle)
-            found[:, :, 1] = np.maximum(found[:, :, 1], middle)
-        return found
+            lower = np.minimum(lower, middle)
+            upper = np.maximum(upper, middle)
+        return np.stack([lower, upper], axis=2)
 
     def quantiles(self, predictions: Any, quantiles: Sequence[float], spread: Any | None = None) -> Any:
         """Order statistics of f_{s(i)}(x) + r_i, (rows, targets, quantiles); they rise with q."""
         ranks = quantile_ranks(quantiles, len(self.residuals))
-        return np.stack([self._elements("signed", r, predictions, spread) for r in ranks], axis=2)
+        signed = self._sorted.signed
+        return np.stack([self._elements(signed, r, predictions, spread) for r in ranks], axis=2)
 
-    def _elements(self, name: str, rank: int, predictions: Any, spread: Any | None) -> Any:
+    def _elements(self, scores: Any, rank: int, predictions: Any, spread: Any | None) -> Any:
         """The element of a rank (rows, targets), infinite where there is no such rank."""
-        found = np.full((len(predictions), self.n_targets), np.inf if rank > 0 else -np.inf)
+        elements = np.full((len(predictions), self.n_targets), np.inf if rank > 0 else -np.inf)
         if 1 <= rank <= len(self.residuals):
-            values = self._lists[name]
-            starts = self._lists["starts"]
+            starts = self._sorted.starts
             for t in range(self.n_targets):
                 stretch = None if spread is None else spread[:, :, t]
-                found[:, t] = smallest(values[:, t], starts, rank, predictions[:, :, t], stretch)
-        return found
+                elements[:, t] = smallest(scores[:, t], starts, rank, predictions[:, :, t], stretch)
+        return elements
 
     def warn_if_too_few(self, shares: Sequence[float]) -> None:
         """Warn once where some of these shares of the distribution have no rank."""
@@ -149,8 +169,8 @@ class ConformalIntervals:
 
 def _is_table(values: Any) -> bool:
     """Whether it is an array of two axes with numbers of a size that sums can bear."""
-    known = type(values) is np.ndarray and values.ndim == 2 and values.dtype == np.float64
-    return known and bool(np.all(np.abs(values) <= _LARGEST))
+    is_array = type(values) is np.ndarray and values.ndim == 2 and values.dtype == np.float64
+    return is_array and bool(np.all(np.abs(values) <= _LARGEST))
 
 
 def smallest(values: Any, starts: Any, rank: int, shift: Any, stretch: Any | None = None) -> Any:
@@ -163,30 +183,30 @@ def smallest(values: Any, starts: Any, rank: int, shift: Any, stretch: Any | Non
     lists = np.arange(shift.shape[1])
     stretch = np.broadcast_to(1.0, shift.shape) if stretch is None else stretch
     pivot = np.partition(values, rank - 1)[rank - 1]
-    found = []
-    for part in spans(len(shift), max(1, _AT_ONCE // lists.size)):
-        p = shift[part]
-        scale = stretch[part]
+    elements = []
+    for span in spans(len(shift), max(1, _AT_ONCE // lists.size)):
+        p = shift[span]
+        scale = stretch[span]
         low = np.broadcast_to(starts[:-1], p.shape)
         high = np.broadcast_to(starts[1:], p.shape)
-        if values.size > _FEW * lists.size:
+        if values.size > _SHORT * lists.size:
             low, high = _between(values, starts, pivot, p, scale)
         sizes = high - low
         place = rank - 1 - (low - starts[:-1]).sum(axis=1)
         first = low - (np.cumsum(sizes, axis=1) - sizes)
         for row in range(len(p)):
-            own = np.repeat(lists, sizes[row])
-            here = values[np.arange(own.size) + first[row][own]]
-            elements = p[row][own] + scale[row][own] * here
-            found.append(np.partition(elements, place[row])[place[row]])
-    return np.array(found)
+            list_of = np.repeat(lists, sizes[row])
+            scores = values[np.arange(list_of.size) + first[row][list_of]]
+            candidates = p[row][list_of] + scale[row][list_of] * scores
+            elements.append(np.partition(candidates, place[row])[place[row]])
+    return np.array(elements)
 
 
 def _between(values: Any, starts: Any, pivot: float, shift: Any, stretch: Any) -> tuple[Any, Any]:
     """Places (rows, k) in every list between which the pivot's rank is found after the shift."""
     moved = shift + stretch * pivot
     # Wide enough for the rounding of every element and of its way back to the list.
-    margin = _ROUNDINGS * (np.abs(shift) + np.abs(moved)).max(axis=1)
+    margin = _ROUNDING * (np.abs(shift) + np.abs(moved)).max(axis=1)
     with np.errstate(over="ignore"):
         least = ((moved.min(axis=1) - margin)[:, None] - shift) / stretch
         most = ((moved.max(axis=1) + margin)[:, None] - shift) / stretch

@@ -7,8 +7,7 @@ from typing import Any
 from sklearn.metrics import get_scorer
 
 from onefold.criteria import closed, heldout
-from onefold.criteria.asking import Answer, ask
-from onefold.criteria.base import Criterion, Scored, Scoring, Task, label_index
+from onefold.criteria.base import Answer, Criterion, Scored, Scoring, Task, ask, label_index
 from onefold.criteria.heldout import ErrorRate, SquaredError, SumCriterion
 from onefold.criteria.scorers import Scorer
 

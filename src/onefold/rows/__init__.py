@@ -10,6 +10,7 @@ from onefold.linalg import Array, Device, free_device_memory, is_foreign, is_spa
 from onefold.rows.base import Block, GroupedSplits, Groups, HostRows, Rows, group_rows
 from onefold.rows.dask import DaskRows, example_of, gathered, is_dask, is_remote, lazily, opened, to_host
 from onefold.rows.device import DeviceRows, StreamedRows
+from onefold.rows.fifths import FIFTHS, consecutive_fifths, interleaved_fifths
 from onefold.rows.hashing import has_all_rows, row_fingerprint, row_hashes, rows_with_weight
 
 _MOVED_AT_ONCE = 4 * 2**30  # bytes: more rows are streamed while the device works, which costs no time
