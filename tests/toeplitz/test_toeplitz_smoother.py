@@ -10,12 +10,8 @@ from numpy.testing import assert_allclose
 from scipy.linalg import toeplitz
 
 from onefold.smoothers.base import UnsolvableError
-from onefold.smoothers.toeplitz import (
-    GohbergSemencul,
-    SymmetricToeplitz,
-    ToeplitzSmoother,
-    log_determinant,
-)
+from onefold.smoothers.toeplitz import ToeplitzSmoother
+from onefold.smoothers.toeplitz_matrix import GohbergSemencul, SymmetricToeplitz, log_determinant
 from tests.smoothers.dense_twin import check, refit
 
 ALPHAS = np.array([1e-3, 3.0, 0.1])
@@ -123,3 +119,22 @@ def test_few_iterations_for_kernels_of_any_width(gamma: float) -> None:
     smoother.residuals(np.ones((3000, 1)), [3e-5])
     assert (report["solver"], report["iterations"] <= 40) == ("pcg", True)
     assert report["preconditioner"].startswith("Strang" if gamma >= 100 else "polynomials")
+
+
+def test_what_was_asked_before_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the smallest ridge conjugate gradients fail, and Levinson's recursion takes over there."""
+    monkeypatch.setattr("onefold.smoothers.toeplitz.SHORT", 10)
+    monkeypatch.setattr("onefold.smoothers.toeplitz._ITERATIONS", 4)
+    column = rbf_column(60, 300.0)
+    Y = np.random.default_rng(0).normal(size=(60, 2))
+
+    def smoother() -> ToeplitzSmoother:
+        return ToeplitzSmoother(column, intercept=True, semidefinite=True)
+
+    large = smoother().residuals(Y, [10.0])
+    small = smoother().residuals(Y, [1e-4])
+    asked = smoother()
+    asked.trace([10.0, 1e-4])
+    assert asked.report["solver"] == "levinson"
+    assert_allclose(asked.residuals(Y, [10.0]), large, rtol=0, atol=0)
+    assert_allclose(asked.residuals(Y, [1e-4]), small, rtol=0, atol=0)

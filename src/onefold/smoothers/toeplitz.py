@@ -1,26 +1,36 @@
 r"""R(μ) = μ (T + μI)⁻¹ for a symmetric Toeplitz T: O(n) memory, O(n log n) per iteration.
 
-*Products* by FFT: T is the leading block of a circulant matrix of length m ≥ 2n whose first column is
-t_0 … t_{n−1}, then t_{n−1} … t_1 backwards. Vectors are rows of an array (columns of a right-hand side,
-n), so that one FFT call treats them all.
+Products with T, the inverse of G = T + μI and preconditioners are those of
+:mod:`onefold.smoothers.toeplitz_matrix`.
 
-*The inverse* of G = T + μI from its first column (Gohberg–Semencul). With x = G⁻¹e_1, x_0 ≠ 0, and
-z = (0, x_{n−1}, …, x_1),
+*With an intercept*, g = G⁻¹1,
 
-    G⁻¹ = (1/x_0) (L_x L_xᵀ − L_z L_zᵀ)          L_v lower triangular Toeplitz, first column v
+    (1)  G_b⁻¹ = G⁻¹ − g gᵀ / (1ᵀg),    R_b = μ G_b⁻¹
+    (2)  log det on the complement of 1 = log det G + log (1ᵀg) − log n
 
-so that a product costs six FFTs of length 2n. Written for entries it says that along a diagonal
+*Rows held out*, alone and together:
 
-    G⁻¹_{i+1,j+1} = G⁻¹_{ij} + (x_{i+1} x_{j+1} − z_{i+1} z_{j+1}) / x_0
+    (3)  y_i − f_i = (G_b⁻¹ y)_i / (G_b⁻¹)_ii
+    (4)  e_J = y_J − f_J = (G_b⁻¹)_JJ⁻¹ (G_b⁻¹ y)_J
 
-hence the diagonal in O(n), which leave-one-out and the exact trace need, and a contiguous block of |J|
-rows in O(|J|²) after one product. The log-determinant takes Durbin's recursion, O(n²).
+Small blocks are formed from the generators of the inverse. Large ones are never formed: conjugate
+gradients solve with (G⁻¹)_JJ, a product with which is one with G⁻¹ between zero padding and cutting, and
+the border follows,
+
+    (5)  E = (G⁻¹)_JJ⁻¹ (G_b⁻¹ y)_J,    h = (G⁻¹)_JJ⁻¹ g_J,    e_J = E + h (g_JᵀE) / (1ᵀg − g_Jᵀh)
+
+Where J consists of long runs, the inverse of (G⁻¹)_JJ is G_JJ up to what the rows at the ends of the
+runs know, so G_JJ is the preconditioner; scattered rows are all but determined by their neighbours and
+need none.
 
 *Solving*: Levinson's recursion (SciPy's), O(n²) time and O(n) memory, is quickest for short series.
 Conjugate gradients with FFT products and a circulant preconditioner, O(n log n) an iteration, for long
-ones. Only G⁻¹e_1 is found by iteration: the formula above then gives G⁻¹ of every other right-hand side,
-and conjugate gradients polish that where its true residual asks for it. The start for the next μ is the
-best combination of the last solutions, which costs no product.
+ones. Only x = G⁻¹e_1 is found by iteration: the Gohberg–Semencul formula then gives G⁻¹ of every other
+right-hand side, and conjugate gradients polish that where its true residual asks for it. The μ of a call
+are solved from the largest down, and the start for the next one is the best combination x = Σ w_i x_i of
+the last two solutions, which costs no product:
+
+    (6)  G x_i = e_1 + (μ − μ_i) x_i,    w = argmin ‖x − G⁻¹e_1‖_G
 
 *Indefinite systems.* T of averaged diagonals may be indefinite. Where T + μI is, at μ and at every
 smaller one, an :class:`UnsolvableError` says so, or the system is solved (``negative="solve"``): by LU
@@ -28,300 +38,138 @@ factors up to 2048 rows, by MINRES with FFT products beyond; where eigenvalues c
 by Levinson's recursion, repeated for what its rounding leaves over. There is a solution wherever no
 eigenvalue of T + μI is 0, and every identity here but the log-determinant holds for it. What does not
 leave a small residual is refused as singular.
-
-*Preconditioners*. Strang's: the circulant matrix of order n that copies the central diagonals of T. 8 to
-40 iterations where the kernel has died out at half the length of the series, whatever n. Deflated
-embedding: a kernel that is still alive there is smooth on the scale of the series, and Strang's copy
-breaks it at the seam (hundreds of iterations). Then the polynomials of low degree, which carry its large
-eigenvalues, are solved exactly, and the rest by the circulant embedding of length 2n, which has no seam
-inside the series: 10 to 35 iterations for the rbf kernel. Measured at n = 20,000, residual 1e-10,
-μ = 3·10⁻⁵, rbf kernel, γ·(length)² from 0.03 to 30: Strang's and T. Chan's circulants need more than 300
-iterations, the embedding alone 36 to 78, deflated 10 to 13.
-
-*Rows held out together*: e_J = (G_b⁻¹)_JJ⁻¹ (G_b⁻¹ y)_J. Small blocks are formed from the generators of
-the inverse. Large ones are never formed: conjugate gradients on G⁻¹_JJ, whose product is that of G⁻¹
-between zero padding and cutting. Where J consists of long runs, its inverse is G_JJ up to what the rows
-at the ends of the runs know, so G_JJ is the preconditioner; scattered rows are all but determined by
-their neighbours and need none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
-from scipy.fft import irfft, next_fast_len, rfft
+from numpy.typing import ArrayLike
 
 from onefold.linalg import Array, HostArray, Index
 from onefold.linalg.dense import indefinite_solver
 from onefold.linalg.iterate import Map, Solution, refined_gradients
-from onefold.machine.threads import cached_property, check_stop, spans, thread_budget
+from onefold.machine.threads import cached_property, spans
 from onefold.smoothers.base import Flags, Smoother, UnsolvableError
+from onefold.smoothers.toeplitz_matrix import (
+    DenseInverse,
+    GohbergSemencul,
+    SymmetricToeplitz,
+    deflated_embedding,
+    dies_out,
+    log_determinant,
+    strang_circulant,
+    unit_row,
+)
 
-SHORT = 1024  # up to here Levinson's recursion is quicker than some tens of FFTs
-DENSE = 2048  # up to here an n × n array costs nothing
-_LEVINSON_LIMIT = 50_000  # O(n²): about ten seconds
+# Rows up to which Levinson's recursion is quicker than some tens of FFTs.
+SHORT = 1024
+# Rows up to which an n × n array costs nothing: 32 MiB.
+DENSE = 2048
+# Rows up to which Levinson's recursion, O(n²), takes no more than about ten seconds.
+_LEVINSON_ROWS = 50_000
+# Rows up to which a log-determinant is computed, in O(n²).
 _LOGDET_LIMIT = 100_000
-_LIMIT = 600  # iterations
-_HELDOUT_LIMIT = 2000
-_LOOSE = 1e-6  # Levinson's residual on a nearly singular matrix; worse is refused
-_ENOUGH = 1e-7  # of held-out blocks: G⁻¹ is known to the solver's tolerance times a condition number
-_TOGETHER = 2**18  # entries of right-hand sides treated in one FFT call
-_LONG_RUN = 16  # rows in a run, on average, from which G_JJ pays as a preconditioner
-_SMALLEST_PIVOT = 1e-8  # of the largest entry of x: below it the formula has no digits left
-_DIED_OUT = 1e-10  # of t_0, beyond half the length
-_DEGREES = 24  # polynomials of degree 0 … 23
-_MINRES_LIMIT = 1000  # iterations, which take about as long as Levinson's recursion for 20,000 rows
-_REFINEMENTS = 4  # of a solution by Levinson's recursion
-_SINGULAR = 1e-13  # of its terms: a sum 1ᵀG⁻¹1 this small is rounding
+# Iterations of conjugate gradients for the system of all rows.
+_ITERATIONS = 600
+# Iterations of conjugate gradients for a block of held-out rows.
+_HELDOUT_ITERATIONS = 2000
+# Iterations of MINRES, which take about as long as Levinson's recursion for 20,000 rows.
+_MINRES_ITERATIONS = 1000
+# Largest relative residual of a solution on a nearly singular matrix; a worse one is refused.
+_LOOSE_RESIDUAL = 1e-6
+# Largest relative residual of a held-out block: G⁻¹ is known to the solver's tolerance times a condition
+# number.
+_HELDOUT_RESIDUAL = 1e-7
+# Entries of right-hand sides treated in one FFT call.
+_ENTRIES_AT_ONCE = 2**18
+# Rows in a run, on average, from which G_JJ pays as a preconditioner.
+_LONG_RUN = 16
+# Times that a solution by Levinson's recursion is refined.
+_REFINEMENTS = 4
+# Of the sum of its terms' absolute values: a sum 1ᵀG⁻¹1 this small is rounding.
+_SINGULAR = 1e-13
 
 Negative: TypeAlias = Literal["raise", "solve"]
 """What to do where T + μI is not positive definite."""
 
-
-class SymmetricToeplitz:
-    """T from its first column (n,); three arrays of n."""
-
-    def __init__(self, column: HostArray) -> None:
-        self.column = np.asarray(column, dtype=np.float64)
-        self.n = self.column.size
-        self.length = next_fast_len(2 * self.n, real=True)
-        embedded = np.full(self.length, self.column[-1])  # the gap goes on at the last value: no jump
-        embedded[: self.n] = self.column
-        if self.n > 1:
-            embedded[-(self.n - 1) :] = self.column[:0:-1]
-        self.spectrum = rfft(embedded).real.copy()  # a view would keep the imaginary part
-        self.norm = float(np.abs(self.spectrum).max())  # an upper bound of ‖T‖₂
-
-    def product(self, V: HostArray, shift: float = 0.0) -> HostArray:
-        """(T + shift·I) v for every row v of V."""
-        check_stop()
-        out = _filtered(V, self.spectrum, self.length)[..., : self.n]
-        if shift:
-            out = out + shift * V
-        return out
-
-    def shifted(self, shift: float) -> HostArray:
-        """The first column of T + shift·I."""
-        column = self.column.copy()
-        column[0] += shift
-        return column
-
-
-def _filtered(V: HostArray, weights: HostArray, length: int) -> HostArray:
-    """Rows of V, continued by zeros to `length`, with their frequencies weighted."""
-    transformed = rfft(V, length, axis=-1, workers=thread_budget())
-    transformed *= weights
-    return irfft(transformed, length, axis=-1, workers=thread_budget(), overwrite_x=True)
-
-
-class GohbergSemencul:
-    """G⁻¹ from its first column x; five arrays of n."""
-
-    def __init__(self, x: HostArray, toeplitz: SymmetricToeplitz, *, indefinite: bool = False) -> None:
-        pivot = abs(x[0]) if indefinite else x[0]
-        if pivot <= _SMALLEST_PIVOT * np.abs(x).max():
-            raise UnsolvableError(
-                "the Toeplitz matrix has a leading block that is singular or not positive definite, so "
-                'that its inverse cannot be computed; use a larger alpha, or approximation="exact".'
-            )
-        self._x = x
-        self._n = x.size
-        self._length = toeplitz.length
-        self._Fx = rfft(self._x, self._length)
-        self._Fz = rfft(_reversed(x), self._length)
-
-    def product(self, V: HostArray) -> HostArray:
-        """G⁻¹ v for every row v of V."""
-        transformed = rfft(V, self._length, axis=-1, workers=thread_budget())
-        left = self._Fx.conj() * transformed
-        transformed *= self._Fz.conj()
-        left = self._truncated(left)
-        left *= self._Fx
-        transformed = self._truncated(transformed)
-        transformed *= self._Fz
-        left -= transformed
-        del transformed
-        out = irfft(left, self._length, axis=-1, workers=thread_budget(), overwrite_x=True)
-        return out[..., : self._n] / self._x[0]
-
-    def _truncated(self, transformed: NDArray[np.complex128]) -> NDArray[np.complex128]:
-        """The transform of the first n entries alone."""
-        values = irfft(transformed, self._length, axis=-1, workers=thread_budget(), overwrite_x=True)
-        values[..., self._n :] = 0.0
-        return rfft(values, axis=-1, workers=thread_budget(), overwrite_x=True)
-
-    def diagonal(self) -> HostArray:
-        """Its diagonal (n,)."""
-        # The diagonal reads the same from both ends; the first half has the fewer roundings.
-        n = self._n
-        half = (self._n + 1) // 2
-        first = np.cumsum(self._x[:half] ** 2 - _reversed(self._x)[:half] ** 2) / self._x[0]
-        return np.concatenate([first, first[: n - half][::-1]])
-
-    def block(self, start: int, stop: int) -> HostArray:
-        """G⁻¹ on the contiguous rows start … stop − 1."""
-        size = stop - start
-        x = self._x[start:stop]
-        z = _reversed(self._x)[start:stop]
-        block = np.empty((size, size))
-        block[0] = self.product(_unit(self._n, start))[0, start:stop]
-        for i in range(1, size):
-            block[i, i:] = block[i - 1, i - 1 : -1]
-            block[i, i:] += (x[i] / self._x[0]) * x[i:] - (z[i] / self._x[0]) * z[i:]
-            block[i, :i] = block[:i, i]
-        block[:, 0] = block[0]
-        return block
-
-
-class DenseInverse:
-    """G⁻¹ of a short indefinite G, as an n × n array."""
-
-    def __init__(self, solve: Map, n: int) -> None:
-        self._inverse = solve(np.eye(n))
-
-    def product(self, V: HostArray) -> HostArray:
-        """G⁻¹ v for every row v of V."""
-        return V @ self._inverse
-
-    def diagonal(self) -> HostArray:
-        """Its diagonal (n,)."""
-        return np.diagonal(self._inverse)
-
-    def block(self, start: int, stop: int) -> HostArray:
-        """G⁻¹ on the contiguous rows start … stop − 1, as a copy."""
-        return self._inverse[start:stop, start:stop].copy()
-
-
-def _reversed(x: HostArray) -> HostArray:
-    """The vector z of the formula."""
-    return np.concatenate([np.zeros(1), x[:0:-1]])
-
-
-def _unit(n: int, place: int = 0) -> HostArray:
-    """The unit vector of a place as a row (1, n)."""
-    unit = np.zeros((1, n))
-    unit[0, place] = 1.0
-    return unit
-
-
-# -- preconditioners: approximations of (T + μI)⁻¹ for every μ, symmetric and positive definite --------
-
-
-def strang_circulant(toeplitz: SymmetricToeplitz) -> Callable[[float], Map]:
-    """μ → (V → M(μ)⁻¹ V): the circulant matrix of order n with t_j for j ≤ n/2."""
-    n = toeplitz.n
-    half = toeplitz.n // 2 + 1
-    column = toeplitz.column.copy()
-    column[half:] = toeplitz.column[1 : n - half + 1][::-1]
-    eigenvalues = np.maximum(rfft(column).real, 0.0)
-
-    def at(mu: float) -> Map:
-        weights = 1.0 / (eigenvalues + mu)
-        return lambda V: _filtered(V, weights, n)
-
-    return at
-
-
-def deflated_embedding(toeplitz: SymmetricToeplitz) -> Callable[[float], Map]:
-    """Low polynomials exactly, the rest by the embedding of length 2n; `_DEGREES` arrays of n."""
-    n = toeplitz.n
-    length = 0.0
-    points = np.linspace(-1.0, 1.0, n)
-    Q = np.full((min(_DEGREES, n), n), n**-0.5)
-    for k in range(1, len(Q)):  # orthonormal to rounding while k ≪ √n
-        Q[k] = points * Q[k - 1] - length * Q[k - 2]
-        length = float(np.linalg.norm(Q[k]))
-        Q[k] /= length
-    # A row at a time: the transforms of all at once would double the memory.
-    small = np.stack([Q @ toeplitz.product(q) for q in Q])
-    values, vectors = np.linalg.eigh((small + small.T) / 2)
-
-    def at(mu: float) -> Map:
-        weights = 1.0 / (np.maximum(toeplitz.spectrum, 0.0) + mu)
-        inner = (vectors / (np.maximum(values, 0.0) + mu)) @ vectors.T
-
-        def apply(V: HostArray) -> HostArray:
-            parts = V @ Q.T
-            Z = _filtered(V - parts @ Q, weights, toeplitz.length)[..., :n]
-            return Z + (parts @ inner - Z @ Q.T) @ Q
-
-        return apply
-
-    return at
-
-
-def dies_out(toeplitz: SymmetricToeplitz) -> bool:
-    """Whether the kernel has died out at half the length."""
-    tail = toeplitz.column[toeplitz.n // 2 :]
-    return float(np.abs(tail).max()) <= _DIED_OUT * abs(float(toeplitz.column[0]))
-
-
-# -- solving -------------------------------------------------------------------------------------------
+Inverse: TypeAlias = GohbergSemencul | DenseInverse
 
 
 def solve_rows(
     product: Map, precondition: Map, B: HostArray, start: HostArray | None = None, **settings: Any
 ) -> Solution:
     """As :func:`refined_gradients`, for functions and right-hand sides by rows."""
-    found = refined_gradients(
+    solution = refined_gradients(
         lambda V: product(V.T).T,
         lambda V: precondition(V.T).T,
         B.T,
         start=None if start is None else start.T,
         **settings,
     )
-    return replace(found, X=found.X.T)
+    return replace(solution, X=solution.X.T)
 
 
-def log_determinant(column: HostArray) -> float:
-    r"""The number log det T of a positive definite Toeplitz T: Durbin's recursion, Σ log of its errors.
+@dataclass(frozen=True)
+class _System:
+    """G at one μ, solved for some right-hand sides."""
 
-    O(n²) time, O(n) memory; raises ``LinAlgError`` if the matrix is not positive definite.
-    """
-    t = np.asarray(column, dtype=np.float64)
-    error = float(t[0])
-    total = 0.0
-    predictor = np.zeros(0)
-    for k in range(t.size):
-        if not error > 0:
-            raise np.linalg.LinAlgError("not positive definite")
-        total += float(np.log(error))
-        if k + 1 == t.size:
-            break
-        reflection = (t[k + 1] - predictor @ t[k:0:-1]) / error
-        predictor = np.append(predictor - reflection * predictor[::-1], reflection)
-        error *= 1.0 - reflection * reflection
-    return total
+    X: HostArray  # G⁻¹ B by rows
+    invert: Callable[[], Inverse]  # computes G⁻¹
+    definite: bool  # whether G is positive definite, as far as solving has shown
 
 
-# -- the smoother --------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Descent:
+    """What the larger μ of a call hand on to the smaller ones."""
+
+    iterates: bool  # by conjugate gradients, until they have failed once
+    columns: tuple[tuple[float, HostArray], ...] = ()  # the last μ, two at most, and their G⁻¹e_1
+
+    def start(self, mu: float) -> HostArray | None:
+        r"""(6) as a row (1, n); None before the first solution."""
+        if not self.columns:
+            return None
+        V = np.stack([x for _, x in self.columns])
+        steps = np.array([mu - earlier for earlier, _ in self.columns])
+        gram = V[:, :1] + (V @ V.T) * steps[None, :]
+        weights = np.linalg.lstsq((gram + gram.T) / 2, V[:, 0], rcond=1e-14)[0]
+        return (weights @ V)[None]
 
 
 @dataclass(frozen=True)
 class _Solved:
-    """G_b⁻¹ of one μ: with a border G_b⁻¹ = G⁻¹ − g gᵀ / (1ᵀg), g = G⁻¹1."""
+    """G_b⁻¹ of one μ, by (1)."""
 
     index: int  # of μ among those asked for
     mu: float
     definite: bool  # whether G is positive definite, as far as solving has shown
     W: HostArray  # G_b⁻¹ Yᵀ by rows (targets, n)
-    invert: Callable[[], GohbergSemencul | DenseInverse]
+    invert: Callable[[], Inverse]
     g: HostArray  # zeros without a border
     total: float  # 1ᵀg; 1 without a border
 
     @cached_property
-    def inverse(self) -> GohbergSemencul | DenseInverse:
+    def inverse(self) -> Inverse:
         """G⁻¹; of an indefinite matrix only where it is asked for."""
         return self.invert()
 
     def diagonal(self) -> HostArray:
         """The diagonal of G_b⁻¹."""
         return self.inverse.diagonal() - self.g**2 / self.total
+
+
+@dataclass
+class _Findings:
+    """What solving has shown about the matrix: it decides what is refused, not what is computed."""
+
+    definite_from: float  # T + μI is known to be positive definite from this μ on
+    refused: list[float] = field(default_factory=list)  # each μ that could not be solved with
+    definite: dict[float, bool] = field(default_factory=dict)  # for each μ that was solved with
 
 
 class ToeplitzSmoother(Smoother):
@@ -348,11 +196,7 @@ class ToeplitzSmoother(Smoother):
         super().__init__(n, np.broadcast_to(np.ones(1), n) if intercept else None)
         self._tolerance = tolerance
         self._solves_indefinite = negative == "solve"
-        self._refused: list[float] = []  # each μ that could not be solved with
-        self._is_definite: dict[float, bool] = {}  # whether T + μI is, for each μ that was solved with
-        self._definite_from = 0.0 if semidefinite else np.inf
-        self._preconditioner: Callable[[float], Map] | None = None
-        self._earlier: list[tuple[float, HostArray]] = []
+        self._findings = _Findings(0.0 if semidefinite else np.inf)
         self.report: dict[str, Any] = {} if report is None else report
         solver = "levinson"
         reason = f"n = {n} ≤ {SHORT}: O(n²) is faster than iterating"
@@ -364,7 +208,7 @@ class ToeplitzSmoother(Smoother):
 
     def solvable(self, alphas: ArrayLike) -> Flags:
         """Whether each μ may be solved with, as far as has turned out."""
-        return may_be_solved(alphas, self._refused, indefinite=self._solves_indefinite)
+        return may_be_solved(alphas, self._findings.refused, indefinite=self._solves_indefinite)
 
     def require(self, alphas: ArrayLike) -> None:
         """Raise :class:`UnsolvableError` if the system of some μ cannot be solved."""
@@ -378,27 +222,32 @@ class ToeplitzSmoother(Smoother):
         if self.border is not None:
             # R_b maps constants to 0: without its mean a target has more digits left.
             B = np.vstack([B - B.mean(axis=1, keepdims=True), self.border[None]])
-        self._earlier = []
+        descent = _Descent(self._iterates)
         for index in np.argsort(-values, kind="stable"):
             mu = float(values[index])
             try:
-                X, invert, definite = self._solve(mu, B)
-                g = np.zeros(self.n)
-                total = 1.0
-                if self.border is not None:
-                    g = X[-1]
-                    X = X[:-1]
-                    total = float(g.sum())
-                    if abs(total) <= _SINGULAR * np.abs(g).sum():
-                        raise _unsolvable(mu, "with the intercept it is singular")
-                    X = X - (X.sum(axis=1) / total)[:, None] * g
+                system, descent = self._solve(mu, B, descent)
+                solved = self._bordered(int(index), mu, system)
             except UnsolvableError:
-                self._refused.append(mu)
+                self._findings.refused.append(mu)
                 raise
-            self._is_definite[mu] = definite
-            yield _Solved(int(index), mu, definite, X, invert, g, total)
-            del X, invert, g  # before the next μ needs the memory
-        self._earlier = []
+            del system
+            self._findings.definite[mu] = solved.definite
+            yield solved
+            del solved  # before the next μ needs the memory
+
+    def _bordered(self, index: int, mu: float, system: _System) -> _Solved:
+        """(1), where the last right-hand side is the border if there is one."""
+        X = system.X
+        if self.border is None:
+            return _Solved(index, mu, system.definite, X, system.invert, np.zeros(self.n), 1.0)
+        g = X[-1]
+        X = X[:-1]
+        total = float(g.sum())
+        if abs(total) <= _SINGULAR * np.abs(g).sum():
+            raise _unsolvable(mu, "with the intercept it is singular")
+        X = X - (X.sum(axis=1) / total)[:, None] * g
+        return _Solved(index, mu, system.definite, X, system.invert, g, total)
 
     def _mapped(self, function: Map, alphas: ArrayLike, Y: Array | None = None) -> HostArray:
         """function(G_b⁻¹ at μ, with Y) for every μ: numbers, or with Y arrays of its shape."""
@@ -409,41 +258,47 @@ class ToeplitzSmoother(Smoother):
         return out
 
     def residuals(self, Y: Array, alphas: ArrayLike) -> HostArray:
+        """(1)."""
         return self._mapped(lambda solved: solved.mu * solved.W.T, alphas, Y)
 
     def leave_one_out(self, Y: Array, alphas: ArrayLike) -> HostArray:
+        """(3)."""
         return self._mapped(lambda solved: Y - (solved.W / solved.diagonal()).T, alphas, Y)
 
     def trace(self, alphas: ArrayLike) -> HostArray:
+        """μ times the sum of the diagonal of (1)."""
         return self._mapped(lambda solved: solved.mu * solved.diagonal().sum(), alphas)
 
     def definite(self, alphas: ArrayLike) -> Flags:
         values = np.asarray(alphas, dtype=np.float64).reshape(-1)
-        self.require([mu for mu in values if mu not in self._is_definite])
-        return np.array([self._is_definite[mu] for mu in values], dtype=np.bool_)
+        definite = self._findings.definite
+        self.require([mu for mu in values if mu not in definite])
+        return np.array([definite[mu] for mu in values], dtype=np.bool_)
 
     def heldout(self, Y: Array, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
+        """(4)."""
         outs: list[Any] = [np.empty((np.size(alphas), len(rows), Y.shape[1])) for rows in parts]
         for solved in self._each(Y, alphas):
-            whole = solved.inverse.block(0, self.n) if self.n <= DENSE else None
+            dense = solved.inverse.block(0, self.n) if self.n <= DENSE else None
             for rows, out in zip(parts, outs):
                 try:
-                    errors = self._heldout_errors(solved, rows, whole)
+                    errors = self._heldout_errors(solved, rows, dense)
                 except UnsolvableError:
-                    self._refused.append(solved.mu)
+                    self._findings.refused.append(solved.mu)
                     raise
                 out[solved.index] = Y[rows] - errors.T
-            del solved, whole
+            del solved, dense
         return outs
 
     def logdet(self, alphas: ArrayLike) -> HostArray:
+        """(2)."""
         if self.n > _LOGDET_LIMIT:
             raise ValueError(
                 f"the log-determinant of a Toeplitz matrix takes n² operations, too many for {self.n} "
                 'rows; use criterion="press" or "gcv".'
             )
 
-        def one(solved: _Solved) -> float:
+        def logdet_of(solved: _Solved) -> float:
             if not solved.definite:
                 return np.nan
             try:
@@ -452,28 +307,25 @@ class ToeplitzSmoother(Smoother):
                 return np.nan
             return value if self.border is None else value + np.log(solved.total) - np.log(self.n)
 
-        return self._mapped(one, alphas)
+        return self._mapped(logdet_of, alphas)
 
     # -- G⁻¹ B and G⁻¹ at one μ ----------------------------------------------------------------------
 
-    def _solve(
-        self, mu: float, B: HostArray
-    ) -> tuple[HostArray, Callable[[], GohbergSemencul | DenseInverse], bool]:
-        """G⁻¹ B by rows, what computes G⁻¹, and whether G is positive definite."""
+    def _solve(self, mu: float, B: HostArray, descent: _Descent) -> tuple[_System, _Descent]:
+        """G at one μ, solved for the rows of B, and what the next μ is to know."""
         try:
-            X, inverse = (self._pcg if self._iterates else self._levinson)(mu, B)
+            if descent.iterates:
+                return self._pcg(mu, B, descent)
+            return self._levinson(mu, B), descent
         except UnsolvableError:
             if not self._solves_indefinite:
                 raise
-        else:
-            return X, lambda: inverse, True
-        short = self.n <= DENSE
-        X, invert = (self._indefinite_dense if short else self._indefinite_iterated)(mu, B)
+        system = self._indefinite_dense(mu, B) if self.n <= DENSE else self._indefinite_iterated(mu, B)
         self._note("indefinite_up_to", mu)
-        return X, invert, False
+        return system, descent
 
-    def _indefinite_dense(self, mu: float, B: HostArray) -> tuple[HostArray, Callable[[], DenseInverse]]:
-        """G⁻¹ B by rows and what computes G⁻¹, from LU factors."""
+    def _indefinite_dense(self, mu: float, B: HostArray) -> _System:
+        """By LU factors."""
         matrix = scipy.linalg.toeplitz(self.toeplitz.shifted(mu))
         try:
             solve = indefinite_solver(matrix)
@@ -481,15 +333,13 @@ class ToeplitzSmoother(Smoother):
             raise _unsolvable(mu, "it is singular to working precision") from None
         X = np.ascontiguousarray(solve(B.T).T)
         residual = self._residual(mu, X, B)
-        if residual > _LOOSE:
+        if residual > _LOOSE_RESIDUAL:
             raise _unsolvable(mu, f"it is nearly singular (residual {residual:.1g})")
         self._note("residual", residual)
-        return X, lambda: DenseInverse(solve, self.n)
+        return _System(X, lambda: DenseInverse(solve, self.n), definite=False)
 
-    def _indefinite_iterated(
-        self, mu: float, B: HostArray
-    ) -> tuple[HostArray, Callable[[], GohbergSemencul]]:
-        """The same by MINRES, and by Levinson's recursion where that leaves a large residual."""
+    def _indefinite_iterated(self, mu: float, B: HostArray) -> _System:
+        """By MINRES, and by Levinson's recursion where that leaves a large residual."""
 
         def solve(rows: HostArray) -> HostArray:
             solution = self._minimal_residuals(
@@ -497,18 +347,18 @@ class ToeplitzSmoother(Smoother):
             )
             X = solution.X
             residual = float(solution.residual.max(initial=0.0))
-            if residual > _LOOSE and self.n <= _LEVINSON_LIMIT:
+            if residual > _LOOSE_RESIDUAL and self.n <= _LEVINSON_ROWS:
                 X, residual = self._refined_levinson(mu, rows)
-            if not residual <= _LOOSE:
+            if not residual <= _LOOSE_RESIDUAL:
                 raise _unsolvable(mu, f"a residual of {residual:.1g} is left: it is nearly singular")
             self._note("iterations", solution.iterations)
             self._note("residual", residual)
             return X
 
         def invert() -> GohbergSemencul:
-            return GohbergSemencul(solve(_unit(self.n))[0], self.toeplitz, indefinite=True)
+            return GohbergSemencul(solve(unit_row(self.n))[0], self.toeplitz, indefinite=True)
 
-        return solve(B), invert
+        return _System(solve(B), invert, definite=False)
 
     def _refined_levinson(self, mu: float, B: HostArray) -> tuple[HostArray, float]:
         """G⁻¹ B and its residual by Levinson's recursion; it needs no definite G, but loses digits."""
@@ -516,16 +366,16 @@ class ToeplitzSmoother(Smoother):
         X = np.zeros_like(B)
         residual = 1.0
         for _ in range(_REFINEMENTS):
-            left = B - self.toeplitz.product(X, mu)
+            remaining = B - self.toeplitz.product(X, mu)
             try:
-                tried = X + np.atleast_2d(scipy.linalg.solve_toeplitz(column, left.T).T)
+                refined = X + np.atleast_2d(scipy.linalg.solve_toeplitz(column, remaining.T).T)
             except np.linalg.LinAlgError:  # a leading block is singular
                 break
-            smaller = self._residual(mu, tried, B)
-            if not smaller < residual:
+            refined_residual = self._residual(mu, refined, B)
+            if not refined_residual < residual:
                 break
-            X = tried
-            residual = smaller
+            X = refined
+            residual = refined_residual
             if residual <= self._tolerance:
                 break
         return X, residual
@@ -540,26 +390,27 @@ class ToeplitzSmoother(Smoother):
             B / sizes,
             tolerance=self._tolerance,
             norm=1.0,
-            limit=_MINRES_LIMIT,
+            limit=_MINRES_ITERATIONS,
             definite=False,
         )
         return replace(solution, X=solution.X * (sizes / norm))
 
     def _residual(self, mu: float, X: HostArray, B: HostArray) -> float:
         """The largest relative residual of G X = B, by rows."""
-        left, size = (np.linalg.norm(V, axis=1) for V in (B - self.toeplitz.product(X, mu), B))
-        return float((left / np.where(size > 0, size, 1.0)).max(initial=0.0))
+        residual = np.linalg.norm(B - self.toeplitz.product(X, mu), axis=1)
+        size = np.linalg.norm(B, axis=1)
+        return float((residual / np.where(size > 0, size, 1.0)).max(initial=0.0))
 
-    def _levinson(self, mu: float, B: HostArray) -> tuple[HostArray, GohbergSemencul]:
+    def _levinson(self, mu: float, B: HostArray) -> _System:
         column = self.toeplitz.shifted(mu)
-        if self.n <= DENSE and mu < self._definite_from:  # known for larger μ from smaller ones
+        if self.n <= DENSE and mu < self._findings.definite_from:
             dense = scipy.linalg.toeplitz(column)
             try:
                 scipy.linalg.cholesky(dense, check_finite=False, overwrite_a=True)
             except np.linalg.LinAlgError:
                 raise _unsolvable(mu, "it is not positive definite", indefinite=True) from None
-            self._definite_from = mu
-        B = np.vstack([B, _unit(self.n)])
+            self._findings.definite_from = mu
+        B = np.vstack([B, unit_row(self.n)])
         try:
             X = np.atleast_2d(scipy.linalg.solve_toeplitz(column, B.T).T)
         except np.linalg.LinAlgError:
@@ -567,69 +418,65 @@ class ToeplitzSmoother(Smoother):
         if not np.isfinite(X).all():
             raise _unsolvable(mu, "a leading block is nearly singular")
         residual = self._residual(mu, X, B)
-        if residual > _LOOSE:
+        if residual > _LOOSE_RESIDUAL:
             raise _unsolvable(mu, f"Levinson's recursion lost its digits (residual {residual:.1g})")
         self._note("residual", residual)
-        return X[:-1], GohbergSemencul(X[-1], self.toeplitz)
+        inverse = GohbergSemencul(X[-1], self.toeplitz)
+        return _System(X[:-1], lambda: inverse, definite=True)
 
-    def _pcg(self, mu: float, B: HostArray) -> tuple[HostArray, GohbergSemencul]:
-        if self._preconditioner is None:
-            short = dies_out(self.toeplitz)
-            self._preconditioner = (strang_circulant if short else deflated_embedding)(self.toeplitz)
-            name = "Strang's circulant" if short else "polynomials and embedded circulant"
-            self.report["preconditioner"] = name
-        precondition = self._preconditioner(mu)
+    @cached_property
+    def _preconditioner(self) -> tuple[str, Callable[[float], Map]]:
+        """Its name, and μ → (V → M(μ) V)."""
+        if dies_out(self.toeplitz):
+            return "Strang's circulant", strang_circulant(self.toeplitz)
+        return "polynomials and embedded circulant", deflated_embedding(self.toeplitz)
+
+    def _pcg(self, mu: float, B: HostArray, descent: _Descent) -> tuple[_System, _Descent]:
+        """By conjugate gradients; where they do not converge, by Levinson's recursion from here on."""
+        name, preconditioner = self._preconditioner
+        precondition = preconditioner(mu)
+        self.report["preconditioner"] = name
 
         def iterate(rows: HostArray, start: HostArray | None) -> Solution:
-            found = solve_rows(
+            solution = solve_rows(
                 lambda V: self.toeplitz.product(V, mu),
                 precondition,
                 rows,
                 start,
                 tolerance=self._tolerance,
                 norm=self.toeplitz.norm + mu,
-                limit=_LIMIT,
+                limit=_ITERATIONS,
             )
-            if found.state == "converged":
-                self._note("iterations", found.iterations)
-                self._note("residual", float(found.residual.max(initial=0.0)))
-            return found
+            if solution.state == "converged":
+                self._note("iterations", solution.iterations)
+                self._note("residual", float(solution.residual.max(initial=0.0)))
+            return solution
 
-        found = iterate(_unit(self.n), self._extrapolated(mu))
-        if found.state == "converged":
-            self._earlier = [*self._earlier[-1:], (mu, found.X[0])]
-            inverse = GohbergSemencul(found.X[0], self.toeplitz)
+        solution = iterate(unit_row(self.n), descent.start(mu))
+        if solution.state == "converged":
+            first_column = solution.X[0]
+            descent = replace(descent, columns=(*descent.columns[-1:], (mu, first_column)))
+            inverse = GohbergSemencul(first_column, self.toeplitz)
             X = np.empty_like(B)
             # Few rows at a time where they are long: an FFT gains nothing from more, memory does.
-            for rows in spans(B.shape[0], max(1, _TOGETHER // self.n)):
-                found = iterate(B[rows], inverse.product(B[rows]))
-                if found.state != "converged":
+            for rows in spans(B.shape[0], max(1, _ENTRIES_AT_ONCE // self.n)):
+                solution = iterate(B[rows], inverse.product(B[rows]))
+                if solution.state != "converged":
                     break
-                X[rows] = found.X
+                X[rows] = solution.X
             else:
-                return X, inverse
-        if found.state == "indefinite":
+                return _System(X, lambda: inverse, definite=True), descent
+        if solution.state == "indefinite":
             why = "conjugate gradients met a direction of negative curvature"
             raise _unsolvable(mu, why, indefinite=True)
-        residual = float(found.residual.max(initial=0.0))
-        if self.n <= _LEVINSON_LIMIT:
+        residual = float(solution.residual.max(initial=0.0))
+        if self.n <= _LEVINSON_ROWS:
             why = f"conjugate gradients did not converge ({residual:.1g})"
             self.report.update(solver="levinson", reason=why)
-            self._iterates = False
-            return self._levinson(mu, B)
+            return self._levinson(mu, B), replace(descent, iterates=False)
         raise _unsolvable(
-            mu, f"no convergence in {found.iterations} iterations (residual {residual:.2g})"
+            mu, f"no convergence in {solution.iterations} iterations (residual {residual:.2g})"
         )
-
-    def _extrapolated(self, mu: float) -> HostArray | None:
-        r"""The best combination of the solutions x_i at earlier μ_i: (T + μ)x_i = e_1 + (μ − μ_i)x_i."""
-        if not self._earlier:
-            return None
-        V = np.stack([x for _, x in self._earlier])
-        steps = np.array([mu - other for other, _ in self._earlier])
-        gram = V[:, :1] + (V @ V.T) * steps[None, :]
-        weights = np.linalg.lstsq((gram + gram.T) / 2, V[:, 0], rcond=1e-14)[0]
-        return (weights @ V)[None]
 
     def _note(self, key: str, value: float) -> None:
         """Keep the largest value in the report."""
@@ -637,20 +484,20 @@ class ToeplitzSmoother(Smoother):
 
     # -- rows held out together ----------------------------------------------------------------------
 
-    def _heldout_errors(self, solved: _Solved, rows: Index, whole: HostArray | None) -> HostArray:
-        """Residuals (targets, |J|) of the rows J left out together; `whole` is the dense G⁻¹, if any."""
+    def _heldout_errors(self, solved: _Solved, rows: Index, dense: HostArray | None) -> HostArray:
+        """(4) as (targets, |J|); `dense` is G⁻¹ as an array, if it was formed."""
         if np.any(np.diff(rows) < 0):
             raise ValueError("held-out rows must be in ascending order.")
         contiguous = rows.size > 0 and rows[-1] - rows[0] + 1 == rows.size
-        if whole is not None:
-            block = whole[np.ix_(rows, rows)]
+        if dense is not None:
+            block = dense[np.ix_(rows, rows)]
         elif contiguous and rows.size <= DENSE:
             block = solved.inverse.block(rows[0], rows[-1] + 1)
         else:
             return self._iterated_errors(solved, rows)
         self._note("heldout_residual", 0.0)
-        part = solved.g[rows]
-        block -= part[:, None] * (part / solved.total)[None, :]
+        g = solved.g[rows]
+        block -= g[:, None] * (g / solved.total)[None, :]
         targets = solved.W[:, rows].T
         try:
             if self._solves_indefinite:
@@ -664,6 +511,7 @@ class ToeplitzSmoother(Smoother):
             ) from None
 
     def _iterated_errors(self, solved: _Solved, rows: Index) -> HostArray:
+        """(5)."""
         W = solved.W[:, rows]
         g = solved.g[rows]
         runs = 1 + int(np.count_nonzero(np.diff(rows) > 1))
@@ -683,26 +531,26 @@ class ToeplitzSmoother(Smoother):
 
         targets = np.vstack([W, g[None]])
         if solved.definite:
-            found = solve_rows(
+            solution = solve_rows(
                 product,
                 precondition,
                 targets,
                 tolerance=self._tolerance,
                 norm=1.0 / solved.mu,
-                limit=_HELDOUT_LIMIT,
+                limit=_HELDOUT_ITERATIONS,
             )
         else:
             norm = 1.0 / (self.toeplitz.norm + solved.mu)  # the order of the smallest eigenvalues
-            found = self._minimal_residuals(product, targets, norm=norm)
-        residual = float(found.residual.max(initial=0.0))
-        if found.state != "converged" and residual > _ENOUGH:
+            solution = self._minimal_residuals(product, targets, norm=norm)
+        residual = float(solution.residual.max(initial=0.0))
+        if solution.state != "converged" and residual > _HELDOUT_RESIDUAL:
             raise UnsolvableError(
                 f"the held-out block of {rows.size} rows did not converge (residual {residual:.2g}); "
                 'use cv="loo", more folds, or a larger alpha.'
             )
         self._note("heldout_residual", residual)
-        E = found.X[:-1]
-        h = found.X[-1]
+        E = solution.X[:-1]
+        h = solution.X[-1]
         return E + ((E @ g) / (solved.total - g @ h))[:, None] * h
 
 
