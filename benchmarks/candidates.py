@@ -26,7 +26,7 @@ from benchmarks.common import DATA
 from benchmarks.tables_data import TASKS, present, small_split
 from onefold import LSSVCCV, LSSVRCV
 from onefold.calibration import fit_calibrator
-from onefold.estimators.final import _fitted
+from onefold.estimators.final import with_expansion
 from onefold.linalg import asarray_like, host_array
 from onefold.search import metric_search
 from onefold.search.loop import Search
@@ -65,13 +65,15 @@ def job(given: tuple[str, int, str | None, Path]) -> str:
         setup = estimator.set_up(A, a)
         with estimator._threads(setup.problem.n):
             found = setup.strategy.run(Search(setup))
-            functions = [_fitted(one, found.ledger, None)[0] for one in found.leaders]
+            functions = [with_expansion(leader, None).expansion for leader in found.leaders]
     np.savez_compressed(
         out / f"{name}-{split}.npz",
-        heldout=np.stack([found.scoring.problem.in_table(o.heldout, rows) for o in found.leaders]),
+        heldout=np.stack(
+            [found.scoring.problem.in_table(leader.held_out.by_row, rows) for leader in found.leaders]
+        ),
         tested=np.stack([host_array(f.predict(asarray_like(B, setup.problem.Y))) for f in functions]),
         targets=found.scoring.problem.in_table(found.scoring.targets, rows),
-        families=[one.candidate.params["kernel"] for one in found.leaders],
+        families=[leader.cell.candidate.params["kernel"] for leader in found.leaders],
         train=a,
         test=b,
         labels=labels,

@@ -21,7 +21,7 @@ from benchmarks.common import Row, data_sets, run_parts
 from onefold import LSSVCCV, LSSVRCV
 from onefold.estimators.setup import RELATIVE_GAMMAS
 from onefold.kernels import RBF
-from onefold.search.choice import blend_leaders, paired_difference
+from onefold.search.choice import blended, choose_mixture, mean_score, paired_difference
 from onefold.search.learned_metric import gradient_metric
 from onefold.search.loop import Search
 
@@ -68,15 +68,21 @@ def heldout_losses(model: Any, X: Any, y: Any) -> dict[str, tuple[float, Any]]:
     setup = model.set_up(X, y)
     found = setup.strategy.run(Search(setup))
     scoring = found.scoring
-    mixed = blend_leaders(found.leaders, found.leader, scoring)
-    score = float(found.ledger.means[found.leader.index, found.leader.ridge])
-    pairs = {"choice": (score, found.leader.heldout), "blend": (mixed.score, mixed.heldout)}
+    chosen = found.chosen
+    mixture = choose_mixture(found.leaders, chosen, scoring)
+    fits = {
+        "choice": chosen,
+        "blend": chosen if mixture is None else blended(found.leaders, mixture),
+    }
     losses = scoring.row_errors if isinstance(model, LSSVCCV) else scoring.row_losses
     rows = {
-        what: (value, scoring.problem.in_table(losses(heldout)[:, None], len(y))[:, 0])
-        for what, (value, heldout) in pairs.items()
+        what: (
+            mean_score(fit.held_out, scoring),
+            scoring.problem.in_table(losses(fit.held_out.by_row)[:, None], len(y))[:, 0],
+        )
+        for what, fit in fits.items()
     }
-    return rows | {"round": found.leader.candidate.params["round"]}
+    return rows | {"round": chosen.cell.candidate.params["round"]}
 
 
 def one_draw(kind: str, n: int, metric_rows: int | None, seed: int, **settings: Any) -> Row:

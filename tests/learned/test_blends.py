@@ -11,7 +11,7 @@ from sklearn.model_selection import (
 
 from onefold import LSSVCCV, LSSVRCV
 from onefold.search import choice
-from onefold.search.choice import Leader
+from onefold.search.crossfit import Cell, CrossFit, Predictions
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 RNG = np.random.default_rng(3)
@@ -114,7 +114,7 @@ REFUSED = [  # labels, rows where the blend is wrong, rows where the single one 
 
 @pytest.mark.parametrize(("y", "blended", "single", "options", "refused"), REFUSED)
 def test_errors_beyond_the_noise_of_the_comparison(y, blended, single, options, refused) -> None:
-    one, other = ((deciding(y, wrong), None) for wrong in (blended, single))
+    one, other = (Predictions(deciding(y, wrong)) for wrong in (blended, single))
     assert choice._scores_worse(one, other, scoring_of(y, **options)) == refused
 
 
@@ -124,12 +124,13 @@ def test_a_lower_loss_with_more_errors_is_no_blend(monkeypatch) -> None:
     wrong = ROWS[::5]
     right = deciding(EVEN, [], np.where(ROWS % 3 == 0, 0.02, 1.8))
     sure = deciding(EVEN, wrong, np.where(ROWS % 5 == 0, 0.3, 1.0))
-    leaders = [Leader(None, number, 0, 1.0, values) for number, values in enumerate([right, sure])]
-    kept = choice.blend_leaders(leaders, leaders[0], scoring)
-    assert [one.index for one in kept.members] == [0]
-    assert kept.weights.tolist() == [1.0]
-    assert kept.score == 0.0
+    leaders = [
+        CrossFit((Cell(None, 1.0, number),), predictions=Predictions(values))
+        for number, values in enumerate([right, sure])
+    ]
+    assert choice.choose_mixture(leaders, leaders[0], scoring) is None
+    assert choice.mean_score(leaders[0].predictions, scoring) == 0.0
     monkeypatch.setattr(choice, "_scores_worse", lambda *given: False)
-    blended = choice.blend_leaders(leaders, leaders[0], scoring)
-    assert 1 in [one.index for one in blended.members]
-    assert blended.score < -0.02
+    blended = choice.blended(leaders, choice.choose_mixture(leaders, leaders[0], scoring))
+    assert 1 in [cell.index for cell in blended.cells]
+    assert choice.mean_score(blended.predictions, scoring) < -0.02

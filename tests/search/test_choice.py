@@ -14,7 +14,8 @@ from onefold.approximations import Model, Nystroem, Problem
 from onefold.criteria import Task, resolve_criterion
 from onefold.heldout import Splits
 from onefold.plots import GridDisplay
-from onefold.search.evaluation import solve
+from onefold.search.crossfit import Cell, crossfit_of
+from onefold.search.evaluation import evaluate, solve
 from onefold.search.ledger import within_error
 from onefold.smoothers.base import UnsolvableError
 
@@ -154,16 +155,21 @@ def test_only_unsolvable_ridges_have_no_score(criterion, bad):
     mu = np.array([1.0, 2.0, 3.0, 4.0])
     model = Fragile(bad)
     candidate = SimpleNamespace(model=lambda n_alphas: model, parts=None)
-    found = solve([candidate], scoring, {}, mu, False, (0, np.arange(4)))()
+    scorings = {"score": scoring}
+    solved = solve(candidate, 0, np.arange(4), mu, scorings, with_expansion=False)
+    found = evaluate(solved, scorings)
     assert_array_equal(np.isnan(found.means), np.isin(mu, bad))
-    assert found.unsolved == len(bad)
-    assert (found.why is None) == (not bad)
+    assert len(found.failures) == len(bad)
+    for alpha, reason in zip(mu, found.reasons):
+        assert (reason is not None) == (alpha in bad)
+        assert reason is None or "no solution at" in reason
     assert model.asked <= 2 + mu.size
     for number in np.flatnonzero(~np.isin(mu, bad)):
         errors = np.array([np.mean((SIX[rows] - mu[number]) ** 2) for rows in FOLDS])
         expected = -errors if criterion == "mse" else 1 - errors / [np.var(SIX[rows]) for rows in FOLDS]
         assert_allclose(found.scores[number], expected, rtol=1e-14)
-        assert_array_equal(found.heldout(scoring, int(number))[0], np.full((6, 1), mu[number]))
+        fit = crossfit_of(solved, Cell(candidate, mu[number], 0, int(number)), scoring)
+        assert_array_equal(fit.predictions.by_row, np.full((6, 1), mu[number]))
 
 
 # -- among several kernels one has no width ------------------------------------------------------------

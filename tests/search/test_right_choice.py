@@ -93,9 +93,9 @@ def test_importances_are_permutations_of_held_out_rows(monkeypatch):
     X, y = make_friedman1(300, 7, noise=0.3, random_state=0)
     seen = []
 
-    def watched(found, final, groups, seed):
+    def watched(fit, scoring, groups, seed):
         together = [np.array([0, 1]), *(np.array([j]) for j in range(2, 7))]
-        seen.extend([final, seed, *(importances(found, final, one, seed) for one in (groups, together))])
+        seen.extend([fit, seed, *(importances(fit, scoring, one, seed) for one in (groups, together))])
         return seen[2]
 
     importances = heldout_importances
@@ -105,7 +105,7 @@ def test_importances_are_permutations_of_held_out_rows(monkeypatch):
     rises = np.zeros(7)
     generator = np.random.default_rng([seed, 3])
     for number, (train, test) in enumerate(KFold(5).split(X)):
-        kernel = kept.leaders[0].candidate.part_kernels[number]
+        kernel = kept.cell.candidate.part_kernels[number]
         one = LSSVR(kernel, alpha=model.alpha_, intervals=None).fit(X[train], y[train])
         order = generator.permutation(test.size)
         moved = [X[test].copy() for _ in range(7)]

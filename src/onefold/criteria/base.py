@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ import numpy as np
 from onefold.approximations import Approximation, Model, Problem
 from onefold.heldout import HeldoutBlock, Splits, at_ridge, heldout_blocks
 from onefold.linalg import Array, namespace, take_rows
-from onefold.smoothers.base import UNSOLVABLE, why_unsolvable
+from onefold.smoothers.base import Failure, attempt
 
 
 @dataclass(frozen=True)
@@ -236,8 +237,10 @@ class Answer:
     blocks: list[HeldoutBlock]  # held-out predictions for these ridges; empty unless they are kept
 
 
-def ask(model: Model, scorings: Mapping[str, Scoring], alphas: Any) -> tuple[list[Answer], str | None]:
-    """What a model gives every criterion, and why it gives nothing for some ridges; in any thread.
+def ask(
+    model: Model, scorings: Mapping[str, Scoring], alphas: Any
+) -> tuple[list[Answer], dict[int, str]]:
+    """What a model gives every criterion, and by their places why ridges have nothing; in any thread.
 
     The first of the scorings decides: its predictions are kept if it says so.
     """
@@ -248,19 +251,20 @@ def ask(model: Model, scorings: Mapping[str, Scoring], alphas: Any) -> tuple[lis
     several_questions = len(scorings) > 1 or not needs.isdisjoint({"smoother", "matrix"})
     one_by_one = model.one_by_one and several_questions
     attempts = [singles] if one_by_one else [[numbers], [numbers], singles]
-    reason = None
+    reasons: dict[int, str] = {}
+    answers: list[Answer] = []
     # A failed factorisation tells the model which ridges it cannot use, so the second attempt is without
     # these; the third asks about each ridge by itself.
     for pieces in attempts:
-        answers: list[Answer] = []
         for piece in pieces:
-            try:
-                answers += _answers(model, scorings, alphas, piece)
-            except UNSOLVABLE as error:
-                reason = why_unsolvable(error)
+            answer = attempt(partial(_answers, model, scorings, alphas, piece))
+            if isinstance(answer, Failure):
+                reasons |= dict.fromkeys(piece.tolist(), answer.reason)
+            else:
+                answers += answer
         if answers:
-            return answers, reason
-    return [], reason
+            break
+    return answers, reasons
 
 
 def _answers(model: Model, scorings: Mapping[str, Scoring], alphas: Any, numbers: Any) -> list[Answer]:

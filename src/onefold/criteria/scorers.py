@@ -7,7 +7,7 @@ was trained without them would.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from inspect import signature
 from typing import Any
 
@@ -20,6 +20,7 @@ from onefold.calibration import calibration_parts, crossfitted
 from onefold.criteria.base import Accumulator, Criterion, Scored, Scoring, Task, label_index
 from onefold.heldout import HeldoutBlock, Splits, whole_parts
 from onefold.linalg import take_rows
+from onefold.smoothers.base import Failure, attempt
 
 
 class Scorer(Criterion):
@@ -83,18 +84,25 @@ class Scorer(Criterion):
             extra = {} if weight is None or not takes_weights else {"sample_weight": weight}
             for number in range(len(scores)):
                 model = stand_in(shifted[split][number], X, task, calibrated, (split, number))
-                try:
-                    scores[number, split] = self._scorer(model, X, y, **extra)
-                except Exception as error:  # noqa: BLE001 (as GridSearchCV: the other cells go on)
-                    failure = f"{type(error).__name__}: {error}"
-                    cause = str(error) if isinstance(error, ValueError) else failure
-                    refusal = refusal or f"the criterion fails on their predictions ({cause})"
+                # As with GridSearchCV, the other cells go on, whatever the error.
+                work = partial(self._scorer, model, X, y, **extra)
+                score = attempt(work, (Exception,), _why_refused)
+                if isinstance(score, Failure):
+                    refusal = refusal or score.reason
+                else:
+                    scores[number, split] = score
         if refusal is None and np.isnan(scores).any():
             refusal = (
                 "the criterion is NaN for some held-out rows, as R² is for a single row; use "
                 "another criterion, or splits with more test rows."
             )
         return scores, refusal
+
+
+def _why_refused(error: Exception) -> str:
+    """What a scorer says; the text of an error other than ValueError is little without its kind."""
+    cause = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    return f"the criterion fails on their predictions ({cause})"
 
 
 class RowScoring(Scoring):

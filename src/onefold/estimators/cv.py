@@ -18,7 +18,7 @@ from onefold.docstrings import shared_docs
 from onefold.estimators import final
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
 from onefold.estimators.importances import heldout_importances
-from onefold.estimators.intervals import fit_intervals, heldout_of
+from onefold.estimators.intervals import fit_intervals
 from onefold.estimators.setup import decisive_settings, set_up
 from onefold.estimators.validation import check_alphas, check_budget, is_precomputed
 from onefold.machine.threads import Lock
@@ -26,6 +26,7 @@ from onefold.machine.warning import warn_user
 from onefold.rows import row_fingerprint
 from onefold.search import GridEdgeWarning, Proposal, StopSearch
 from onefold.search.checkpoint import fingerprint, open_checkpoint
+from onefold.search.choice import mean_score
 from onefold.search.ledger import edges
 from onefold.search.loop import Callback, Progress, Search, SearchResult
 from onefold.search.strategies import Setup
@@ -103,9 +104,9 @@ class KernelMachineCV(KernelMachine):
             progress = Progress(type(self).__name__, self.verbose, self.callback)
             search = Search(setup, progress, seconds=seconds, began=began, checkpoint=checkpoint)
             with self._threads(setup.problem.n):
-                found = setup.strategy.run(search)
+                result = setup.strategy.run(search)
                 search.warn_if_stopped()
-                self._finish(found, search, setup.strategy.name, trust)
+                self._record(result, search, setup.strategy.name, trust)
         # Rounds, and a search that was stopped, try a few cells: their extremes are not edges of a grid.
         whole = self.metric is None and search.stopped is None
         if at_edge := edges(self.cv_results_, self.best_index_) if whole else []:
@@ -123,50 +124,49 @@ class KernelMachineCV(KernelMachine):
             )
         return self
 
-    def _finish(
-        self, found: SearchResult, search: Search, method: str, trust: dict[str, Any] | None
+    def _record(
+        self, result: SearchResult, search: Search, method: str, trust: dict[str, Any] | None
     ) -> None:
         """Fit what was chosen on all rows, and record everything, in GridSearchCV's words."""
         setup = search.setup
-        model = final.finish(found, blend=self.blend, intervals=getattr(self, "intervals", None))
-        ledger = found.ledger
-        leader = found.leader
+        scoring = result.scoring
+        fit = final.fit_final(result, blend=self.blend, intervals=getattr(self, "intervals", None))
+        ledger = result.ledger
         problem = setup.problem
-        kernel = leader.candidate.kernel
-        named = leader.candidate.params.get("kernel")
-        self.expansion_ = final.finished(model.expansion, problem, setup.rows)
-        self.approximation_ = {"selected_with": found.report, "fitted_with": model.report}
-        self.alpha_ = leader.alpha
-        self.gamma_ = (
-            leader.candidate.params.get("gamma") if named is None else getattr(kernel, "gamma", None)
-        )
-        self.kernel_ = self.kernel if named is None and isinstance(self.kernel, str) else named
+        chosen = result.chosen.cell
+        kernel = chosen.candidate.kernel
+        family = chosen.candidate.params.get("kernel")
+        self.expansion_ = final.for_table(fit.expansion, problem, setup.rows)
+        self.approximation_ = {"selected_with": result.report, "fitted_with": fit.report}
+        self.alpha_ = chosen.alpha
+        width = chosen.candidate.params.get("gamma")
+        self.gamma_ = width if family is None else getattr(kernel, "gamma", None)
+        self.kernel_ = self.kernel if family is None and isinstance(self.kernel, str) else family
         self.metric_ = final.metric_of(kernel)
-        self.metric_history_ = found.history
+        self.metric_history_ = result.history
         importances: Any = None
         if self.metric is not None:
-            importances = heldout_importances(found, model, self._feature_groups, setup.seed or 0)
+            importances = heldout_importances(fit, scoring, self._feature_groups, setup.seed or 0)
         self.feature_importances_ = None if isinstance(importances, str) else importances
         self.cv_results_ = ledger.cv_results()
         self.history_ = ledger.history
-        self.best_index_ = ledger.index_of(leader.index, leader.ridge)
+        self.best_index_ = ledger.index_of(chosen.index, chosen.ridge)
         self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self.blend_ = None if model.blend is None else model.blend.described()
-        self.blend_score_ = None if model.blend is None else model.blend.score
+        self.blend_ = final.members_of(fit) if self.blend else None
+        self.blend_score_ = mean_score(fit.held_out, scoring) if self.blend else None
         self.heldout_prediction_ = self.splits_ = None
-        if model.heldout is not None and found.scoring.splits is not None:
-            heldout = found.scoring.problem.in_table(model.heldout, setup.rows)
+        if fit.predictions is not None and scoring.splits is not None:
+            heldout = scoring.problem.in_table(fit.predictions.by_row, setup.rows)
             single = heldout.shape[1] == 1 and getattr(self, "single_target_", True)
             self.heldout_prediction_ = heldout[:, 0] if single else heldout
-            self.splits_ = found.scoring.splits.packed(setup.rows, found.scoring.problem.kept)
+            self.splits_ = scoring.splits.packed(setup.rows, scoring.problem.kept)
         self.fingerprint_ = row_fingerprint(problem, setup.rows, precomputed=is_precomputed(self.kernel))
         if isinstance(self, KernelClassifier):
-            final.calibrate_heldout(self, found, model, setup)
+            final.calibrate_heldout(self, fit, scoring, setup)
         if isinstance(self, KernelRegressor):
-            held = heldout_of(self.intervals, found, model)
-            fit_intervals(self, held, setup.seed or 0, setup.rows)
-        self.search_ = {"method": method, **found.record}
+            fit_intervals(self, None if self.intervals is None else fit, setup.seed or 0, setup.rows)
+        self.search_ = {"method": method, **result.record}
         self.search_ |= {"stopped": search.stopped, "untried": search.untried}
         if self.metric is not None:
             self.search_["no_importances"] = importances if isinstance(importances, str) else None
@@ -395,9 +395,9 @@ class Objective:
         """Return the estimator, fitted on all rows with the best parameters so far."""
         with self._lock, self._estimator._threads(self._setup.problem.n):
             record = {"evaluations": len(self._ledger.entries)}
-            found = self._stage.found(cell=self._best(), record=record)
+            result = self._stage.found(cell=self._best(), record=record)
             fitted = copy(self._estimator)
-            fitted._finish(found, self._search, "objective", self._trust)
+            fitted._record(result, self._search, "objective", self._trust)
         return fitted
 
 

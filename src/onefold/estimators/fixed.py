@@ -15,7 +15,7 @@ from onefold.docstrings import shared_docs
 from onefold.estimators import final, validation
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
 from onefold.estimators.cv import LSSVCCV, LSSVRCV, KernelMachineCV, KernelRidgeCV
-from onefold.estimators.intervals import fit_intervals, given_heldout
+from onefold.estimators.intervals import fit_intervals, given_crossfit
 from onefold.estimators.setup import names_families, takes_sparse
 from onefold.kernels import resolve_gamma, resolve_kernel
 from onefold.rows import is_dask, is_remote, opened, row_fingerprint, to_host
@@ -101,15 +101,16 @@ class Given(KernelMachine):
                 final.require_jackknife_memory(problem)
             model = run.final_model(kernel, alpha)
             expansion, report = run.finished(model, alpha)
-            self.expansion_ = final.finished(expansion, problem, n)
+            self.expansion_ = final.for_table(expansion, problem, n)
             self.metric_ = final.metric_of(kernel)
             self.approximation_ = dict(report)
             if isinstance(self, KernelClassifier):
-                found = final.calibrate_alone(self, run, lambda: model, task, alpha, seed or 0)
-                self.approximation_ |= found
+                self.approximation_ |= final.calibrate_by_left_out_rows(
+                    self, run, lambda: model, task, alpha, seed or 0
+                )
             if isinstance(self, KernelRegressor):
-                held = given_heldout(self.intervals, run, model, kernel, alpha)
-                fit_intervals(self, held, seed or 0, n)
+                fit = given_crossfit(self.intervals, run, model, kernel, alpha)
+                fit_intervals(self, fit, seed or 0, n)
         self.fingerprint_ = row_fingerprint(
             problem, n, precomputed=validation.is_precomputed(self.kernel)
         )

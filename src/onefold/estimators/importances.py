@@ -7,21 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations import Exact, Workload
-from onefold.estimators.final import Final
+from onefold.approximations import Exact, Problem, Workload
+from onefold.criteria import Scoring
 from onefold.heldout import sample_rows
 from onefold.linalg import HostArray, host_array, rows_like, take_rows
-from onefold.search.loop import SearchResult
+from onefold.search.crossfit import CrossFit
 
+# Held-out rows whose features are permuted, at most: shares are then known to some per cent.
 _PERMUTED_ROWS = 1000
-_FEWEST_PERMUTED = 30  # whose features are permuted
-_PERMUTED_WORK = 1e10  # multiply-adds of their predictions
-_TEACHERS = 2000  # rows at most that the models of importances are fitted to
-_EXPONENTIAL = 10  # multiply-adds take as long as the exponential of a kernel value
+# Rows below which a share would be noise.
+_FEWEST_PERMUTED = 30
+# Multiply-adds of their predictions, about what a few fits take.
+_PERMUTED_WORK = 1e10
+# Rows that the models of importances are fitted to, at most.
+_TRAINING_ROWS = 2000
+# Multiply-adds that take as long as the exponential of a kernel value.
+_EXPONENTIAL = 10
 
 
 def heldout_importances(
-    found: SearchResult, final: Final, groups: Sequence[Any] | None, seed: int
+    fit: CrossFit, scoring: Scoring, groups: Sequence[Any] | None, seed: int
 ) -> HostArray | str:
     """The rise of the squared error where features are permuted, in shares of the sum of all rises.
 
@@ -30,49 +35,56 @@ def heldout_importances(
     share their rise. All are 0 where no feature matters. Returns the reason where there are none: it
     would take longer than a few fits, or the system cannot be solved on these rows.
     """
-    scoring = found.scoring
-    splits = found.scoring.held_out
-    problem = found.scoring.problem
+    splits = scoring.held_out
+    problem = scoring.problem
+    labels = scoring.task.labels
     d = problem.shape[1]
-    weights = np.ones(1) if final.blend is None else final.blend.weights
     groups = [np.array([j]) for j in range(d)] if groups is None else groups
-    work = len(groups) * (d + _EXPONENTIAL) * min(problem.n, _TEACHERS) * len(weights)
-    wanted = min(_PERMUTED_ROWS, int(_PERMUTED_WORK / work))
+    work = len(groups) * (d + _EXPONENTIAL) * min(problem.n, _TRAINING_ROWS) * len(fit.cells)
+    missing_rows = min(_PERMUTED_ROWS, int(_PERMUTED_WORK / work))
     rises = np.zeros(d)
-    if wanted < _FEWEST_PERMUTED or splits.leave_one_out:
+    if missing_rows < _FEWEST_PERMUTED or splits.leave_one_out:
         return f"permuting each of {len(groups)} columns would take longer than a few fits"
     generator = np.random.default_rng([seed, 3])
     for number, left_out in enumerate(splits.left_out):
-        rows = sample_rows(np.unique(splits.tests[number]), wanted, generator, scoring.task.labels)
+        rows = sample_rows(np.unique(splits.tests[number]), missing_rows, generator, labels)
         outside = np.setdiff1d(np.arange(problem.n), left_out)
-        own = problem.rows(sample_rows(outside, _TEACHERS, generator, scoring.task.labels)).centred()
-        run = Exact().start(own, [], Workload())
-        members = []
-        for one in final.leaders:
-            kernels = one.candidate.part_kernels  # learned without each part, where there are any
-            model = run.model(kernels[number] if kernels else one.candidate.kernel)
-            ridge = own.ridge(one.alpha)
-            # An error here would lose the result of the search, which matters more than importances.
-            if not model.usable(None, np.reshape(ridge, -1)).all():
-                return "the chosen alpha cannot be used on the rows that importances are computed from"
-            members.append(own.restore(model.expansion(ridge)))
+        training_rows = sample_rows(outside, _TRAINING_ROWS, generator, labels)
+        members = _members_without(fit, problem.rows(training_rows).centred(), number)
+        if members is None:
+            return "the chosen alpha cannot be used on the rows that importances are computed from"
         X = host_array(take_rows(problem.X, rows))
         Y = problem.targets[rows]
         v = scoring.training_weights[rows]
         order = generator.permutation(rows.size)
 
         def loss(X: Any, members: Any = members, v: Any = v, Y: Any = Y) -> float:
-            there = rows_like(X, problem.X)
-            values = sum(w * host_array(one.predict(there)) for w, one in zip(weights, members))
+            X = rows_like(X, problem.X)
+            values = sum(w * host_array(member.predict(X)) for w, member in zip(fit.weights, members))
             return float(v @ np.sum((values - Y) ** 2, axis=1))
 
-        whole = loss(X)
+        unpermuted_loss = loss(X)
         for group in groups:
             permuted = X.copy()
             permuted[:, group] = X[order][:, group]
-            rises[group] += (loss(permuted) - whole) / len(group)
-        wanted -= rows.size
-        if wanted <= 0:
+            rises[group] += (loss(permuted) - unpermuted_loss) / len(group)
+        missing_rows -= rows.size
+        if missing_rows <= 0:
             break
     shares = np.maximum(rises, 0.0)
     return shares / (shares.sum() or 1.0)
+
+
+def _members_without(fit: CrossFit, training: Problem, number: int) -> list[Any] | None:
+    """The members fitted to rows outside a split; None where the system cannot be solved there."""
+    run = Exact().start(training, [], Workload())
+    members = []
+    for cell in fit.cells:
+        kernels = cell.candidate.part_kernels  # learned without each part, where there are any
+        model = run.model(kernels[number] if kernels else cell.candidate.kernel)
+        ridge = training.ridge(cell.alpha)
+        # An error here would lose the result of the search, which matters more than importances.
+        if not model.usable(None, np.reshape(ridge, -1)).all():
+            return None
+        members.append(training.restore(model.expansion(ridge)))
+    return members

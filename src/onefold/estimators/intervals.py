@@ -9,99 +9,80 @@ most chooses its width and ridge, and its own fold models are the σ_s.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn import get_config
 
-from onefold.approximations import Model, Problem, Run
+from onefold.approximations import Exact, Model, Problem, Run
 from onefold.calibration import ConformalIntervals
 from onefold.calibration.intervals import WITHOUT_FOLD_MODELS
-from onefold.estimators.final import FOLDS, Final, finish, parts_of
+from onefold.criteria import SquaredError, Task
+from onefold.estimators.final import FOLDS, interval_splits, splits_of_search
+from onefold.estimators.setup import workload
 from onefold.estimators.validation import is_precomputed
 from onefold.expansions import FoldModels, mixed
-from onefold.heldout import mean_by_row, sample_rows
-from onefold.kernels import Kernel
-from onefold.linalg import take_rows
+from onefold.heldout import Splits, make_splits, mean_by_row, sample_rows
+from onefold.kernels import RBF, Kernel, Precomputed
+from onefold.linalg import HostArray, Index, asarray_like, take_rows
 from onefold.machine.threads import spans
 from onefold.machine.warning import warn_user
 from onefold.rows import to_host
-from onefold.search.loop import Search, SearchResult
+from onefold.search.crossfit import Cell, CrossFit, PredictedBy, with_fold_models
+from onefold.search.evaluation import Candidate
+from onefold.search.loop import Search
+from onefold.search.strategies import family_kernels
 
 _BY_FOLDS = "the models trained without each fold"
 _BY_FINAL = "the final model, with the residuals of held-out rows"
+# Residuals that their sizes are learned from, at most: a search on so many rows takes about a second.
 _SPREAD_ROWS = 2000
-_FEWEST = 10  # rows that a fold's σ is learned from
-_FLOOR = 1e-3  # of the mean size of residuals
+# Rows that a fold's σ is learned from, at least: fewer say nothing of where residuals are large.
+_FEWEST_ROWS = 10
+# The least size of a residual that counts, as a share of the mean size: its logarithm is finite.
+_FLOOR = 1e-3
+# Widths of σ's kernel, relative to the mean distance: those of a search, without the narrowest.
 _WIDTHS = (0.1, 0.3, 1.0, 3.0, 10.0)
-_RIDGES = tuple(4.0**power for power in range(-2, 6))  # the logarithm of a size is mostly noise
+# Ridges of σ, larger than those of a search: the logarithm of a size is mostly noise.
+_RIDGES = tuple(4.0**power for power in range(-2, 6))
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """Rows that models without them predict."""
+class Residuals:
+    """What models without a fold miss of its rows; a row is once in each fold that tests it."""
 
-    problem: Problem
-    models: FoldModels | None  # None where f itself stands in: its residuals are those of one fold
-    tests: Sequence[Any]  # the rows that each model predicts
-    left_out: Sequence[Any]  # and those that it was not trained on
-    predictions: list[Any] | None = None  # (rows, targets) of the tests in the user's units, where known
+    rows: Index  # (N,)
+    folds: Index  # (N,): the number of the fold of each
+    values: HostArray  # (N, targets), signed
 
 
-def given_heldout(
+def given_crossfit(
     method: str | None, run: Run, model: Model, kernel: Kernel, alpha: Any
-) -> HeldOut | None:
+) -> CrossFit | None:
     """Of given hyper-parameters: five folds, or single rows, in closed form; None for nothing."""
     if method is None or run.problem.n < 2:
         return None
-    parts = parts_of(method, run.problem.n)
-    models = run.fold_models(model, kernel, alpha, parts)
-    return None if models is None else HeldOut(run.problem, models, parts, parts)
+    fit = CrossFit((Cell(Candidate(run, kernel, {}), alpha),))
+    return with_fold_models(fit, interval_splits(method, run.problem.n), model)
 
 
-def heldout_of(method: str | None, found: SearchResult, final: Final) -> HeldOut | None:
-    """What the final models of a search predict for rows that they have not seen; None for nothing."""
-    problem = found.scoring.problem
-    splits = found.scoring.splits
-    if method is None:
-        return None
-    if final.folds is None:
-        if final.heldout is None:
-            return None
-        tested = np.flatnonzero(np.isfinite(final.heldout).all(axis=1))
-        return HeldOut(problem, None, [tested], [tested], [final.heldout[tested]])
-    if method == "jackknife+" or splits is None or splits.leave_one_out:
-        parts = parts_of(method, problem.n)
-        return HeldOut(problem, final.folds, parts, parts)
-    tests = splits.tests
-    left_out = splits.left_out
-    crossfit = None if final.blend is None else final.blend.crossfit
-    if crossfit is not None:
-        tests = crossfit.folds
-        left_out = list(left_out) * len(tests) if len(left_out) == 1 else left_out
-    known = None
-    if final.own and not (splits.repeated and crossfit is not None):
-        known = final.leaders[0].of_splits or [final.heldout[rows] for rows in tests]
-    return HeldOut(problem, final.folds, tests, left_out, known)
-
-
-def fit_intervals(estimator: Any, held: HeldOut | None, seed: int, n: int) -> None:
+def fit_intervals(estimator: Any, fit: CrossFit | None, seed: int, n: int) -> None:
     """Set the fitted attributes, for a table of n rows."""
     estimator.intervals_ = estimator.fold_models_ = estimator.spread_models_ = None
     estimator.conformity_scores_ = None
-    if held is None:
+    if fit is None or (fit.fold_models is None and fit.predictions is None):
         return
-    problem = held.problem
-    rows, fold, residuals = _residuals(held)
-    if not len(residuals):
+    problem = fit.problem
+    residuals = _residuals(fit)
+    if not residuals.rows.size:
         return
     method = estimator.intervals
     precomputed = is_precomputed(estimator.kernel)
-    report: dict[str, Any] = {"residuals": len(residuals)}
-    spread = values = None
-    if held.models is None:
+    report: dict[str, Any] = {"residuals": len(residuals.values)}
+    spread_models = None
+    spread = None
+    if fit.fold_models is None:
         method = WITHOUT_FOLD_MODELS
         warn_user(
             f'the intervals use method="{method}" instead of "{estimator.intervals}", without a '
@@ -109,9 +90,9 @@ def fit_intervals(estimator: Any, held: HeldOut | None, seed: int, n: int) -> No
             'replaces them; use fewer folds, approximation="exact" or "nystroem", or intervals=None.'
         )
     elif method == "normalised":
-        held, fold = _several(held, rows, fold)
-        spread = _learn_spread(held, rows, fold, residuals, precomputed, seed)
-        if spread is None:
+        fit, residuals = _in_several_folds(fit, residuals)
+        spread_models = _learn_spread(fit, residuals, precomputed, seed)
+        if spread_models is None:
             method = "cv+"
             report["why"] = "too few residuals outside each fold to learn their size from"
             warn_user(
@@ -119,47 +100,57 @@ def fit_intervals(estimator: Any, held: HeldOut | None, seed: int, n: int) -> No
                 'every row, such as cv=5, or approximation="exact" or "nystroem".'
             )
         else:
-            values = spread_from(_predicted(spread, problem, rows, fold), residuals)
-    count, by = (1, _BY_FINAL) if held.models is None else (held.models.count, _BY_FOLDS)
-    report |= {"method": method, "folds": count, "predictions": by}
+            log_spread = _predicted(spread_models, problem, residuals.rows, residuals.folds)
+            spread = spread_from(log_spread, residuals.values)
+    count = 1 if fit.fold_models is None else fit.fold_models.count
+    predictions = _BY_FINAL if fit.fold_models is None else _BY_FOLDS
+    report |= {"method": method, "folds": count, "predictions": predictions}
     estimator.approximation_["intervals"] = report
-    estimator.intervals_ = ConformalIntervals(method, residuals, fold.astype(np.int32), count, values)
-    for name, models in (("fold_models_", held.models), ("spread_models_", spread)):
+    folds = residuals.folds.astype(np.int32)
+    estimator.intervals_ = ConformalIntervals(method, residuals.values, folds, count, spread)
+    for name, models in (("fold_models_", fit.fold_models), ("spread_models_", spread_models)):
         if precomputed and models is not None and problem.kept is not None:
             models = models.with_columns(n, problem.kept)  # one for every row of X
         setattr(estimator, name, models)
-    scores = problem.in_table(mean_by_row(rows, np.abs(residuals), problem.n), n)
+    mean_sizes = mean_by_row(residuals.rows, np.abs(residuals.values), problem.n)
+    scores = problem.in_table(mean_sizes, n)
     estimator.conformity_scores_ = scores[:, 0] if estimator.single_target_ else scores
 
 
-def _residuals(held: HeldOut) -> tuple[Any, Any, Any]:
-    """Rows, folds and signed residuals (N, targets), those that are finite; a row once in each fold."""
-    problem = held.problem
-    tested = []
-    single = []
-    for test in map(np.asarray, held.tests):
-        once: Any = slice(None)
-        if np.any(np.diff(test) <= 0):  # in no order, and some rows perhaps twice
-            once = np.sort(np.unique(test, return_index=True)[1])
-        tested.append(test[once])
-        single.append(once)
-    rows = np.concatenate(tested)
-    fold = np.repeat(np.arange(len(tested)), [own.size for own in tested])
-    if held.predictions is not None:
-        values = np.concatenate([np.asarray(v)[own] for v, own in zip(held.predictions, single)])
-    elif held.models is not None:
-        values = _predicted(held.models, problem, rows, fold)
-    residuals = problem.targets[rows] - (values - problem.offset)
-    finite = np.isfinite(residuals).all(axis=1)
-    return (rows, fold, residuals) if finite.all() else (rows[finite], fold[finite], residuals[finite])
+def _residuals(fit: CrossFit) -> Residuals:
+    """Those of the fold models that are finite; without fold models, those of all rows as one fold."""
+    problem = fit.problem
+    tests: list[Any] = [] if fit.splits is None else list(fit.splits.tests)
+    if fit.fold_models is None:
+        tests = [np.flatnonzero(np.isfinite(fit.held_out.by_row).all(axis=1))]
+    # Where tests are in no order, some rows may be in one twice.
+    first_places: list[Any] = [
+        np.sort(np.unique(test, return_index=True)[1]) if np.any(np.diff(test) <= 0) else slice(None)
+        for test in tests
+    ]
+    tests_once = [test[places] for test, places in zip(tests, first_places)]
+    rows = np.concatenate(tests_once)
+    folds = np.repeat(np.arange(len(tests)), [test.size for test in tests_once])
+    if fit.fold_models is None:
+        predictions = fit.held_out.by_row[rows]
+    elif fit.predicted_by is PredictedBy.FOLD_MODELS:
+        of_tests = fit.held_out.of_tests(tests)
+        predictions = np.concatenate([of[places] for of, places in zip(of_tests, first_places)])
+    else:
+        predictions = _predicted(fit.fold_models, problem, rows, folds)
+    values = problem.targets[rows] - (predictions - problem.offset)
+    finite = np.isfinite(values).all(axis=1)
+    if finite.all():
+        return Residuals(rows, folds, values)
+    return Residuals(rows[finite], folds[finite], values[finite])
 
 
-def _predicted(models: FoldModels, problem: Problem, rows: Any, fold: Any) -> Any:
+def _predicted(models: FoldModels, problem: Problem, rows: Index, folds: Index) -> HostArray:
     """The rows (rows, targets), each by the model of its fold; no more than some rows by all at once."""
     values = np.empty((rows.size, models.n_targets))
     for part in spans(rows.size, rows_at_once(models)):
-        every = models.predict(take_rows(problem.X, rows[part]))
-        values[part] = every[np.arange(len(every)), fold[part]]
+        by_every_model = models.predict(take_rows(problem.X, rows[part]))
+        values[part] = by_every_model[np.arange(len(by_every_model)), folds[part]]
     return values
 
 
@@ -172,53 +163,66 @@ def rows_at_once(models: FoldModels | None) -> int:
 # -- the size of residuals -----------------------------------------------------------------------------
 
 
-def _several(held: HeldOut, rows: Any, fold: Any) -> tuple[HeldOut, Any]:
+def _in_several_folds(fit: CrossFit, residuals: Residuals) -> tuple[CrossFit, Residuals]:
     """The rows of a single split in five folds of the same model: sizes are learned across them."""
-    if len(held.tests) > 1 or held.models is None:
-        return held, fold
-    place = np.empty(rows.size, np.intp)
+    if fit.fold_models is None or fit.fold_models.count > 1:
+        return fit, residuals
+    rows = residuals.rows
     count = min(FOLDS, rows.size)
-    place[np.argsort(rows)] = np.arange(rows.size) % FOLDS
-    tests = [rows[place == i] for i in range(count)]
-    same = mixed([held.models], np.ones((count, 1)), [0] * count)
-    return HeldOut(held.problem, same, tests, tests), place
+    folds = np.empty(rows.size, np.intp)
+    folds[np.argsort(rows)] = np.arange(rows.size) % FOLDS
+    tests = [rows[folds == number] for number in range(count)]
+    same = mixed([fit.fold_models], np.ones((count, 1)), [0] * count)
+    fit = replace(fit, fold_models=same, splits=Splits(fit.problem.n, tests, tests))
+    return fit, replace(residuals, folds=folds)
 
 
 def _learn_spread(
-    held: HeldOut, rows: Any, fold: Any, residuals: Any, precomputed: bool, seed: int
+    fit: CrossFit, residuals: Residuals, precomputed: bool, seed: int
 ) -> FoldModels | None:
-    """Log σ of every fold from the residuals (N, targets) of some rows; None for too few of them."""
-    from onefold.estimators.cv import LSSVRCV  # which is a regressor with intervals itself
-
-    problem = held.problem
-    parts = [rows[fold == number] for number in range(len(held.left_out))]
-    places = sample_rows(np.arange(rows.size), _SPREAD_ROWS, np.random.default_rng([seed, 2]), fold)
-    few = np.unique(rows[places])
-    splits = []
-    for own, out in zip(parts, held.left_out):
-        tested = np.isin(few, own)
-        outside = ~np.isin(few, out)
-        if outside.sum() < _FEWEST:  # windows of a series: no earlier row was tested
+    """Log σ of every fold from the residuals of some rows; None for too few of them."""
+    problem = fit.problem
+    generator = np.random.default_rng([seed, 2])
+    drawn = sample_rows(np.arange(residuals.rows.size), _SPREAD_ROWS, generator, residuals.folds)
+    rows = np.unique(residuals.rows[drawn])
+    pairs = []
+    for number, left_out in enumerate([] if fit.splits is None else fit.splits.left_out):
+        tested = np.isin(rows, residuals.rows[residuals.folds == number])
+        outside = ~np.isin(rows, left_out)
+        if outside.sum() < _FEWEST_ROWS:  # windows of a series: no earlier row was tested
             outside = ~tested
-        if outside.sum() < _FEWEST or not tested.any():
+        if outside.sum() < _FEWEST_ROWS or not tested.any():
             return None
-        splits.append((np.flatnonzero(outside), np.flatnonzero(tested)))
-    X = to_host(take_rows(problem.X, few))
-    floor, _ = _range_of(residuals)
-    sizes = mean_by_row(rows, np.log(np.maximum(np.abs(residuals), floor)), problem.n)[few]
-    machine = LSSVRCV(
-        "precomputed" if precomputed else ["rbf"],
-        gammas=None if precomputed else _WIDTHS,
-        alphas=_RIDGES,
-        approximation="exact",
-        cv=splits,
-        intervals=None,
-    )
-    # Not by `fit`: users need no warning that a choice lies at the edge of this grid.
-    setup = machine.set_up(X[:, few] if precomputed else X, sizes)
-    found = setup.strategy.run(Search(setup))
-    models = finish(found, blend=False, intervals="cv+").folds
-    return models.with_columns(problem.n, few) if precomputed and models is not None else models
+        pairs.append((np.flatnonzero(outside), np.flatnonzero(tested)))
+    X = to_host(take_rows(problem.X, rows))
+    X = X[:, rows] if precomputed else X
+    floor, _ = _range_of(residuals.values)
+    log_sizes = np.log(np.maximum(np.abs(residuals.values), floor))
+    log_sizes = mean_by_row(residuals.rows, log_sizes, problem.n)[rows]
+    chosen = _search_spread(X, log_sizes, make_splits(pairs, X, log_sizes, n=rows.size), precomputed)
+    models = chosen.fold_models
+    return models.with_columns(problem.n, rows) if precomputed and models is not None else models
+
+
+def _search_spread(X: Any, log_sizes: HostArray, splits: Splits, precomputed: bool) -> CrossFit:
+    """The best kernel and ridge for the logarithms of sizes, with the models without each fold."""
+    Y = asarray_like(log_sizes, X)
+    problem = Problem(X, Y, None, True, precomputed=precomputed).about_its_mean()
+    families: list[Any] = [("precomputed", Precomputed()) if precomputed else ("rbf", RBF(1.0))]
+    kernels, names = family_kernels(families, _WIDTHS, problem, 0, relative=not precomputed)
+    criterion = SquaredError()
+    load = workload(problem, len(kernels), len(_RIDGES), splits, [criterion])
+    run = Exact().start(problem, kernels, load)
+    scoring = criterion.start(problem, Task(X, log_sizes, None), splits)
+    candidates = [Candidate(run, kernel, name) for kernel, name in zip(kernels, names)]
+    stage = Search().stage("grid", candidates, scoring=scoring, alphas=_RIDGES)
+    chosen = stage.run([stage.every_cell()]).found().chosen
+    fold_splits = splits_of_search("cv+", scoring)
+    if fold_splits is None:
+        return chosen
+    candidate = chosen.cell.candidate
+    model = candidate.run.final_model(candidate.kernel, chosen.cell.alpha, chosen.model)
+    return with_fold_models(chosen, fold_splits, model)
 
 
 def spread_from(log_spread: Any, residuals: Any) -> Any:

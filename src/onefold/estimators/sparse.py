@@ -23,7 +23,7 @@ from onefold.docstrings import shared_docs
 from onefold.estimators import setup
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
 from onefold.estimators.cv import LSSVCCV, LSSVRCV
-from onefold.estimators.final import calibrate, finished
+from onefold.estimators.final import calibrate, for_table
 from onefold.estimators.validation import check_count, check_squares, problem_of, seed_of
 from onefold.expansions import Expansion
 from onefold.heldout import Splits, make_splits
@@ -141,7 +141,7 @@ class Pruned(KernelMachine):
             if hasattr(self, "calibration"):
                 heldout = np.concatenate([values[chosen] for values in predictions])
                 calibrate(self, heldout, np.concatenate(splits.tests), given)
-            self.expansion_ = finished(problem.restore(expansion), problem, n)
+            self.expansion_ = for_table(problem.restore(expansion), problem, n)
         self.fingerprint_ = row_fingerprint(problem, n)
         follow(self, X)
         return self
@@ -180,12 +180,12 @@ class Pruned(KernelMachine):
         scoring = criterion.start(problem, task, splits)
         candidates = [Candidate(run, kernel, name) for kernel, name in zip(kernels, names)]
         stage = Search().stage("grid", candidates, scoring=scoring, alphas=alphas)
-        leader = stage.run([stage.every_cell()]).found().leader
-        self.gamma_ = leader.candidate.params.get("gamma")
-        self.alpha_ = leader.alpha
+        chosen = stage.run([stage.every_cell()]).found().chosen.cell
+        self.gamma_ = chosen.candidate.params.get("gamma")
+        self.alpha_ = chosen.alpha
         if self.loss == "sum":  # the folds chose a ridge for their training parts: the same of the mean
             self.alpha_ /= float(np.mean(problem.of_mean().shares(splits.left_out)))
-        return leader.candidate.kernel
+        return chosen.candidate.kernel
 
     def _settled_weights(self, problem: Problem, pruner: Pruner) -> Any:
         """Fit, weigh, fit again, until no robust weight moves by more than 0.01, at most ten times."""

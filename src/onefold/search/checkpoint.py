@@ -41,7 +41,7 @@ from onefold.kernels import Kernel
 from onefold.linalg import as_float64, is_sparse
 from onefold.machine.journal import Journal, plain
 from onefold.rows import Block, Rows, to_host
-from onefold.search.choice import Leader
+from onefold.search.crossfit import CrossFit
 from onefold.search.evaluation import Evaluation
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 _LARGEST = 2**18  # held-out predictions that are kept: more are made again
 
 _WHY = "reason"
-_KEPT = ("scores", "seconds", "why", "report", "ranks", "others")  # of an evaluation
+_KEPT = ("scores", "reasons", "seconds", "report", "ranks", "others")  # of an evaluation
 _Value = TypeVar("_Value")
 # Of the generator splitmix64, whose steps take near numbers far apart.
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -132,17 +132,19 @@ class Checkpoint:
             self._journal.append({"search": self._mark, "key": _sorted(key)} | more)
 
     def keep(
-        self, key: Sequence[Any], alphas: Any, entry: Evaluation, leader: Leader | None = None
+        self, key: Sequence[Any], alphas: Any, entry: Evaluation, leader: CrossFit | None = None
     ) -> None:
         """Keep an evaluation; of what leads its group, the held-out predictions too."""
         if not self:
             return
-        found = {"alphas": alphas[entry.ridges]} | {name: getattr(entry, name) for name in _KEPT}
-        if leader is not None and leader.heldout is not None and leader.heldout.size <= _LARGEST:
-            # What comes with a model or an expansion is made anew, all together.
-            alone = leader.model is None and leader.expansion is None and leader.of_splits is None
-            found |= {"leads": leader.alpha, "heldout": packed(leader.heldout)} if alone else {}
-        self.append(key, **found)
+        record = {"alphas": alphas[entry.ridges]} | {name: getattr(entry, name) for name in _KEPT}
+        # What comes with a model or an expansion is made anew, all together.
+        if leader is not None and leader.model is None and leader.expansion is None:
+            by_row = None if leader.predictions is None else leader.predictions.by_row
+            repeated = leader.predictions is not None and leader.predictions.by_split is not None
+            if by_row is not None and not repeated and by_row.size <= _LARGEST:
+                record |= {"leads": leader.cell.alpha, "heldout": packed(by_row)}
+        self.append(key, **record)
 
 
 @contextmanager
@@ -169,7 +171,10 @@ def known_cells(number: int, wanted: Set[int], alphas: Any, record: dict[str, An
     ridges = np.asarray(columns)
     scores = part(record["scores"])
     report = dict(record["report"])
-    return Evaluation(number, ridges, scores, seconds, record["why"], report, ranks, others)
+    # Version 1.0.0rc1 kept one reason for all ridges.
+    every_reason = record.get("reasons") or [record["why"]] * len(record["alphas"])
+    reasons = tuple(every_reason[row] for row in rows)
+    return Evaluation(number, ridges, scores, reasons, seconds, report, ranks, others)
 
 
 def packed(array: Any) -> dict[str, Any]:

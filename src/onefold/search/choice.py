@@ -42,47 +42,45 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from onefold.approximations import Model
 from onefold.criteria import Scoring
-from onefold.heldout import mean_by_row
-from onefold.search.evaluation import Candidate
+from onefold.expansions import Blend, mixed
+from onefold.heldout import Splits, mean_by_row
+from onefold.search.crossfit import CrossFit, PredictedBy, Predictions
 from onefold.search.ledger import Ledger
 
-_LEAST = 0.01  # members with less weight are left out,
-WORTH = 0.05  # and with this one are worth some fits on all rows
-_ALONE = 2  # leaders that are fitted on all rows, for the choice of one
-_ERRORS = 1.0  # standard errors by which to beat a constant: a weak signal of few rows is one
+# The least weight of a member of a blend, which sum to 1: rounding and noise give less.
+_LEAST_WEIGHT = 0.01
+# The least weight in a blend, of few rows, for which a member is fitted several times on all rows.
+WORTH = 0.05
+# How many of the best leaders are fitted on all rows to choose one of them.
+_FITTED_LEADERS = 2
+# Standard errors by which a classifier must beat a constant: a weak signal of few rows has one.
+_ERRORS_TO_BEAT = 1.0
+# Folds of a blend's weights where the splits give none: those of scikit-learn's default.
+_FOLDS = 5
 
 
-@dataclass(frozen=True)
-class Leader:
-    """The best cell of a group of candidates."""
-
-    candidate: Candidate
-    index: int  # numbers of the candidate
-    ridge: int  # and of the ridge
-    alpha: float  # the ridge in the user's units
-    heldout: Any = None  # predictions (n, targets) in the user's units; None for criteria that make none
-    of_splits: Any = None  # the same for every split, where some row is tested more than once
-    model: Model | None = None  # if it is one that a search keeps
-    expansion: Any = None  # the final one in the problem's units, where it came with the evaluation
-    folds: Any = None  # the models without each part, in the problem's units, with it
-
-
-def choose(leaders: list[Leader], scoring: Scoring, ledger: Ledger) -> Leader:
+def choose(leaders: Sequence[CrossFit], scoring: Scoring, ledger: Ledger) -> CrossFit:
     """The simplest group within a standard error of the best one."""
-    index, _ = ledger.best([leader.index for leader in leaders])
-    best = next(leader for leader in leaders if leader.index == index)
-    if len(leaders) == 1 or best.heldout is None:
+    index, _ = ledger.best([leader.cell.index for leader in leaders])
+    best = next(leader for leader in leaders if leader.cell.index == index)
+    if len(leaders) == 1 or best.predictions is None:
         return best
     weight = scoring.training_weights
-    losses = scoring.row_losses(best.heldout)
+    losses = scoring.row_losses(best.predictions.by_row)
     tied = [best]
     for leader in leaders:
-        if leader.candidate.complexity < best.candidate.complexity:
-            mean, error = paired_difference(scoring.row_losses(leader.heldout), losses, weight)
+        simpler = leader.cell.candidate.complexity < best.cell.candidate.complexity
+        if simpler and leader.predictions is not None:
+            losses_of_leader = scoring.row_losses(leader.predictions.by_row)
+            mean, error = paired_difference(losses_of_leader, losses, weight)
             tied += [leader] if mean <= error else []
-    return min(tied, key=lambda one: (one.candidate.complexity, -ledger.ranks[one.index, one.ridge]))
+    return min(tied, key=lambda leader: (leader.cell.candidate.complexity, -rank_of(leader, ledger)))
+
+
+def rank_of(leader: CrossFit, ledger: Ledger) -> float:
+    """What the cell of a record is compared by: greater is better."""
+    return float(ledger.ranks[leader.cell.index, leader.cell.ridge])
 
 
 def paired_difference(one: Any, other: Any, weight: Any | None) -> tuple[float, float]:
@@ -102,13 +100,14 @@ def paired_difference(one: Any, other: Any, weight: Any | None) -> tuple[float, 
     return unit * mean, unit * error
 
 
-def beats_constant(heldout: Any, scoring: Scoring) -> bool:
+def beats_constant(predictions: Predictions | None, scoring: Scoring) -> bool:
     """Whether held-out predictions tell classes apart; not asked of criteria other than errors."""
-    if heldout is None or not scoring.criterion.must_beat_constant:
+    if predictions is None or not scoring.criterion.must_beat_constant:
         return True
-    losses = scoring.row_losses(constant_predictions(scoring))
-    gain, error = paired_difference(losses, scoring.row_losses(heldout), scoring.training_weights)
-    return gain > _ERRORS * error
+    constant_losses = scoring.row_losses(constant_predictions(scoring))
+    losses = scoring.row_losses(predictions.by_row)
+    gain, error = paired_difference(constant_losses, losses, scoring.training_weights)
+    return gain > _ERRORS_TO_BEAT * error
 
 
 def constant_predictions(scoring: Scoring) -> Any:
@@ -128,74 +127,106 @@ def constant_predictions(scoring: Scoring) -> Any:
 
 
 @dataclass(frozen=True)
-class BlendResult:
-    """What a blend is made of."""
+class Mixture:
+    """The weights of a blend of several records."""
 
-    members: list[Leader]
-    weights: Any  # (members,), which add up to 1
-    heldout: Any  # (n, targets): cross-fitted predictions, NaN for rows that were not tested
-    score: float  # the criterion's mean over the splits for them
-    crossfit: Crossfit | None = None  # what they were made with; None for the chosen one alone
-
-    def described(self) -> list[dict[str, Any]]:
-        """Its members by name, the heaviest first."""
-        names = [{"metric": "none", "round": 0, **member.candidate.params} for member in self.members]
-        pairs = zip(names, self.members, self.weights)
-        found = [name | {"alpha": one.alpha, "weight": float(w)} for name, one, w in pairs]
-        return sorted(found, key=lambda member: -member["weight"])
+    weights: Any  # (records,), which add up to 1
+    splits: Splits  # whose folds have weights of their own
+    fold_weights: Any  # (folds, records): of each fold, from the rows of the others
 
 
-@dataclass(frozen=True)
-class Crossfit:
-    """The weights of every fold, from the rows of the others."""
-
-    leaders: Sequence[Leader]  # all that were blended, also those without weight in the final blend
-    folds: list[Any]  # the rows of each: those of a split, or some of those of the only one
-    weights: Any  # (folds, leaders)
-
-
-_Predictions = tuple[Any, Any]
-"""Held-out predictions of rows, and of each split where some row is tested more than once, or None."""
-
-
-def blend_leaders(leaders: Sequence[Leader], chosen: Leader, scoring: Scoring) -> BlendResult:
-    """The blend of the leaders, or the chosen one alone where that predicts held-out rows better."""
-    H = np.stack([leader.heldout for leader in leaders])
-    Y = scoring.targets
-    v = scoring.training_weights
+def choose_mixture(leaders: Sequence[CrossFit], chosen: CrossFit, scoring: Scoring) -> Mixture | None:
+    """The weights of the leaders' blend; None where the chosen one predicts held-out rows as well."""
+    H = _stacked(leaders)
     tested = np.isfinite(H).all(axis=(0, 2))
-    single = chosen.heldout, chosen.of_splits
-    alone = BlendResult([chosen], np.ones(1), chosen.heldout, float(_scores(single, scoring).mean()))
-    if any(np.isin(np.flatnonzero(tested), rows).all() for rows in _folds(scoring)):
-        return alone  # there are no other rows to take the weights of a fold from
-    blended, crossfit = _crossfitted(leaders, H, tested, scoring)
-    kept = np.flatnonzero(_fit(H, tested, scoring) > _LEAST)
-    weights = _fit(H[kept], tested, scoring)
-    kept = kept[weights > 0]
-    weights = weights[weights > 0]
+    splits = _splits_of_weights(scoring)
+    if any(np.isin(np.flatnonzero(tested), rows).all() for rows in splits.tests):
+        return None  # there are no other rows to take the weights of a fold from
+    fold_weights = []
+    for rows in splits.tests:
+        other_rows = tested.copy()
+        other_rows[rows] = False
+        fold_weights.append(_fit(H, other_rows, scoring))
+    members = np.flatnonzero(_fit(H, tested, scoring) > _LEAST_WEIGHT)
+    weights = np.zeros(len(leaders))
+    weights[members] = _fit(H[members], tested, scoring)
+    mixture = Mixture(weights, splits, np.stack(fold_weights))
+    blend = _blended_predictions(leaders, mixture)
+    single = chosen.held_out
     # What the weights minimise; labels count as ±1, which says more than right or wrong.
-    losses = [np.sum((one[tested] - Y[tested]) ** 2, axis=1) for one in (blended[0], chosen.heldout)]
-    gains = v[tested] @ losses[0] < v[tested] @ losses[1]
-    if not gains or _scores_worse(blended, single, scoring):
-        return alone
-    if not beats_constant(blended[0], scoring):
-        return alone
-    members = [leaders[int(i)] for i in kept]
-    score = float(_scores(blended, scoring).mean())
-    return BlendResult(members, weights, blended[0], score, crossfit)
+    Y = scoring.targets[tested]
+    v = scoring.training_weights[tested]
+    losses, single_losses = (np.sum((p.by_row[tested] - Y) ** 2, axis=1) for p in (blend, single))
+    gains = v @ losses < v @ single_losses
+    if not gains or _scores_worse(blend, single, scoring) or not beats_constant(blend, scoring):
+        return None
+    return mixture
+
+
+def blended(fits: Sequence[CrossFit], mixture: Mixture) -> CrossFit:
+    """Σ_g w_g f_g as one record; the models without a fold have the weights of the other folds' rows.
+
+    It has the expansion, and the models without each fold, if all records that are part of it have them.
+    """
+    members = [fit for fit, weight in zip(fits, mixture.weights) if weight > 0]
+    weights = mixture.weights[mixture.weights > 0]
+    expansion = None
+    if all(member.expansion is not None for member in members):
+        expansion = Blend(tuple(member.expansion for member in members), weights)
+    of_some_fold = np.flatnonzero(mixture.fold_weights.any(axis=0))
+    fold_members = [fits[int(number)] for number in of_some_fold]
+    models = [fit.fold_models for fit in fold_members if fit.fold_models is not None]
+    fold_models = None
+    if len(models) == len(fold_members):
+        count = len(mixture.fold_weights)
+        source = np.zeros(count, dtype=np.intp) if models[0].count == 1 else np.arange(count)
+        fold_models = mixed(models, mixture.fold_weights[:, of_some_fold], source)
+    theirs = all(fit.predicted_by is PredictedBy.FOLD_MODELS for fit in fold_members)
+    return CrossFit(
+        cells=tuple(member.cell for member in members),
+        weights=weights,
+        splits=mixture.splits,
+        predictions=_blended_predictions(fits, mixture),
+        predicted_by=PredictedBy.FOLD_MODELS if theirs else PredictedBy.SEARCH,
+        fold_models=fold_models,
+        expansion=expansion,
+        report=report_of_blend([member.report for member in members]),
+    )
+
+
+def report_of_blend(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What fitted the members of a blend."""
+    name = reports[0].get("name")
+    return {"name": name, "reason": f"a blend of {len(reports)}", "members": list(reports)}
+
+
+def mean_score(predictions: Predictions, scoring: Scoring) -> float:
+    """The criterion's mean over the splits."""
+    return float(_scores(predictions, scoring).mean())
 
 
 def worth_fitting(
-    leaders: Sequence[Leader], ledger: Ledger, scoring: Scoring, *, blend: bool, least: float = WORTH
-) -> list[Leader]:
+    leaders: Sequence[CrossFit],
+    ledger: Ledger,
+    scoring: Scoring,
+    *,
+    blend: bool,
+    least: float = WORTH,
+) -> list[CrossFit]:
     """The leaders to fit where each fit is costly: the best, the best without a metric, a blend's."""
-    order = sorted(leaders, key=lambda one: -ledger.ranks[one.index, one.ridge])
-    plain = next((one for one in order if not one.candidate.params["round"]), order[0])
+    order = sorted(leaders, key=lambda leader: -rank_of(leader, ledger))
+    rounds = [leader.cell.candidate.params["round"] for leader in order]
+    plain = rounds.index(0) if 0 in rounds else 0
     if not blend or len(order) < 2:
-        return [one for k, one in enumerate(order) if k < _ALONE or one is plain]
-    H = np.stack([one.heldout for one in order])
+        return [leader for k, leader in enumerate(order) if k < _FITTED_LEADERS or k == plain]
+    H = _stacked(order)
     weights = _fit(H, np.isfinite(H).all(axis=(0, 2)), scoring)
-    return [one for k, one in enumerate(order) if not k or one is plain or weights[k] > least]
+    return [leader for k, leader in enumerate(order) if k in (0, plain) or weights[k] > least]
+
+
+def _stacked(fits: Sequence[CrossFit]) -> Any:
+    """The held-out predictions (records, n, targets)."""
+    return np.stack([fit.held_out.by_row for fit in fits])
 
 
 def _fit(H: Any, rows: Any, scoring: Scoring) -> Any:
@@ -210,58 +241,53 @@ def _fit(H: Any, rows: Any, scoring: Scoring) -> Any:
     return weights / weights.sum()
 
 
-def _crossfitted(
-    leaders: Sequence[Leader], H: Any, tested: Any, scoring: Scoring
-) -> tuple[_Predictions, Crossfit]:
-    """Predictions of every tested row with weights from the rows of other folds."""
-    apart = leaders[0].of_splits is not None
-    of_splits = []
-    found = []
-    made = []
-    folds = _folds(scoring)
-    for number, rows in enumerate(folds):
-        rest = tested.copy()
-        rest[rows] = False
-        weights = _fit(H, rest, scoring)
-        found.append(weights)
-        own = np.unique(rows)
-        made.append((own, np.einsum("g,git->it", weights, H[:, own])))
-        if apart:
-            values = np.stack([leader.of_splits[number] for leader in leaders])
-            of_splits.append(np.einsum("g,git->it", weights, values))
-    every, predicted = (np.concatenate(one) for one in zip(*made))
-    heldout = np.where(tested[:, None], mean_by_row(every, predicted, len(H[0])), np.nan)
-    return (heldout, of_splits if apart else None), Crossfit(leaders, folds, np.stack(found))
+def _blended_predictions(fits: Sequence[CrossFit], mixture: Mixture) -> Predictions:
+    """Of every row that all records predict, with the weights that the other folds' rows give."""
+    H = _stacked(fits)
+    tested = np.isfinite(H).all(axis=(0, 2))
+    tests = [np.unique(rows) for rows in mixture.splits.tests]
+    pairs = zip(mixture.fold_weights, tests)
+    values = [np.einsum("g,git->it", weights, H[:, rows]) for weights, rows in pairs]
+    means = mean_by_row(np.concatenate(tests), np.concatenate(values), H.shape[1])
+    by_row = np.where(tested[:, None], means, np.nan)
+    of_splits = [fit.held_out.by_split for fit in fits if fit.held_out.by_split is not None]
+    if not of_splits or len(of_splits[0]) < len(tests):  # of a single split, rows have one prediction
+        return Predictions(by_row)
+    by_split = [
+        np.einsum("g,git->it", weights, np.stack(each))
+        for weights, each in zip(mixture.fold_weights, zip(*of_splits))
+    ]
+    return Predictions(by_row, by_split)
 
 
-def _folds(scoring: Scoring) -> list[Any]:
-    """The rows that each split tests; rows that are each tested alone go into five folds."""
+def _splits_of_weights(scoring: Scoring) -> Splits:
+    """The folds with weights of their own: the splits; of a single one, five parts of what it tests."""
     splits = scoring.held_out
-    if splits.leave_one_out or len(splits.tests) == 1:
-        rows = np.unique(np.concatenate(splits.tests))
-        return [rows[i::5] for i in range(5) if rows[i::5].size]
-    return list(splits.tests)
+    if not splits.leave_one_out and len(splits.tests) > 1:
+        return splits
+    rows = np.unique(np.concatenate(splits.tests))
+    tests = [rows[i::_FOLDS] for i in range(_FOLDS) if rows[i::_FOLDS].size]
+    left_out = tests if splits.leave_one_out else [splits.left_out[0]] * len(tests)
+    return Splits(splits.n, tests, left_out)
 
 
-def _scores_worse(blended: _Predictions, single: _Predictions, scoring: Scoring) -> bool:
+def _scores_worse(blend: Predictions, single: Predictions, scoring: Scoring) -> bool:
     """Whether the criterion falls with the blend by more than the noise of the comparison."""
-    one, other = (scoring.row_errors(heldout) for heldout, _ in (blended, single))
-    if one is not None:
+    errors = [scoring.row_errors(predictions.by_row) for predictions in (blend, single)]
+    if errors[0] is not None:
         # Where classes have weights, fewer errors of the common one are no reason to refuse.
-        fall, noise = paired_difference(one, other, scoring.training_weights)
+        fall, noise = paired_difference(errors[0], errors[1], scoring.training_weights)
     else:
-        one, other = (_scores(made, scoring) for made in (single, blended))
-        fall, noise = paired_difference(one, other, None)
-        noise *= np.sqrt(one.size / max(1, one.size - 1))  # of a few splits
+        scores = _scores(blend, scoring)
+        fall, noise = paired_difference(_scores(single, scoring), scores, None)
+        noise *= np.sqrt(scores.size / max(1, scores.size - 1))  # of a few splits
     return fall > noise
 
 
-def _scores(predictions: _Predictions, scoring: Scoring) -> Any:
-    """The criterion of every split for given held-out predictions."""
-    heldout, of_splits = predictions
+def _scores(predictions: Predictions, scoring: Scoring) -> Any:
+    """The criterion of every split."""
     problem = scoring.problem
     splits = scoring.held_out
-    of_splits = of_splits or [heldout[rows] for rows in splits.tests]
-    shifted = [values[None] - problem.offset for values in of_splits]
+    shifted = [values[None] - problem.offset for values in predictions.of_tests(splits.tests)]
     scores = scoring.criterion.score_splits(shifted, splits, problem, scoring.task)[0]
     return np.asarray(scores, dtype=np.float64)

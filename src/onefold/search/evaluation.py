@@ -1,20 +1,32 @@
-"""A candidate, and its evaluation: one model, scored by every criterion for every ridge at once."""
+"""A candidate, and its evaluation: one model, scored by every criterion for every ridge at once.
+
+:func:`solve` asks a model for all that costs time, in any thread, and gives a value. :func:`evaluate`
+scores that in the thread of the search, since scorers are the user's. A ridge that cannot be solved
+with, or whose scores are undefined, has a reason in place of a score, and the search goes on.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from onefold.approximations import Model, Run
 from onefold.criteria import Answer, Scoring, ask
-from onefold.expansions import FoldModels
+from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel
+from onefold.linalg import Index
 from onefold.search.learned_metric import CrossFitted
-from onefold.smoothers.base import UNSOLVABLE, why_unsolvable
+from onefold.smoothers.base import Failure, attempt
+
+_NOT_DEFINITE = (
+    "the matrix plus alpha is not positive definite; use larger alphas or gammas, or "
+    'negative="clip" or "solve" in the approximation.'
+)
 
 
 @dataclass(frozen=True)
@@ -24,15 +36,15 @@ class Candidate:
     run: Run
     kernel: Kernel  # of the final model
     params: dict[str, Any]
-    lineage: tuple[Any, ...] = ()  # cells that its metric was learned from, after a number of rows
+    learned_from: tuple[Any, ...] = ()  # cells that its metric was, after a number of rows
     parts: Sequence[Any] | None = None  # rows left out in turn, where each part has its own kernel
     part_kernels: Sequence[Kernel] = ()
-    alone: bool = False  # in a group of its own, so that its held-out predictions are kept
+    own_group: bool = False  # it is alone in its group, so that its held-out predictions are kept
 
     @property
     def group(self) -> tuple[Any, ...]:
         """Its family, kind of metric and round, whatever its width: what is compared with others."""
-        if self.alone:
+        if self.own_group:
             return tuple(self.params.items())
         return tuple(self.params.get(name) for name in ("kernel", "metric", "round"))
 
@@ -43,7 +55,7 @@ class Candidate:
         return int(self.params.get("round", 0)), ("none", "diagonal", "full").index(kind)
 
     @property
-    def at_once(self) -> int:
+    def max_parallel(self) -> int:
         """How many such candidates may be solved side by side: one if a kernel must not be shared."""
         kernels = [self.kernel, *self.part_kernels]
         return self.run.max_parallel_models if all(kernel.thread_safe for kernel in kernels) else 1
@@ -56,21 +68,40 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """The scores of a candidate with some ridges; the fields from `answers` on are not kept."""
+class Solved:
+    """What a model gave for a proposal."""
 
     candidate: int  # its number
-    ridges: Any  # numbers of the ridges that were tried, among the ledger's
-    scores: Any  # (ridges, splits), NaN where there is none
+    ridges: Index  # numbers of the ridges, among the ledger's
+    answers: Sequence[Answer]  # each for some of the ridges
+    failures: Mapping[int, str]  # why there is no answer, by the place of the ridge
     seconds: float
-    why: str | None  # those without a score have none
+    report: dict[str, Any] = field(default_factory=dict)  # what the approximation has to say
+    model: Model | None = None  # if it is one that a search keeps
+    expansion: Expansion | None = None  # at the one ridge, in the problem's units, where asked for
+    fold_models: FoldModels | None = None  # the models without each part, with it
+
+    def blocks_at(self, ridge: int) -> tuple[list[Any], int]:
+        """The held-out predictions that were kept for a ridge, and its place in them."""
+        for answer in self.answers:
+            (places,) = np.nonzero(self.ridges[answer.places] == ridge)
+            if places.size and answer.blocks:
+                return answer.blocks, int(places[0])
+        return [], 0
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The scores of a candidate with some ridges, or why there are none."""
+
+    candidate: int  # its number
+    ridges: Index  # numbers of the ridges that were tried, among the ledger's
+    scores: Any  # (ridges, splits); the mean of a ridge is NaN where it has a reason
+    reasons: tuple[str | None, ...]  # for every ridge, why it has no score; None where it has one
+    seconds: float
     report: dict[str, Any]  # what the approximation has to say
     ranks: Any = None  # (ridges,): what ridges are compared by, where not by their mean scores
     others: dict[str, Any] = field(default_factory=dict)  # scores of criteria that are recorded only
-    answers: Sequence[Answer] = ()  # what its model gave, for some of the ridges each
-    model: Model | None = None  # if it is one that a search keeps
-    expansion: Any = None  # the model's at its one ridge, in the problem's units, where asked for
-    folds: FoldModels | None = None  # the models without each part, with it
 
     @property
     def means(self) -> Any:
@@ -78,68 +109,89 @@ class Evaluation:
         return self.scores.mean(axis=1)
 
     @property
-    def unsolved(self) -> int:
-        """How many ridges have no score."""
-        return int(np.count_nonzero(np.isnan(self.means)))
-
-    def heldout(self, scoring: Scoring, ridge: int) -> tuple[Any | None, Any | None]:
-        """Held-out predictions of rows and of splits at a ridge, where they were made and held."""
-        for answer in self.answers:
-            place = np.flatnonzero(self.ridges[answer.places] == ridge)
-            if place.size and answer.blocks:
-                return scoring.heldout(answer.blocks, int(place[0]))
-        return None, None
+    def failures(self) -> list[str]:
+        """The reasons of the ridges without a score."""
+        return [reason for reason in self.reasons if reason is not None]
 
 
 def solve(
-    candidates: Sequence[Candidate],
-    scoring: Scoring,
-    recorded: Mapping[str, Scoring],
+    candidate: Candidate,
+    number: int,
+    ridges: Any,
     alphas: Any,
-    finish: bool,
-    proposal: Any,
-) -> Callable[[], Evaluation]:
-    """Ask the model of a proposal all that costs time, in any thread; the result then scores it."""
-    number, ridges = proposal
-    mu = scoring.problem.ridge(alphas[proposal[1]])
-    candidate = candidates[number]
-    finish = finish and candidate.run.refit is None
+    scorings: Mapping[str, Scoring],
+    *,
+    with_expansion: bool,
+) -> Solved:
+    """Ask the model of a candidate for all that costs time, at its alphas; runs in any thread.
+
+    The first of the scorings, named "score", decides; the others are recorded.
+    """
+    scoring = scorings["score"]
+    mu = scoring.problem.ridge(alphas)
     start = time.perf_counter()
-    scorings = {"score": scoring, **recorded}
-    answers: list[Answer] = []
-    why = None
-    more = dict[str, Any](report={})
-    try:
-        model = candidate.model(len(mu))
-        answers, why = ask(model, scorings, mu)
-        more["report"] = dict(model.report)
+    model = attempt(partial(candidate.model, len(mu)))
+    if isinstance(model, Failure):
+        failures = dict.fromkeys(range(len(mu)), model.reason)
+        return Solved(number, ridges, [], failures, time.perf_counter() - start)
+    answers, failures = ask(model, scorings, mu)
+    report = dict(model.report)
+    expansion = None
+    fold_models = None
+    if len(mu) == 1 and any("score" in answer.scored for answer in answers):
+        ridge = float(mu[0])
+        with_expansion = with_expansion and candidate.run.refit is None
+        numeric = scoring.splits is not None and scoring.task.classes is None
+        if with_expansion:
+            expansion = _or_none(attempt(partial(model.expansion, ridge)))
+        if numeric and (with_expansion or candidate.parts is not None):
+            left_out = scoring.held_out.left_out
+            fold_models = _or_none(attempt(partial(model.fold_models, left_out, ridge)))
+    return Solved(
+        candidate=number,
+        ridges=ridges,
+        answers=answers,
+        failures=failures,
+        seconds=time.perf_counter() - start,
+        report=report,
         # A model that is not kept holds the most memory of all: let it go before the next one starts.
-        more["model"] = model if model.keep else None
-        solved = any("score" in answer.scored for answer in answers)
-        if finish and len(mu) == 1 and solved:
-            more["expansion"] = model.expansion(float(mu[0]))
-        numbers = scoring.splits is not None and scoring.task.classes is None
-        if (finish or candidate.parts is not None) and numbers and len(mu) == 1 and solved:
-            more["folds"] = model.fold_models(scoring.held_out.left_out, float(mu[0]))
-    except UNSOLVABLE as error:
-        why = why_unsolvable(error)
-    seconds = time.perf_counter() - start
+        model=model if model.keep else None,
+        expansion=expansion,
+        fold_models=fold_models,
+    )
 
-    def evaluation() -> Evaluation:  # in the thread of the search: scorers are the user's
-        scores = {name: np.full((len(mu), one.n_scores), np.nan) for name, one in scorings.items()}
-        ranks = None
-        reason = why
-        for answer in answers:
-            for name, pending in answer.scored.items():
-                scored = pending.result()
-                scores[name][answer.places] = scored.scores
-                if name == "score":
-                    reason = reason or scored.reason
-                if name == "score" and scored.ranks is not None:
-                    ranks = np.full(len(mu), np.nan) if ranks is None else ranks
-                    ranks[answer.places] = scored.ranks
-        decisive = scores.pop("score")
-        more.update(ranks=ranks, others=scores, answers=answers)
-        return Evaluation(number, ridges, decisive, seconds, reason, **more)
 
-    return evaluation
+def _or_none(value: Any | Failure) -> Any | None:
+    return None if isinstance(value, Failure) else value
+
+
+def evaluate(solved: Solved, scorings: Mapping[str, Scoring]) -> Evaluation:
+    """The scores of what was solved; runs in the thread of the search."""
+    count = len(solved.ridges)
+    scores = {name: np.full((count, scoring.n_scores), np.nan) for name, scoring in scorings.items()}
+    reasons = [solved.failures.get(place, _NOT_DEFINITE) for place in range(count)]
+    ranks = None
+    for answer in solved.answers:
+        for name, pending in answer.scored.items():
+            scored = pending.result()
+            scores[name][answer.places] = scored.scores
+            if name != "score":
+                continue
+            if scored.reason is not None:
+                for place in answer.places:
+                    reasons[place] = scored.reason
+            if scored.ranks is not None:
+                ranks = np.full(count, np.nan) if ranks is None else ranks
+                ranks[answer.places] = scored.ranks
+    decisive = scores.pop("score")
+    missing = np.isnan(decisive.mean(axis=1))
+    return Evaluation(
+        candidate=solved.candidate,
+        ridges=solved.ridges,
+        scores=decisive,
+        reasons=tuple(reason if lacks else None for reason, lacks in zip(reasons, missing)),
+        seconds=solved.seconds,
+        report=solved.report,
+        ranks=ranks,
+        others=scores,
+    )

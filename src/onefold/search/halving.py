@@ -42,7 +42,8 @@ from onefold.approximations import Run
 from onefold.approximations.problem import NOMINAL, NOMINAL_GPU
 from onefold.criteria import Scoring, Task
 from onefold.heldout import Splits, mean_by_row
-from onefold.search.choice import Leader, paired_difference
+from onefold.search.choice import paired_difference, rank_of
+from onefold.search.crossfit import CrossFit
 from onefold.search.ledger import Ledger
 from onefold.search.loop import NoScoreError, Proposal, Search, SearchResult
 from onefold.search.strategies import Setup, next_ridges, register_strategy
@@ -144,7 +145,7 @@ class Halving:
             if not splits.leave_one_out and len(splits.within(rows)) < len(splits):
                 continue
             scoring, run = subsample(setup, rows)
-            candidates = [replace(one, alone=True) for one in setup.grid(run)]
+            candidates = [replace(candidate, own_group=True) for candidate in setup.grid(run)]
             stage = search.stage(f"{size} rows", candidates, scoring=scoring)
             climbed = climb(stage.ledger, dict.fromkeys(left, every), near, [every] * every.size)
             try:
@@ -184,41 +185,53 @@ def compare(
     """Which candidates go on, the best first, with the best ridge of each; and why others do not."""
     ledger = found.ledger
     index, _ = found.ledger.best()
-    best = next(leader for leader in found.leaders if leader.index == index)
-    order = sorted(found.leaders, key=lambda o: (o is not best, -ledger.ranks[o.index, o.ridge]))
+    best = next(leader for leader in found.leaders if leader.cell.index == index)
+    order = sorted(found.leaders, key=lambda leader: (leader is not best, -rank_of(leader, ledger)))
     going_on = dict[int, int]()
     dropped = list[dict[str, Any]]()
-    for one in order:
-        difference, error = (0.0, 0.0) if one is best else _difference(one, best, found.scoring, ledger)
-        if difference > 0 and difference > _ERRORS * error and one.index not in near[index]:
+    for leader in order:
+        difference = 0.0
+        error = 0.0
+        if leader is not best:
+            difference, error = _difference(leader, best, found.scoring, ledger)
+        number = leader.cell.index
+        if difference > 0 and difference > _ERRORS * error and number not in near[index]:
             why = f"worse by more than {_ERRORS:g} standard errors"
-            cell = ledger.params[one.index] | {"alpha": float(ledger.alphas[one.ridge])}
+            cell = ledger.params[number] | {"alpha": leader.cell.alpha}
             dropped.append(cell | {"difference": difference, "standard_error": error, "why": why})
         else:
-            going_on[one.index] = one.ridge
+            going_on[number] = leader.cell.ridge
     unknown: dict[str, Any] = dict.fromkeys(("alpha", "difference", "standard_error"))
-    rest = {entry.candidate for entry in ledger.entries} - {one.index for one in found.leaders}
-    dropped += [ledger.params[one] | unknown | {"why": "has no score"} for one in sorted(rest)]
+    scored = {leader.cell.index for leader in found.leaders}
+    unscored = {entry.candidate for entry in ledger.entries} - scored
+    dropped += [ledger.params[one] | unknown | {"why": "has no score"} for one in sorted(unscored)]
     return going_on, dropped
 
 
-def _difference(one: Leader, best: Leader, scoring: Scoring, ledger: Ledger) -> tuple[float, float]:
-    """By how much one is worse than the best, and the standard error; infinite where unknown."""
+def _difference(
+    leader: CrossFit, best: CrossFit, scoring: Scoring, ledger: Ledger
+) -> tuple[float, float]:
+    """By how much a leader is worse than the best, and the standard error; infinite where unknown."""
     if scoring.criterion.mean_of_rows:
-        losses = []
-        for leader in (one, best):
-            found = scoring.row_losses(leader.heldout)
-            if leader.of_splits is not None:  # the mean over the splits that test a row
-                pairs = zip(leader.of_splits, tests := scoring.held_out.tests)
-                each = np.concatenate([scoring.row_losses(values, rows) for values, rows in pairs])
-                found = mean_by_row(np.concatenate(tests), each[:, None], scoring.problem.n)[:, 0]
-            losses.append(found)
-        return paired_difference(losses[0], losses[1], scoring.task.sample_weight)
-    entries = [(ledger.entry(leader.index, leader.ridge), leader.ridge) for leader in (best, one)]
-    scores = [entry.scores[np.asarray(entry.ridges) == ridge][0] for entry, ridge in entries]
+        losses, losses_of_best = (_row_losses(fit, scoring) for fit in (leader, best))
+        return paired_difference(losses, losses_of_best, scoring.task.sample_weight)
+    scores = []
+    for cell in (best.cell, leader.cell):
+        entry = ledger.entry(cell.index, cell.ridge)
+        scores.append(entry.scores[np.asarray(entry.ridges) == cell.ridge][0])
     difference = scores[0] - scores[1]
     error = np.inf if difference.size < 2 else np.std(difference, ddof=1) / np.sqrt(difference.size)
     return float(difference.mean()), float(error)
+
+
+def _row_losses(fit: CrossFit, scoring: Scoring) -> Any:
+    """The loss of every row, the mean over the splits that test it."""
+    predictions = fit.held_out
+    if predictions.by_split is None:
+        return scoring.row_losses(predictions.by_row)
+    tests = scoring.held_out.tests
+    losses = [scoring.row_losses(values, rows) for values, rows in zip(predictions.by_split, tests)]
+    return mean_by_row(np.concatenate(tests), np.concatenate(losses)[:, None], scoring.problem.n)[:, 0]
 
 
 def _record(

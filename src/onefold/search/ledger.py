@@ -7,7 +7,6 @@ ties, the progress, the history, GridSearchCV's table. Evaluations from a journa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -60,8 +59,7 @@ class Ledger:
 
     def append(self, entry: Evaluation) -> None:
         """Record an evaluation."""
-        # Numbers, neither a model nor predictions.
-        self.entries.append(replace(entry, answers=(), model=None, expansion=None, folds=None))
+        self.entries.append(entry)
         self.means[entry.candidate, entry.ridges] = entry.means
         self.ranks[entry.candidate, entry.ridges] = entry.means if entry.ranks is None else entry.ranks
         self._tried[entry.candidate, entry.ridges] = 1
@@ -124,8 +122,8 @@ class Ledger:
                 **self.params[entry.candidate],
                 "alphas": self.alphas[entry.ridges].tolist(),
                 "scores": entry.means.tolist(),
-                "unsolved": entry.unsolved,
-                "why": entry.why if entry.unsolved else None,
+                "unsolved": len(entry.failures),
+                "why": entry.failures[-1] if entry.failures else None,
                 "seconds": entry.seconds,
             }
             for entry in self.entries

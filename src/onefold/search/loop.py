@@ -24,23 +24,19 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from onefold.criteria import Scoring
-from onefold.heldout import heldout_blocks
 from onefold.machine.speed import duration_words
 from onefold.machine.threads import map_threads
 from onefold.machine.warning import warn_user
 from onefold.search.checkpoint import Checkpoint, known_cells, unpacked
-from onefold.search.choice import Leader, beats_constant, choose
-from onefold.search.evaluation import Candidate, Evaluation, solve
+from onefold.search.choice import beats_constant, choose
+from onefold.search.crossfit import Cell, CrossFit, Predictions, crossfit_of, with_predictions
+from onefold.search.evaluation import Candidate, Solved, evaluate, solve
 from onefold.search.ledger import Ledger
 
 TIME_IS_UP = "time_budget"
 INTERRUPTED = "interrupted"
 BY_CALLBACK = "stopped by the callback"
-_NOT_DEFINITE = (
-    "the matrix plus alpha is not positive definite; use larger alphas or gammas, or "
-    'negative="clip" or "solve" in the approximation.'
-)
-_NAMED = 6  # candidates that were not tried are named, if they are no more
+_NAMED = 6  # candidates that were not tried are named in the warning, if they are no more
 
 Callback = Callable[[dict[str, Any]], None]
 Select = Literal["min", "1se"]
@@ -118,8 +114,8 @@ class SearchResult:
     """What a search found."""
 
     ledger: Ledger  # every evaluation of the last stage
-    leaders: list[Leader]  # the best cell of every group of candidates, in the order of the groups
-    leader: Leader  # the chosen one of them
+    leaders: list[CrossFit]  # the best cell of every group of candidates, in the order of the groups
+    chosen: CrossFit  # one of them, or another cell of its group
     report: dict[str, Any]  # what the approximation has to say of the chosen candidate
     scoring: Scoring  # what the scores are counted on
     history: list[dict[str, Any]] = field(default_factory=list)  # the best cells of metric rounds
@@ -146,14 +142,16 @@ class Search:
         *,
         scoring: Scoring | None = None,
         alphas: Any = None,
-        finish: bool = False,  # with the expansion of each candidate that has one ridge
+        with_expansions: bool = False,  # of each candidate that has one ridge
         shown_as: str | None = None,  # in progress, where not by its name
     ) -> Stage:
         """A stage, by default on all rows; its records in the journal have its name."""
         recorded = self.setup.recorded if scoring is None else {}
         scoring = self.setup.scoring if scoring is None else scoring
         ledger = Ledger(scoring, self.setup.alphas if alphas is None else alphas, recorded)
-        stage = Stage(self, name, scoring, recorded, ledger, finish, shown_as or name, time.monotonic())
+        shown_as = shown_as or name
+        began = time.monotonic()
+        stage = Stage(self, name, scoring, recorded, ledger, with_expansions, shown_as, began)
         for candidate in candidates:
             stage.add(candidate)
         return stage
@@ -188,11 +186,12 @@ class Stage:
     scoring: Scoring
     _recorded: Mapping[str, Scoring]  # criteria that decide nothing, by name
     ledger: Ledger
-    _finish: bool
+    _with_expansions: bool
     _shown_as: str
     _began: float
     candidates: list[Candidate] = field(default_factory=list)
-    _held: dict[tuple[Any, ...], Leader] = field(default_factory=dict)  # the best of every group so far
+    # The best of every group so far.
+    _leaders: dict[tuple[Any, ...], CrossFit] = field(default_factory=dict)
     _evaluated: int = 0  # since then, with a callback; not what a journal knew
 
     def add(self, candidate: Candidate) -> int:
@@ -226,13 +225,13 @@ class Stage:
         done = {entry.candidate for entry in ledger.entries}
         search.untried += [dict(ledger.params[number]) for number, _ in proposals if number not in done]
         search.stages += 1
-        unsolved = sum(entry.unsolved for entry in ledger.entries)
-        if unsolved:
+        failed = [entry.failures for entry in ledger.entries if entry.failures]
+        if failed:
+            unscored = sum(map(len, failed))
             total = sum(len(entry.ridges) for entry in ledger.entries)
-            reasons = (entry.why for entry in ledger.entries if entry.unsolved and entry.why)
-            text = f"{unsolved} of {total} combinations of kernel and alpha have no score (NaN): "
-            text += next(reasons, _NOT_DEFINITE)
-            if unsolved == total:
+            text = f"{unscored} of {total} combinations of kernel and alpha have no score (NaN): "
+            text += failed[0][-1]
+            if unscored == total:
                 raise NoScoreError(text)
             warn_user(text)
         return self
@@ -241,7 +240,7 @@ class Stage:
         """Evaluate proposals, or find them in the journal; side by side where memory allows."""
         search = self._search
         ledger = self.ledger
-        rest = list[Proposal]()
+        unknown = list[Proposal]()
         for number, ridges in proposals:
             missing = set(np.asarray(ridges).tolist())
             read = partial(known_cells, number, missing, ledger.alphas)
@@ -249,18 +248,18 @@ class Stage:
                 ledger.append(entry)
                 missing -= set(entry.ridges.tolist())
             if missing:
-                rest.append(Proposal(number, np.array(sorted(missing))))
+                unknown.append(Proposal(number, np.array(sorted(missing))))
 
         def handed_out() -> Iterator[Proposal]:
-            for proposal in rest:
+            for proposal in unknown:
                 if not search.goes_on() and ledger.scored():
                     return
                 yield proposal
 
-        at_most = min([len(rest), *(self.candidates[number].at_once for number, _ in rest)])
-        for scored in map_threads(self._solve, handed_out(), at_most):
-            self._record(scored())
-            del scored  # and its predictions, before the next model makes its own
+        limits = (self.candidates[number].max_parallel for number, _ in unknown)
+        for solved in map_threads(self._solve, handed_out(), min([len(unknown), *limits])):
+            self._record(solved)
+            del solved  # and its predictions, before the next model makes its own
             if search.callback is None:
                 continue
             event = ledger.progress()
@@ -276,40 +275,41 @@ class Stage:
 
     def _key(self, number: int) -> list[Any]:
         """What finds a candidate in the journal."""
-        return [self.name, self.candidates[number].params, self.candidates[number].lineage]
+        return [self.name, self.candidates[number].params, self.candidates[number].learned_from]
+
+    def _solve(self, proposal: Proposal) -> Solved:
+        """What the model of a proposal gives; runs in any thread."""
+        number, ridges = proposal
+        alphas = self.ledger.alphas[ridges]
+        candidate = self.candidates[number]
+        with_expansion = self._with_expansions
+        return solve(candidate, number, ridges, alphas, self._scorings, with_expansion=with_expansion)
 
     @property
-    def _solve(self) -> Callable[[Proposal], Callable[[], Evaluation]]:
-        """From a proposal to what its model gives; runs in any thread."""
-        scorings = (self.scoring, self._recorded)
-        return partial(solve, self.candidates, *scorings, self.ledger.alphas, self._finish)
+    def _scorings(self) -> dict[str, Scoring]:
+        """The criteria by name: the one that decides, then those that are recorded."""
+        return {"score": self.scoring, **self._recorded}
 
-    def _record(self, evaluation: Evaluation) -> None:
+    def _record(self, solved: Solved) -> None:
         """Put an evaluation into ledger and journal; hold on to what leads its group."""
+        evaluation = evaluate(solved, self._scorings)
         self.ledger.append(evaluation)
-        number = evaluation.candidate
+        number = solved.candidate
         leader = None
         if np.isfinite(evaluation.means).any():
             groups = self.ledger.groups
             group = self.candidates[number].group
             index, ridge = self.ledger.best(groups[group])
             if index == number and ridge in evaluation.ridges:
-                leader = self._leader(evaluation, ridge)
+                leader = crossfit_of(solved, self._cell(index, ridge), self.scoring)
                 # A model is kept for the final fit; of several groups' models only one would be used.
                 leader = leader if len(groups) == 1 else replace(leader, model=None)
-                self._held[group] = leader
+                self._leaders[group] = leader
         self._search.checkpoint.keep(self._key(number), self.ledger.alphas, evaluation, leader)
 
-    def _leader(self, evaluation: Evaluation, ridge: int) -> Leader:
-        """What the evaluation of a candidate has beyond its scores."""
-        number = evaluation.candidate
-        alpha = float(self.ledger.alphas[ridge])
-        heldout = evaluation.heldout(self.scoring, ridge)
-        model = evaluation.model
-        expansion = evaluation.expansion
-        folds = evaluation.folds
-        candidate = self.candidates[number]
-        return Leader(candidate, number, ridge, alpha, *heldout, model, expansion, folds)
+    def _cell(self, index: int, ridge: int) -> Cell:
+        """The cell of a candidate and a ridge, by their numbers."""
+        return Cell(self.candidates[index], float(self.ledger.alphas[ridge]), index, ridge)
 
     def found(
         self, select: Select = "min", *, cell: tuple[int, int] | None = None, **more: Any
@@ -317,18 +317,19 @@ class Stage:
         """The choice among what was evaluated, or a given cell; `more` are further fields."""
         ledger = self.ledger
         if cell is not None:
-            leaders = [leader := self.leader(*cell)]
+            chosen = self.crossfit(*cell)
+            leaders = [chosen]
         else:
             groups = ledger.groups.values()
             scored = [numbers for numbers in groups if any(map(ledger.scored, numbers))]
-            leaders = [self.leader(*ledger.best(numbers)) for numbers in scored]
-            leader = choose(leaders, self.scoring, ledger)
-            if not beats_constant(leader.heldout, self.scoring):
-                leader = self.leader(*self._flattest())
+            leaders = [self.crossfit(*ledger.best(numbers)) for numbers in scored]
+            chosen = choose(leaders, self.scoring, ledger)
+            if not beats_constant(chosen.predictions, self.scoring):
+                chosen = self.crossfit(*self._flattest())
             elif select == "1se":
-                leader = self.leader(*ledger.simplest(leader.index, leader.ridge))
-        report = dict(ledger.entry(leader.index).report)
-        return SearchResult(ledger, leaders, leader, report, self.scoring, **more)
+                chosen = self.crossfit(*ledger.simplest(chosen.cell.index, chosen.cell.ridge))
+        report = dict(ledger.entry(chosen.cell.index).report)
+        return SearchResult(ledger, leaders, chosen, report, self.scoring, **more)
 
     def _flattest(self) -> tuple[int, int]:
         """Of the simplest candidates the cell of the largest ridge, then of the smallest width."""
@@ -343,31 +344,33 @@ class Stage:
         _, _, number, ridge = max(cells)
         return -number, ridge
 
-    def leader(self, index: int, ridge: int) -> Leader:
+    def crossfit(self, index: int, ridge: int) -> CrossFit:
         """A cell with its held-out predictions: those at hand, or made again."""
-        candidate = self.candidates[index]
-        alpha = float(self.ledger.alphas[ridge])
-        leader = self._held.get(candidate.group)
-        if leader is None or leader.index != index:
+        cell = self._cell(index, ridge)
+        leader = self._leaders.get(cell.candidate.group)
+        if leader is None or leader.cell.index != index:
+            fit = self._from_journal(cell) or self._solved_again(cell)
+        elif leader.cell.ridge != ridge:
+            fit = CrossFit((cell,), model=leader.model)
+        else:
+            fit = leader
+        return with_predictions(fit, self.scoring)
 
-            def read(record: dict[str, Any]) -> Any:
-                return unpacked(record["heldout"]) if record.get("leads") == alpha else None
+    def _from_journal(self, cell: Cell) -> CrossFit | None:
+        """A cell with the predictions that a journal has kept; None without them."""
 
-            known = next(self._search.checkpoint.find(self._key(index), read), None)
-            leader = Leader(candidate, index, ridge, alpha, known)
-            if known is None:
-                # A cell that came from a journal, evaluated once more as it was: to the same digits.
-                again = self._solve(Proposal(index, self.ledger.entry(index, ridge).ridges))()
-                leader = self._leader(again, ridge)
-        elif leader.ridge != ridge:
-            leader = Leader(candidate, index, ridge, alpha, model=leader.model)
-        if leader.heldout is None and self.scoring.splits is not None:
-            model = candidate.model(1) if leader.model is None else leader.model
-            mu = float(self.scoring.problem.ridge(alpha))
-            blocks = list(heldout_blocks(model, self.scoring.splits, [mu]))
-            heldout, of_splits = self.scoring.heldout(blocks)
-            leader = replace(leader, heldout=heldout, of_splits=of_splits)
-        return leader
+        def read(record: dict[str, Any]) -> Any:
+            return unpacked(record["heldout"]) if record.get("leads") == cell.alpha else None
+
+        by_row = next(self._search.checkpoint.find(self._key(cell.index), read), None)
+        if by_row is None:
+            return None
+        return CrossFit((cell,), splits=self.scoring.splits, predictions=Predictions(by_row))
+
+    def _solved_again(self, cell: Cell) -> CrossFit:
+        """A cell whose scores came from a journal, solved once more as it was: to the same digits."""
+        ridges = self.ledger.entry(cell.index, cell.ridge).ridges
+        return crossfit_of(self._solve(Proposal(cell.index, ridges)), cell, self.scoring)
 
 
 def progress_words(event: Mapping[str, Any]) -> str:

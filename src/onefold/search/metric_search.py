@@ -45,7 +45,8 @@ from onefold.criteria import SquaredError, Task
 from onefold.heldout import Splits, sample_rows
 from onefold.machine.threads import map_in_order
 from onefold.search.checkpoint import packed, unpacked
-from onefold.search.choice import WORTH, Leader, choose, worth_fitting
+from onefold.search.choice import WORTH, choose, worth_fitting
+from onefold.search.crossfit import CrossFit
 from onefold.search.evaluation import Candidate
 from onefold.search.learned_metric import GRADIENT_ROWS, Fitted, Round, Track, measured, next_round
 from onefold.search.ledger import Ledger
@@ -116,11 +117,11 @@ class MetricSearch:
         paths, learned = self._find_paths(search, division, start)
         history = learned.history
         groups = {path.group for path in paths}
-        members = [one for one in learned.leaders if one.candidate.group in groups]
+        members = [one for one in learned.leaders if one.cell.candidate.group in groups]
         again = division.training.size > AGAIN * first
         if again and search.goes_on():
             members = worth_fitting(members, learned.ledger, learned.scoring, blend=self.blend)
-            kept = {one.candidate.group for one in members}
+            kept = {one.cell.candidate.group for one in members}
             paths = [path for path in paths if path.group in kept]
             rounds = _Rounds(search, _REPEATED, division.training, division.validation)
             most = 2 * self.max_rounds if reserve else 0
@@ -138,7 +139,7 @@ class MetricSearch:
         rounds = _Rounds(search, _FOLDS, teachers=self.teachers)
         if again:
             by_group = {path.group: path for path in paths}
-            paths = [by_group[one.candidate.group].up_to(one) for one in members]
+            paths = [by_group[one.cell.candidate.group].up_to(one) for one in members]
         found = rounds.found(rounds.repeated(paths, ONE if again else FINER))
         return replace(found, history=history + found.history)
 
@@ -149,11 +150,11 @@ class MetricSearch:
         few = sample_rows(division.training, LOOK_ROWS, generator, setup.task.labels)
         look = _Rounds(search, _LOOK, few, division.validation)
         found = look.found(look.learned(replace(self, max_rounds=0), {}))
-        params = ((one.candidate.params, one.ridge) for one in found.leaders)
+        params = ((one.cell.candidate.params, one.cell.ridge) for one in found.leaders)
         return {names["kernel"]: (_width(names), ridge) for names, ridge in params}
 
     def _on_all_rows(
-        self, search: Search, members: list[Leader], division: Division, history: list[dict[str, Any]]
+        self, search: Search, members: list[CrossFit], division: Division, history: list[dict[str, Any]]
     ) -> SearchResult:
         """Metrics of some of the rows in a search on all rows, scored by the reserved folds."""
         setup = search.setup
@@ -165,7 +166,9 @@ class MetricSearch:
         reserved = np.unique(np.concatenate(inside.left_out))
         rest = np.setdiff1d(np.arange(splits.n), reserved)
         folds = max(2, len(splits))
-        run, size = auto.choose_for_members(setup.run, members[0].candidate.kernel, len(members), folds)
+        run, size = auto.choose_for_members(
+            setup.run, members[0].cell.candidate.kernel, len(members), folds
+        )
         if size is not None:
             generator = np.random.default_rng([setup.seed or 0, 6])
             count = max(int(size * reserved.size / problem.n), RESERVED_ROWS)
@@ -185,28 +188,28 @@ class MetricSearch:
         factors = FINER if problem.n <= _CHEAP_ROWS and search.goes_on() else (1.0,)
         # What runs may depend on the machine, and its records are of use to the same alone.
         name = f"{_ALL}, {problem.n} by {run.approximation.name}"
-        stage = search.stage(name, scoring=outside, finish=closed, shown_as=_ALL)
+        stage = search.stage(name, scoring=outside, with_expansions=closed, shown_as=_ALL)
         proposals = list[Proposal]()
         pairs = [
             (one, factor)
             for one in members
-            for factor in (factors if one.candidate.kernel.has_width else (1.0,))
+            for factor in (factors if one.cell.candidate.kernel.has_width else (1.0,))
         ]
         for one, factor in pairs:
-            last = one.candidate
+            last = one.cell.candidate
             kernel = last.kernel.scaled(factor**last.kernel.exponent_order)
             names = dict(last.params)
             if last.kernel.has_width:
                 names["gamma"] = factor * last.params["gamma"]
             # The same cells on more rows, as when a stopped search goes on, give another metric.
-            lineage = (last.run.problem.n, *last.lineage)
+            lineage = (last.run.problem.n, *last.learned_from)
             own = replace(run, shared=run.approximation.share(problem, [kernel]))  # landmarks follow it
             new = Candidate(own, kernel, names, lineage)
             if not closed:  # it is refitted without each fold
                 parts = inside.left_out
                 new = replace(new, parts=parts, part_kernels=[kernel] * len(parts))
             middle = factor == 1.0 < len(factors)
-            ridges = next_ridges(setup.alphas, one.ridge) if middle else [one.ridge]
+            ridges = next_ridges(setup.alphas, one.cell.ridge) if middle else [one.cell.ridge]
             proposals.append(Proposal(stage.add(new), ridges))
         return stage.run([proposals]).found(history=history)
 
@@ -225,24 +228,26 @@ class MetricSearch:
         best = dict[Any, tuple[Path, float]]()
         for path in rounds.paths:
             groups = (path.track.name, "none"), (path.track.name, path.track.kind)
-            own = [one for one in found.leaders if one.candidate.group[:2] in groups]
+            own = [one for one in found.leaders if one.cell.candidate.group[:2] in groups]
             if not own:
                 continue
             # The best round of a track, or round 0 where that is as good within noise.
-            index, _ = found.ledger.best([one.index for one in own])
-            rivals = [one for one in own if one.index == index or not one.candidate.params["round"]]
+            index, _ = found.ledger.best([one.cell.index for one in own])
+            rivals = [
+                one for one in own if one.cell.index == index or not one.cell.candidate.params["round"]
+            ]
             leader = choose(rivals, found.scoring, found.ledger)
             path = path.up_to(leader)
-            best.setdefault(path.group, (path, float(ranks[leader.index, leader.ridge])))
+            best.setdefault(path.group, (path, float(ranks[leader.cell.index, leader.cell.ridge])))
         top = max((rank for _, rank in best.values()), default=0.0)
         least = _HOPELESS * top if search.goes_on() else top  # of negative losses
         paths = {group: path for group, (path, rank) in best.items() if rank >= least}
         # The best kernel without a metric stays a candidate to the end: no metric may do worse.
-        plain = [one.index for one in found.leaders if not one.candidate.params["round"]]
+        plain = [one.cell.index for one in found.leaders if not one.cell.candidate.params["round"]]
         if plain and search.goes_on():
             index, _ = found.ledger.best(plain)
-            leader = next(one for one in found.leaders if one.index == index)
-            name = leader.candidate.params["kernel"]
+            leader = next(one for one in found.leaders if one.cell.index == index)
+            name = leader.cell.candidate.params["kernel"]
             path = next(path for path in rounds.paths if path.track.name == name).up_to(leader)
             paths.setdefault(path.group, path)
         return list(paths.values()), found
@@ -264,11 +269,11 @@ class Path:
         last = len(self.cells) - 1
         return self.track.name, self.track.kind if last else "none", last
 
-    def up_to(self, leader: Leader) -> Path:
+    def up_to(self, leader: CrossFit) -> Path:
         """The path that ends with the best cell of one of its rounds."""
-        params = leader.candidate.params
+        params = leader.cell.candidate.params
         number = int(params["round"])
-        cell = (_width(params), leader.ridge)
+        cell = (_width(params), leader.cell.ridge)
         return replace(self, rounds=self.rounds[:number], cells=[*self.cells[:number], cell])
 
     def goes_on(self, ledger: Ledger, max_rounds: int) -> bool:
@@ -342,9 +347,11 @@ class _Rounds:
         found = self._stage.run(batches).found()
         history = list[dict[str, Any]]()
         for one in found.leaders:
-            score = float(found.ledger.means[one.index, one.ridge])
-            cell = {"alpha": one.alpha, "score": score, "rows": self._rows}
-            history.append({**one.candidate.params, "gamma": one.candidate.params.get("gamma"), **cell})
+            score = float(found.ledger.means[one.cell.index, one.cell.ridge])
+            cell = {"alpha": one.cell.alpha, "score": score, "rows": self._rows}
+            history.append(
+                {**one.cell.candidate.params, "gamma": one.cell.candidate.params.get("gamma"), **cell}
+            )
         return replace(found, history=history)
 
     def learned(self, strategy: MetricSearch, start: Mapping[str, Cell]) -> Iterator[list[Proposal]]:
@@ -508,7 +515,7 @@ class _Rounds:
             new = Candidate(run, last.whole.at(width), names)
             if not closed:
                 kernels = last.part_kernels(width, len(parts))
-                new = replace(new, lineage=last.lineage, parts=parts, part_kernels=kernels)
+                new = replace(new, learned_from=last.lineage, parts=parts, part_kernels=kernels)
             numbers.append(self._stage.add(new))
         return numbers
 

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,6 +49,28 @@ def why_unsolvable(error: Exception) -> str:
     if isinstance(error, UnsolvableError):
         return str(error)
     return f"the matrix cannot be factorised ({error}); use larger alphas."
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no result; the error itself would keep everything that it passed through."""
+
+    reason: str
+
+
+_Result = TypeVar("_Result")
+
+
+def attempt(
+    work: Callable[[], _Result],
+    errors: tuple[type[Exception], ...] = UNSOLVABLE,
+    explain: Callable[[Exception], str] = why_unsolvable,
+) -> _Result | Failure:
+    """What `work` returns, or why it cannot: the one place where a search makes an error a value."""
+    try:
+        return work()
+    except errors as error:
+        return Failure(explain(error))
 
 
 class Smoother(ABC):

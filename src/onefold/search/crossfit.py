@@ -1,0 +1,145 @@
+"""One record of what was fitted: a cell, its models without each fold, and what these predict there.
+
+A search makes one for the best cell of every group, with the held-out predictions alone. The functions
+here return a fuller record: :func:`with_predictions`, where a search scored without them, and
+:func:`with_fold_models`. The final fit adds the expansion (:mod:`onefold.estimators.final`). A blend of
+several records is one record again (:func:`onefold.search.choice.blended`). Choice, calibration,
+intervals and importances take nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from onefold.approximations import Model, Problem
+from onefold.criteria import Scoring
+from onefold.expansions import FoldModels
+from onefold.heldout import Splits, heldout_blocks
+from onefold.linalg import HostArray, Index
+from onefold.search.evaluation import Candidate, Solved
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A candidate with one of the ridges."""
+
+    candidate: Candidate
+    alpha: Any  # the ridge in the user's units; for given hyper-parameters perhaps one per target
+    index: int = 0  # number of the candidate in the ledger
+    ridge: int = 0  # and of the ridge
+
+
+class PredictedBy(Enum):
+    """Which models made the held-out predictions of a record."""
+
+    FOLD_MODELS = "the fold models of the record"
+    SEARCH = "the models of the search; the fold models, if there are any, are others"
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Of rows by models that were not trained on them, in the user's units."""
+
+    by_row: HostArray  # (n, targets): the mean over the splits that test a row, NaN where none does
+    by_split: Sequence[HostArray] | None = None  # of each split, where some row is tested more than once
+
+    def of_tests(self, tests: Sequence[Index]) -> list[HostArray]:
+        """Those of the rows that each split tests."""
+        return [self.by_row[rows] for rows in tests] if self.by_split is None else list(self.by_split)
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """What was fitted to all rows and to all but those of each fold; what is not known yet is None."""
+
+    cells: tuple[Cell, ...]  # one, or the members of a blend
+    weights: Any = field(default_factory=lambda: np.ones(1))  # (cells,), which add up to 1
+    splits: Splits | None = None  # of the fold models or, without these, of the predictions
+    predictions: Predictions | None = None
+    predicted_by: PredictedBy = PredictedBy.SEARCH
+    fold_models: FoldModels | None = None  # the models without each fold, of the user's targets
+    expansion: Any = None  # the model of all rows, a fitted function of the user's targets
+    report: dict[str, Any] = field(default_factory=dict)  # what fitted the model of all rows
+    model: Model | None = None  # of all rows, where the search keeps it for the final fit
+
+    @property
+    def cell(self) -> Cell:
+        """The only cell of a record that is not a blend."""
+        (cell,) = self.cells
+        return cell
+
+    @property
+    def held_out(self) -> Predictions:
+        """The held-out predictions; raise where there are none."""
+        if self.predictions is None:
+            raise ValueError("there are no held-out predictions; use a criterion that holds rows out.")
+        return self.predictions
+
+    @property
+    def problem(self) -> Problem:
+        """Whose rows they are."""
+        return self.cells[0].candidate.run.problem
+
+
+def crossfit_of(solved: Solved, cell: Cell, scoring: Scoring) -> CrossFit:
+    """What an evaluation leaves of one of its ridges beside the scores."""
+    problem = scoring.problem
+    predictions = _predictions_of(scoring, *solved.blocks_at(cell.ridge))
+    fit = CrossFit((cell,), splits=scoring.splits, predictions=predictions, model=solved.model)
+    if solved.expansion is not None:
+        fit = replace(fit, expansion=problem.restore(solved.expansion), report=solved.report)
+    if solved.fold_models is not None:
+        fold_models = solved.fold_models.plus(problem.offset)
+        fit = replace(fit, fold_models=fold_models, predicted_by=PredictedBy.FOLD_MODELS)
+    return fit
+
+
+def with_predictions(fit: CrossFit, scoring: Scoring) -> CrossFit:
+    """The same with held-out predictions: of the kept model, or of one that is made for them."""
+    if fit.predictions is not None or scoring.splits is None:
+        return fit
+    model = fit.cell.candidate.model(1) if fit.model is None else fit.model
+    ridge = float(scoring.problem.ridge(fit.cell.alpha))
+    blocks = list(heldout_blocks(model, scoring.splits, [ridge]))
+    return replace(fit, splits=scoring.splits, predictions=_predictions_of(scoring, blocks, 0))
+
+
+def _predictions_of(scoring: Scoring, blocks: list[Any], number: int) -> Predictions | None:
+    """The predictions at one of the blocks' ridges; None where there are no blocks."""
+    by_row, by_split = scoring.heldout(blocks, number)
+    return None if by_row is None else Predictions(by_row, by_split)
+
+
+def with_fold_models(fit: CrossFit, splits: Splits, model: Model | None = None) -> CrossFit:
+    """The same with the models without each fold of the splits; None of them where they cost too much.
+
+    They are of the kind of the final `model`, or of the search's where that has no closed form for
+    folds. A record with an expansion or with fold models came with all that there are.
+    """
+    if fit.expansion is not None or fit.fold_models is not None:
+        return fit
+    candidate = fit.cell.candidate
+    alpha = fit.cell.alpha
+    run = candidate.run
+    final_run = run if run.refit is None else run.refit
+    predicted_by = PredictedBy.FOLD_MODELS
+    if candidate.parts is not None:
+        model = candidate.model(1)
+    elif run.refit is not None and final_run.approximation.fold_models is not None:
+        model = run.final_model(candidate.kernel, alpha) if model is None else model
+        run = final_run
+        predicted_by = PredictedBy.SEARCH
+    else:
+        if run.refit is not None or model is None:
+            model = candidate.model(1) if fit.model is None else fit.model
+        if run.approximation.fold_models != "closed":  # fits of their own are other models
+            predicted_by = PredictedBy.SEARCH
+    if fit.predictions is None or splits is not fit.splits:
+        predicted_by = PredictedBy.SEARCH
+    fold_models = run.fold_models(model, candidate.kernel, alpha, list(splits.left_out))
+    return replace(fit, splits=splits, fold_models=fold_models, predicted_by=predicted_by)
