@@ -59,7 +59,7 @@ def job(given: tuple[str, int, str | None, Path]) -> str:
 
     begin = time.perf_counter()
     with (
-        mock.patch.object(metric_search, "_HOPELESS", 1e9),
+        mock.patch.object(metric_search, "_LARGEST_LOSS_RATIO", 1e9),
         mock.patch.object(metric_search, "worth_fitting", every),
     ):
         setup = estimator.set_up(A, a)

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.testing import assert_allclose
 from scipy.optimize import nnls
 
-from onefold.search.metric_search import CROSS, FINER
+from onefold.search.metric_search import FINER
+from onefold.search.paths import CROSS
 
 FLOOR = 1e-6
 
@@ -112,7 +113,7 @@ class Data:
     labels: bool = False
     whole: bool = True
     draws: dict[str, Any] = field(default_factory=dict)
-    teachers: Any = None  # rows that the metric of each part is learned from, then that of all rows
+    learning: Any = None  # rows that the metric of each part is learned from, then that of all rows
 
     def __post_init__(self) -> None:
         self.weights = np.ones(len(self.X)) if self.v is None else self.v
@@ -239,8 +240,8 @@ class Spaces:
 
     def after(self, data: Data, leader: Cell, kind: str) -> Spaces:
         """Each part's next one from the rows that it trains on, or some of them."""
-        teachers = data.teachers or [*(train for train, _ in data.splits), np.arange(len(data.X))]
-        *of_parts, of_all = teachers
+        learning = data.learning or [*(train for train, _ in data.splits), np.arange(len(data.X))]
+        *of_parts, of_all = learning
         pairs = zip(self.parts, of_parts, strict=True)
         parts = [next_space(data, leader, kind, space, rows) for space, rows in pairs]
         if not data.whole:

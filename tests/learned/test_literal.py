@@ -22,8 +22,8 @@ from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
 from onefold.approximations import auto
 from onefold.estimators import setup
 from onefold.heldout import sample_rows
-from onefold.search import learned_metric, metric_search
-from onefold.search.metric_search import FINER, ONE
+from onefold.search import learned_metric, metric_search, paths
+from onefold.search.metric_search import FINER, SAME
 from tests.learned.literal_twin import (
     Cell,
     Data,
@@ -170,8 +170,9 @@ CASES = [
 @pytest.fixture
 def few_rows(monkeypatch):
     """Small numbers in place of thousands."""
+    monkeypatch.setattr(paths, "RESERVED_ROWS", 20)
     monkeypatch.setattr(metric_search, "RESERVED_ROWS", 20)
-    monkeypatch.setattr(metric_search, "_VALIDATION", 12)
+    monkeypatch.setattr(paths, "_VALIDATION_ROWS", 12)
 
 
 def last_folds(splits):
@@ -212,7 +213,7 @@ def repeated(path, data, alphas, factors, most=0):
 class Twin:
     """The rows that the library draws; everything after that by itself."""
 
-    def __init__(self, model, y, Y, weights, first=FEW, look=0, teachers=None):
+    def __init__(self, model, y, Y, weights, first=FEW, look=0, learning=None):
         labels = isinstance(model, LSSVCCV)
         intercept = not isinstance(model, KernelRidgeCV)
         setup = model.set_up(X, y, weights, GROUPS)
@@ -225,7 +226,7 @@ class Twin:
         size = model.metric_rows or N
         self.all = model.metric_rows is None
         labelled = setup.task.labels
-        found = metric_search.divide(splits, setup.task, size, seed, reserve=not self.all)
+        found = paths.divide(splits, setup.task, size, seed, reserve=not self.all)
         few = sample_rows(found.training, first, np.random.default_rng([seed, 1]), labelled)
         fewest = sample_rows(found.training, look, np.random.default_rng([seed, 5]), labelled)
         check_division(found, splits, few, [] if self.all else last_folds(splits))
@@ -242,10 +243,10 @@ class Twin:
         self.look = self.look if look else None
         scored = pairs if self.all else [pairs[i] for i in found.reserved]
         self.whole = Data(X, Y, scored, weights, intercept=intercept, labels=labels)
-        if teachers is not None:  # of each fold, and of the final metric
+        if learning is not None:  # of each fold, and of the final metric
             generator = np.random.default_rng([seed, 4])
-            sets = [*((train, teachers[0]) for train, _ in pairs), (np.arange(N), teachers[1])]
-            self.whole.teachers = [sample_rows(rows, size, generator, labelled) for rows, size in sets]
+            sets = [*((train, learning[0]) for train, _ in pairs), (np.arange(N), learning[1])]
+            self.whole.learning = [sample_rows(rows, size, generator, labelled) for rows, size in sets]
 
     def search(self, tracks):
         """The cells that are compared, and what led each group on the way."""
@@ -279,7 +280,7 @@ class Twin:
         self.fits = len(members)
         if self.all:
             again = [(kind, [*before, one]) for one in members for kind, before in [steps[id(one)]]]
-            cells = [one for kind, went in again for one in replay(self.whole, kind, went, ALPHAS, ONE)]
+            cells = [one for kind, went in again for one in replay(self.whole, kind, went, ALPHAS, SAME)]
             return cells, history + [(one, N) for one in leaders(cells)]
         return [cell for one in members for cell in self.with_its_metric(one)], history
 
@@ -304,7 +305,7 @@ class Twin:
     def with_its_metric(self, top):
         """The cells on all rows, with the metric of the training rows: a cross where that is cheap."""
         wanted = [(top.width, top.alpha)]
-        if metric_search._CHEAP_ROWS >= N:
+        if metric_search._CROSS_ROWS >= N:
             wanted = cross(top.width, top.alpha, ALPHAS, FINER)
         names = (top.family, top.metric, top.round)
         spaces = [top.whole] * len(self.whole.splits)
@@ -322,7 +323,7 @@ REGIMES += [(40, FEW, False, False), (FEW + 2, FEW, False, False)]
 @pytest.mark.parametrize(("estimator", "cv", "what", "weights"), CASES)
 def test_paths(estimator, cv, what, weights, rows, first, blend, cheap, few_rows, monkeypatch) -> None:
     monkeypatch.setattr(auto, "FIRST_ROWS", first)
-    monkeypatch.setattr(metric_search, "_CHEAP_ROWS", N if cheap else N - 1)
+    monkeypatch.setattr(metric_search, "_CROSS_ROWS", N if cheap else N - 1)
     y, Y = targets(what)
     settings = GRID | {"cv": cv, "metric_rows": rows, "blend": blend, "max_rounds": SHORT}
     model = estimator("auto", metric="auto", random_state=5, **settings)
@@ -364,9 +365,9 @@ def test_metrics_of_folds_from_some_of_their_rows(
 ) -> None:
     monkeypatch.setattr(auto, "FIRST_ROWS", FEW)
     monkeypatch.setattr(auto, "METRIC_ROWS", 50)
-    monkeypatch.setattr(setup, "TEACHERS", 40)
+    monkeypatch.setattr(setup, "FOLD_LEARNING_ROWS", 40)
     y, Y = targets(what)
     model = estimator("auto", metric="auto", random_state=5, cv=cv, max_rounds=SHORT, **GRID)
-    twin = Twin(model.fit(X, y, weights, groups=GROUPS), y, Y, weights, teachers=(40, 50))
+    twin = Twin(model.fit(X, y, weights, groups=GROUPS), y, Y, weights, learning=(40, 50))
     cells, history = twin.search(AUTO)
     same_search(model, cells, twin.whole, NEW, history)

@@ -8,7 +8,7 @@ from benchmarks.honesty import one_draw
 from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Auto, ConjugateGradients, Nystroem, auto
 from onefold.kernels import RBF
-from onefold.search import metric_search
+from onefold.search import metric_search, paths
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 RNG = np.random.default_rng(2)
@@ -107,6 +107,7 @@ def test_some_of_the_rows_stand_for_all_where_no_more_can_be_fitted(monkeypatch)
     monkeypatch.setattr(auto, "_ALWAYS_EXACT", 10)
     monkeypatch.setattr(auto, "rows_within", lambda *_: 300)
     monkeypatch.setattr(auto, "_ROWS_PER_LANDMARK", 0.0)
+    monkeypatch.setattr(paths, "RESERVED_ROWS", 50)
     monkeypatch.setattr(metric_search, "RESERVED_ROWS", 50)
     options = FEW_CELLS | {"approximation": Auto(seconds=1e-9), "random_state": 0}
     model = LSSVRCV("rbf", metric="diagonal", **options).fit(MANY[:500], CURVE[:500])
@@ -126,6 +127,7 @@ def test_some_of_the_rows_stand_for_all_where_no_more_can_be_fitted(monkeypatch)
 
 
 def test_conjugate_gradients_score_and_fit_as_the_dense_matrix_does(monkeypatch) -> None:
+    monkeypatch.setattr(paths, "RESERVED_ROWS", 50)
     monkeypatch.setattr(metric_search, "RESERVED_ROWS", 50)
     dense = LSSVRCV("rbf", metric="diagonal", **FEW_CELLS, random_state=0).fit(MANY[:500], CURVE[:500])
     monkeypatch.setattr(auto, "rows_within", lambda *_: 300)

@@ -18,7 +18,7 @@ from sklearn.metrics import get_scorer, make_scorer, mean_absolute_error
 from sklearn.model_selection import GroupKFold, KFold
 
 import onefold.search.loop as loop
-import onefold.search.metric_search as metric_search
+import onefold.search.paths as paths
 from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV, load
 from onefold.approximations import Circulant, Nystroem, auto
 from onefold.kernels import RBF
@@ -415,10 +415,10 @@ def test_interruptions_that_end_the_fit(monkeypatch):
     with pytest.raises(KeyboardInterrupt):  # the second part of the search has the second one
         LSSVRCV(**ROUNDS, metric_rows=50, callback=pressed).fit(X, Y)
     with monkeypatch.context() as patch:  # while metrics of the second pass are learned, on no row yet
-        learn = metric_search.next_round
+        learn = paths.next_round
         patch.setattr(auto, "FIRST_ROWS", 50)
         patch.setattr(
-            metric_search,
+            paths,
             "next_round",
             lambda last, run, *a, **k: pressed() if run.problem.n > 150 else learn(last, run, *a, **k),
         )

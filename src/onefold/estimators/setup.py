@@ -33,7 +33,7 @@ from onefold.machine.threads import use_threads
 from onefold.rows import is_dask, is_remote, opened, to_host
 from onefold.search import FullGrid
 from onefold.search.learned_metric import check_metric, tracks_of
-from onefold.search.metric_search import TEACHERS, MetricSearch, fit_cost, learned_load
+from onefold.search.metric_search import FOLD_LEARNING_ROWS, MetricSearch, fit_cost, learned_load
 from onefold.search.strategies import Family, Setup, Strategy, family_kernels, resolve_strategy
 from onefold.trust_check import last_step
 from onefold.typing import MaybeArray, TableLike
@@ -319,14 +319,14 @@ def metric_search(estimator: Any, families: Sequence[Family], problem: Problem) 
     rows = estimator.metric_rows
     if rows is None:
         rows = n if n <= _OWN_METRICS else min(learning_rows(problem), n - 1)
-    teachers = min(rows, TEACHERS) if estimator.metric_rows is None else rows
+    fold_rows = min(rows, FOLD_LEARNING_ROWS) if estimator.metric_rows is None else rows
     validation.check_count("max_rounds", estimator.max_rounds)
     validation.check_count("metric_rows", rows)
     tracks = tracks_of(families, estimator.metric, problem.X)
     widths = _relative_widths(estimator.gammas)
     rounds = int(estimator.max_rounds)
     # One row to learn from and one to validate on are the least that a round can do with.
-    counts = rounds, max(2, int(rows)), max(2, int(teachers))
+    counts = rounds, max(2, int(rows)), max(2, int(fold_rows))
     return MetricSearch(tracks, widths, *counts, bool(estimator.blend))
 
 

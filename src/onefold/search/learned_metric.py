@@ -32,9 +32,12 @@ from onefold.linalg import Array, asarray_like, is_sparse, namespace, take_rows
 from onefold.machine.threads import check_stop, map_in_order
 
 KINDS = {"diagonal": ["diagonal"], "full": ["full"], "auto": ["diagonal", "full"]}
-GRADIENT_ROWS = 1500  # at which the gradient is taken
+# Rows at which the gradient is taken, at most; chosen, not measured.
+GRADIENT_ROWS = 1500
+# What is added to the diagonal of M, whose largest entry is 1, so that the metric is regular.
 _FLOOR = 1e-6
-_PAIRS_OF = 500  # rows, whose mean distance a width is relative to
+# Rows whose mean distance a width is relative to, at most; chosen, not measured.
+_PAIRS_OF = 500
 
 
 @dataclass(frozen=True)
@@ -101,12 +104,12 @@ class Round:
     track: Track
     whole: Fitted  # learned from all rows
     parts: Sequence[Fitted] | None = None  # learned without each part; None in round 0: `whole` serves
-    lineage: tuple[Any, ...] = ()  # the width and the ridge that each round before was learned from
+    learned_from: tuple[Any, ...] = ()  # the width and the ridge of every round before
 
     @property
     def metric(self) -> str:
         """What kind of metric its kernels have."""
-        return self.track.kind if self.lineage else "none"
+        return self.track.kind if self.learned_from else "none"
 
     def part_kernels(self, width: float, count: int) -> list[Kernel]:
         """The kernel of each part at a relative width."""
@@ -116,7 +119,7 @@ class Round:
 def next_round(
     last: Round,
     run: Run,
-    teachers: Sequence[Any],
+    learning_rows: Sequence[Any],
     cell: tuple[float, Any],
     seed: int,
     *,
@@ -124,26 +127,29 @@ def next_round(
 ) -> Round:
     """Learn the metrics of the next round from models of this one at a cell (width, ridge).
 
-    `teachers` are the rows that each part's metric is learned from and, with `whole`, the final one's.
+    `learning_rows` are those that each part's metric is learned from and, with `whole`, the final one's.
     """
     width, ridge = cell
     problem = run.problem
-    count = len(teachers) - whole
+    count = len(learning_rows) - whole
     kernels = [*last.part_kernels(width, count), last.whole.at(width)]
 
     def learned(number: int) -> Fitted:
-        rows = teachers[number]
-        own = problem if rows.size == problem.n else problem.rows(rows, fetch=False).centred()
-        model = model_of(run, own, kernels[number], 1, rough=True)
-        expansion = model.expansion(problem.ridge_of_part(own, ridge))
-        generator = np.random.default_rng([seed, len(last.lineage)])
-        values = gradient_metric(expansion, own.X, own.weight, kind=last.track.kind, generator=generator)
-        return measured(last.track.kernel.with_metric(values), own, seed)
+        rows = learning_rows[number]
+        part = problem if rows.size == problem.n else problem.rows(rows, fetch=False).centred()
+        model = model_of(run, part, kernels[number], 1, rough=True)
+        expansion = model.expansion(problem.ridge_of_part(part, ridge))
+        generator = np.random.default_rng([seed, len(last.learned_from)])
+        values = gradient_metric(
+            expansion, part.X, part.weight, kind=last.track.kind, generator=generator
+        )
+        return measured(last.track.kernel.with_metric(values), part, seed)
 
     at_once = run.max_parallel_models if last.track.kernel.thread_safe else 1
-    found = list(map_in_order(learned, range(len(teachers)), min(len(teachers), at_once)))
-    of_all = found[-1] if whole else found[0]  # the first part's takes its place
-    return Round(last.track, of_all, found[:count], (*last.lineage, cell))
+    count_learned = len(learning_rows)
+    metrics = list(map_in_order(learned, range(count_learned), min(count_learned, at_once)))
+    final = metrics[-1] if whole else metrics[0]  # the first part's takes its place
+    return Round(last.track, final, metrics[:count], (*last.learned_from, cell))
 
 
 def measured(kernel: Kernel, problem: Problem, seed: int) -> Fitted:

@@ -1,85 +1,497 @@
-r"""The strategy of a learned metric: a few cells around the last choice, round after round.
+r"""The strategy of a learned metric: a list of stages, each of which leads from paths to paths.
 
-Round 0 is every family without a metric. With more than a few hundred rows, the whole grid is first
-tried on 500 of them, at every other ridge, and the search goes on from the best cell of each family, to
-its neighbours in width and ridge, until that is a local optimum. Then, for every track, the best cell of
-its last round gives the next metric (:mod:`onefold.search.learned_metric`), which is tried in a cross:
-at half and twice the width, and at the neighbouring ridges. A track ends with the first round that gains
-less than half a per cent. What it went through, a cell per round, is its *path*; a path that was found
-on few rows can be repeated on many, at a fraction of the cost.
+Round 0 is every family without a metric. Then, for every track, the best cell of its last round gives
+the next metric (:mod:`onefold.search.learned_metric`), which is tried in a cross: at half and twice the
+width, and at the neighbouring ridges. A track ends with the first round that gains less than half a per
+cent. What it went through, a cell per round, is its *path* (:mod:`onefold.search.paths`); a path that
+was found on few rows can be repeated on many, at a fraction of the cost.
 
-**What the scores may be counted on.** Rounds are first tried on 1000 rows. Then
+`MetricSearch.stages` picks the list by the numbers of rows, `MetricSearch.run` goes through it, and
+`learned_load` adds up what its stages cost:
 
-*Up to 5000 rows.* The paths that were found are repeated on all rows, every fold with a metric of its
-own, learned without it: literal cross-validation of the metric, k fits per cell. Where four fifths of
-the rows are some more than 1000, paths are repeated there first, which chooses the last cell of each,
-and those that a blend would give weight are alone repeated for all folds, at that cell; the metric of a
-fold is learned from 1500 rows at most. With 1000 rows or fewer the rounds themselves are of this kind.
+    `FirstLook`          the grid on 500 rows: the cell of each family from which round 0 begins
+    `RoundsOnFewRows`    rounds on 1000 rows: the path of every track to its best round
+    `KeepWorthFitting`   the paths that further fits are worth their time for
+    `Repeat`             paths on more rows, whose last round is tried anew
+    `RoundsOnAllFolds`   rounds on all rows, every fold with metrics of its own
+    `CrossOnAllFolds`    paths on all rows, every fold with metrics of its own; the last round in a cross
+    `CellOnAllFolds`     the same, the last round at its cell only
+    `ReservedFolds`      the last cells of paths on all rows, by folds that no metric has seen
 
-*More.* The last folds are reserved. The paths are repeated on a few thousand of the other rows; their
-metrics have seen no target of the reserved folds. So on all rows one kernel matrix per metric serves
-these folds in closed form again, and the score is theirs.
+**What the scores may be counted on.** A fold is never scored in a metric that saw it. Either every fold
+has metrics of its own, learned without it: literal cross-validation of the metric, k fits per cell. Or
+the last folds are reserved before anything is learned; then one kernel matrix per metric serves these
+folds in closed form again, and the score is theirs.
 
-**What it will cost** before it runs, in multiply-adds, with k folds, f families, t tracks and r rounds:
-
-    rounds on few rows    f × 9 cells around those of the first look, then r t rounds of 1 fit for the
-                          metric and a cross of cells
-    again, few rows       1 fit for the metric and a cross of each track
-    again, all folds      r (k + 1) fits for metrics and k fits of the rows outside a fold for each path;
-                          a cross of them where nothing was repeated before
-
-How many rounds are worth while, and how many tracks a blend gives weight, is not known before.
+**What it costs** is known before it runs, in multiply-adds, as each stage says. How many rounds are
+worth while, and how many tracks a blend gives weight, is not, and is taken to be as usual.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from onefold.approximations import Exact, Workload, auto
-from onefold.criteria import SquaredError, Task
+from onefold.approximations import Run, Workload, auto
 from onefold.heldout import Splits, sample_rows
-from onefold.machine.threads import map_in_order
-from onefold.search.checkpoint import packed, unpacked
 from onefold.search.choice import WORTH, choose, worth_fitting
-from onefold.search.crossfit import CrossFit
+from onefold.search.crossfit import Cell, CrossFit
 from onefold.search.evaluation import Candidate
-from onefold.search.learned_metric import GRADIENT_ROWS, Fitted, Round, Track, measured, next_round
-from onefold.search.ledger import Ledger
+from onefold.search.learned_metric import GRADIENT_ROWS, Track
 from onefold.search.loop import Proposal, Search, SearchResult
+from onefold.search.paths import (
+    CROSS,
+    RESERVED_ROWS,
+    Division,
+    Path,
+    Rounds,
+    divide,
+    on_all_folds,
+    on_validation_rows,
+    undivided,
+)
 from onefold.search.strategies import Setup, next_ridges
 from onefold.smoothers.base import choose_route
 
-LOOK_ROWS = 500  # of a first look at the whole grid,
-_LOOK_SHARE = 0.65  # where they are no more than this share of the rows that rounds are tried on
-TEACHERS = 1500  # rows that the metric of a fold is learned from, at most
-AGAIN = 1.3  # times as many rows are worth repeating a path
-ONE = (1.0,)
-CROSS = (0.5, 1.0, 2.0)  # widths of a round, times the last one
-FINER = (1.0, 1.5, 2.25)  # with more rows, narrower kernels are likelier to be best
-RESERVED_ROWS = 500  # are reserved where there are as many,
-RESERVED_SHARE = 0.5  # but no more than this share of all
-_VALIDATION = 1000  # rows that rounds are compared on, at most
-_CHEAP_ROWS = 4000  # up to which a cross of cells is tried on all rows, not the best cell alone
-_WORTH_ONE = 0.01  # weight in a blend that is worth one fit on all rows
-_HOPELESS = 1.5  # times the best loss: tracks that are not repeated
-_GAIN = 0.005  # of the loss, that a round must make
+# Rows of a first look at the whole grid; chosen, not measured.
+LOOK_ROWS = 500
+# Share of the rows that rounds are tried on that a first look may have at most; chosen, not measured.
+_LOOK_SHARE = 0.65
+# Rows that the metric of a fold is learned from, at most; chosen, not measured.
+FOLD_LEARNING_ROWS = 1500
+# How many times as many rows are worth repeating a path; chosen, not measured.
+_REPEAT_RATIO = 1.3
+# Widths of a path's last round on other rows, times the last one: with more rows, narrower kernels are
+# likelier to be best; chosen, not measured.
+FINER = (1.0, 1.5, 2.25)
+# The last width only.
+SAME = (1.0,)
+# Rows up to which a cross of cells is tried on all rows, and not the best cell only; chosen, not
+# measured.
+_CROSS_ROWS = 4000
+# Weight in a blend that is worth one fit on all rows; chosen, not measured. `WORTH` is that of k fits.
+_WORTH_ONE_FIT = 0.01
+# Paths whose loss is more than so many times the best one are not repeated; chosen, not measured.
+_LARGEST_LOSS_RATIO = 1.5
+
+# What stages are called in progress and in the journal.
 _LOOK = "first look"
 _ROUNDS = "learning the metric"
 _REPEATED = "second pass on more rows"
 _FOLDS = "all folds"
 _ALL = "all rows"
-_AROUND = 9  # cells around the best of a first look
-_USUAL_ROUNDS = 4
-_USUAL_MEMBERS = 3  # of a track, and of a blend
-_SLOW_ROWS = 800  # of a fit are slow: kernel values, distances, copies, calls
 
-Cell = tuple[float, int]
-"""A relative width and the number of a ridge."""
+# Cells of a family in round 0 after a first look: the best one of that and its neighbours.
+_CELLS_AFTER_LOOK = 9
+# Rounds of a track that costs are counted with, at most; chosen, not measured.
+_USUAL_ROUNDS = 4
+# Members of a blend that costs are counted with, at most; chosen, not measured.
+_USUAL_MEMBERS = 3
+# Members of the choice of one, of which the best and the best without a metric are fitted.
+_MEMBERS_OF_CHOICE = 2
+# Rows that a model costs as much as, beyond its multiply-adds: kernel values, distances, copies, calls;
+# chosen, not measured.
+_OVERHEAD_ROWS = 800
+# Share of the rows that is outside the reserved and the validating folds at least.
+_SMALLEST_LEARNING_SHARE = 0.4
+
+
+# -- what leads from stage to stage -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class State:
+    """Paths, and the result of the stage that found them."""
+
+    paths: tuple[Path, ...]  # every one leads to a leader of the result, where there is one
+    result: SearchResult | None = None  # of the last stage, with the history of all
+    history: list[dict[str, Any]] = field(default_factory=list)  # the best cells of all stages so far
+
+    @property
+    def last_result(self) -> SearchResult:
+        """The result of the last stage; raise where there was none."""
+        if self.result is None:
+            raise RuntimeError("this stage needs the result of another one before it")
+        return self.result
+
+    @property
+    def leaders(self) -> list[CrossFit]:
+        """The best cells that its paths lead to, in the order of the result."""
+        groups = {path.group for path in self.paths}
+        return [leader for leader in self.last_result.leaders if leader.cell.candidate.group in groups]
+
+    def leader(self, path: Path) -> CrossFit:
+        """The best cell that a path leads to."""
+        leaders = self.last_result.leaders
+        return next(leader for leader in leaders if leader.cell.candidate.group == path.group)
+
+    @property
+    def best_first(self) -> tuple[Path, ...]:
+        """Its paths in the order of their ranks: a search that stops has begun with the best."""
+        ranks = self.last_result.ledger.ranks
+        leaders = sorted(self.leaders, key=lambda leader: -ranks[leader.cell.index, leader.cell.ridge])
+        paths = {path.group: path for path in self.paths}
+        return tuple(paths[leader.cell.candidate.group] for leader in leaders)
+
+    def after(self, rounds: Rounds) -> State:
+        """The paths that rounds on some rows have led to."""
+        result = rounds.result()
+        return State(rounds.paths, result, self.history + result.history)
+
+
+class Cost(NamedTuple):
+    """What a stage costs."""
+
+    preliminary: float = 0.0  # multiply-adds on a few rows, by the exact method
+    operations: float = 0.0  # multiply-adds on all rows, by the run's approximation
+    kernels: int = 0  # of one ridge, on all rows with all folds
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the cost of stages depends on."""
+
+    rows: int
+    features: int
+    targets: int
+    alphas: int
+    folds: int
+    families: int
+    tracks: int
+    rounds: int  # of a track
+    members: int  # of the choice, or of a blend, that are worth fitting
+    finals: int  # models of all rows that are fitted in the end
+    first: int  # rows that rounds are first tried on
+    training: int  # rows that metrics are learned from when paths are repeated
+    looked: bool  # whether a first look has found where round 0 begins
+
+    @property
+    def outside(self) -> float:
+        """Rows outside a fold."""
+        return self.rows * (1 - 1 / self.folds)
+
+    def fit(self, rows: float) -> float:
+        """Multiply-adds of a model of so many rows at one ridge."""
+        return fit_cost(rows, self.features)
+
+    def metric(self, rows: float) -> float:
+        """Multiply-adds of a model of so many rows and its gradients."""
+        gradients = min(rows, GRADIENT_ROWS) * rows * (self.features + 1) * (self.targets + 1)
+        return self.fit(rows) + gradients
+
+    def metrics_of_folds(self, learning_rows: int) -> float:
+        """Multiply-adds of all rounds' metrics of every fold, and of the final fit, of one path."""
+        of_folds = self.folds * self.metric(min(self.outside, learning_rows))
+        return self.rounds * (of_folds + self.metric(min(self.rows, auto.METRIC_ROWS)))
+
+    @property
+    def final_fits(self) -> float:
+        """Multiply-adds of the models that are fitted in the end."""
+        return self.finals * self.fit(self.rows)
+
+    @property
+    def closed_form(self) -> float:
+        """Multiply-adds of a kernel with all folds, on all rows."""
+        return fit_cost(self.rows, self.features, heldout=True)
+
+
+# -- the stages ---------------------------------------------------------------------------------------
+
+
+class MetricStage(ABC):
+    """A stage: from paths to paths. Subclasses are frozen dataclasses of plain settings."""
+
+    optional: ClassVar[bool] = False  # whether it is left out where a search has been stopped before
+
+    @abstractmethod
+    def run(self, search: Search, division: Division, state: State) -> State:
+        """Evaluate what is needed on some rows of the division; the paths that follow."""
+
+    @abstractmethod
+    def cost(self, sizes: Sizes) -> Cost:
+        """What it costs."""
+
+
+@dataclass(frozen=True)
+class FirstLook(MetricStage):
+    """The whole grid, at every other ridge, on 500 rows: where round 0 of each family begins."""
+
+    widths: Sequence[float]
+    optional: ClassVar[bool] = True
+
+    def run(self, search: Search, division: Division, state: State) -> State:
+        """The paths of the tracks, with the best cell of their family as their first step."""
+        rows = _sampled(search.setup, division.training, LOOK_ROWS, 5)
+        compared = on_validation_rows(search.setup, rows, division.validation)
+        rounds = Rounds(search, _LOOK, compared)
+        rounds.stage.run(rounds.from_the_start(state.paths, self.widths, 0))
+        starts = {path.track.name: path.before(1).steps for path in rounds.paths}
+        paths = (replace(path, steps=starts.get(path.track.name, ())) for path in state.paths)
+        return replace(state, paths=tuple(paths))
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Every other ridge of the grid."""
+        widths = sizes.families * len(self.widths)
+        ridges = ceil(sizes.alphas / 2)
+        return Cost(preliminary=widths * fit_cost(LOOK_ROWS, sizes.features, ridges))
+
+
+@dataclass(frozen=True)
+class RoundsOnFewRows(MetricStage):
+    """Rounds of all tracks, compared on validation rows: the path of each to its best round."""
+
+    rows: int
+    widths: Sequence[float]
+    max_rounds: int
+
+    def run(self, search: Search, division: Division, state: State) -> State:
+        """The paths that are worth repeating, and the best one without a metric."""
+        rows = _sampled(search.setup, division.training, self.rows, 1)
+        compared = on_validation_rows(search.setup, rows, division.validation)
+        rounds = Rounds(search, _ROUNDS, compared)
+        rounds.stage.run(rounds.from_the_start(state.paths, self.widths, self.max_rounds))
+        tracks = [path.track for path in state.paths]
+        return _promising(state.after(rounds), tracks, going_on=search.goes_on())
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """The cells of round 0, then for each round and track a metric and a cross."""
+        fit = sizes.fit(sizes.first)
+        cross = len(CROSS) + 2  # two more ridges
+        of_round = cross * fit + sizes.metric(sizes.first)
+        cells = _CELLS_AFTER_LOOK if sizes.looked else len(self.widths) * ceil(sizes.alphas / 2)
+        round_zero = sizes.families * cells * fit
+        return Cost(preliminary=round_zero + sizes.rounds * sizes.tracks * of_round)
+
+
+@dataclass(frozen=True)
+class KeepWorthFitting(MetricStage):
+    """The paths that are worth fitting on more rows; the best one if a search has stopped."""
+
+    blend: bool
+    least_weight: float = WORTH  # in a blend
+
+    def run(self, search: Search, division: Division, state: State) -> State:
+        """Some of the paths, in their order."""
+        result = state.last_result
+        kept = worth_fitting(
+            state.leaders, result.ledger, result.scoring, blend=self.blend, least=self.least_weight
+        )
+        kept = kept if search.goes_on() else kept[:1]
+        groups = {leader.cell.candidate.group for leader in kept}
+        return replace(state, paths=tuple(path for path in state.paths if path.group in groups))
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Nothing that counts."""
+        return Cost()
+
+
+@dataclass(frozen=True)
+class Repeat(MetricStage):
+    """Paths on more rows, compared on validation rows; rounds go on while they gain, up to a number."""
+
+    max_rounds: int = 0  # none beyond those of the paths
+    optional: ClassVar[bool] = True
+
+    def run(self, search: Search, division: Division, state: State) -> State:
+        """The paths with their last cells on these rows, and those to every further round."""
+        compared = on_validation_rows(search.setup, division.training, division.validation)
+        rounds = Rounds(search, _REPEATED, compared)
+        rounds.stage.run(rounds.again(state.paths, FINER, self.max_rounds))
+        return state.after(rounds)
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """For each track a metric and a cross."""
+        cross = len(FINER) + 2  # two more ridges
+        of_track = sizes.metric(sizes.training) + cross * sizes.fit(sizes.training)
+        return Cost(preliminary=sizes.tracks * of_track)
+
+
+@dataclass(frozen=True)
+class RoundsOnAllFolds(MetricStage):
+    """Rounds of all tracks on all rows, every fold with metrics of its own."""
+
+    widths: Sequence[float]
+    max_rounds: int
+    learning_rows: int
+
+    def run(self, search: Search, division: Division, state: State) -> State:
+        """The paths to all rounds."""
+        rounds = Rounds(search, _ROUNDS, on_all_folds(search.setup, self.learning_rows))
+        rounds.stage.run(rounds.from_the_start(state.paths, self.widths, self.max_rounds))
+        return state.after(rounds)
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """The cells of round 0 in closed form, then for each round and track k fits per cell."""
+        cells = _CELLS_AFTER_LOOK if sizes.looked else len(self.widths) * sizes.alphas
+        cross = len(CROSS) + 2  # two more ridges
+        fits = sizes.rounds * cross * sizes.folds * sizes.fit(sizes.outside)
+        operations = sizes.families * cells * sizes.closed_form
+        operations += sizes.tracks * (fits + sizes.metrics_of_folds(self.learning_rows))
+        return Cost(operations=operations + sizes.final_fits)
+
+
+@dataclass(frozen=True)
+class CrossOnAllFolds(MetricStage):
+    """Paths on all rows, every fold with metrics of its own; the last round is tried in a cross."""
+
+    learning_rows: int
+
+    def run(self, search: Search, division: Division, state: State) -> State:
+        """The paths with their last cells on all rows, and the families as they are."""
+        rounds = Rounds(search, _FOLDS, on_all_folds(search.setup, self.learning_rows))
+        rounds.stage.run(rounds.again(state.paths, FINER))
+        return state.after(rounds)
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """A cross of each family in closed form, and of each track by k fits per cell."""
+        cross = len(FINER) + 2  # two more ridges
+        closed = sizes.families * cross * sizes.closed_form
+        fits = cross * sizes.folds * sizes.fit(sizes.outside)
+        operations = closed + sizes.tracks * (fits + sizes.metrics_of_folds(self.learning_rows))
+        return Cost(operations=operations + sizes.final_fits)
+
+
+@dataclass(frozen=True)
+class CellOnAllFolds(MetricStage):
+    """Paths on all rows, every fold with metrics of its own, at their last cells only."""
+
+    learning_rows: int
+
+    def run(self, search: Search, division: Division, state: State) -> State:
+        """The same paths, the best first."""
+        rounds = Rounds(search, _FOLDS, on_all_folds(search.setup, self.learning_rows))
+        rounds.stage.run(rounds.again(state.best_first, SAME))
+        return state.after(rounds)
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """For each member its metrics and k fits."""
+        fits = sizes.folds * sizes.fit(sizes.outside)
+        operations = sizes.members * (sizes.metrics_of_folds(self.learning_rows) + fits)
+        return Cost(operations=operations + sizes.final_fits)
+
+
+@dataclass(frozen=True)
+class ReservedFolds(MetricStage):
+    """The last cells of paths on all rows, in metrics of some, scored by the reserved folds."""
+
+    def run(self, search: Search, division: Division, state: State) -> State:
+        """The same paths, the best first; their models are fitted on all rows."""
+        setup = search.setup
+        task = setup.task
+        members = [state.leader(path).cell for path in state.best_first]
+        splits = setup.scoring.held_out
+        tests = [splits.tests[number] for number in division.reserved]
+        left_out = [splits.left_out[number] for number in division.reserved]
+        inside = Splits(splits.n, tests, left_out)
+        run, rest, reserved = self._rows(setup, members, inside)
+        problem = setup.problem
+        if not run.approximation.streams:  # the exact method: rows held out cost least at the end
+            order = np.concatenate([rest, reserved])
+            problem = problem.rows(order)
+            task = task.rows(order)
+            inside = inside.within(order)
+        scoring = setup.scoring.criterion.start(problem, task, inside)
+        closed = run.approximation.selects
+        load = replace(run.load, parts=scoring.parts if closed else None)
+        run = replace(run, problem=problem, load=load)
+        factors = FINER if problem.n <= _CROSS_ROWS and search.goes_on() else SAME
+        # What runs may depend on the machine, and its records are of use to the same machine only.
+        name = f"{_ALL}, {problem.n} by {run.approximation.name}"
+        stage = search.stage(name, scoring=scoring, with_expansions=closed, shown_as=_ALL)
+        proposals = list[Proposal]()
+        for member in members:
+            has_width = member.candidate.kernel.has_width
+            for factor in factors if has_width else SAME:
+                candidate = _on_all_rows(member.candidate, run, factor)
+                if not closed:  # it is refitted without each fold
+                    kernels = [candidate.kernel] * len(inside.left_out)
+                    candidate = replace(candidate, parts=inside.left_out, part_kernels=kernels)
+                ridges = [member.ridge]
+                if factor == 1.0 < len(factors):
+                    ridges = next_ridges(setup.alphas, member.ridge)
+                proposals.append(Proposal(stage.add(candidate), ridges))
+        result = stage.run([proposals]).found()
+        return replace(state, paths=state.best_first, result=result)
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """A kernel with all folds for each member."""
+        return Cost(kernels=sizes.members)
+
+    def _rows(self, setup: Setup, members: Sequence[Cell], inside: Splits) -> tuple[Run, Any, Any]:
+        """What fits the members, and on which rows: those outside the reserved folds, and in them."""
+        reserved = np.unique(np.concatenate(inside.left_out))
+        rest = np.setdiff1d(np.arange(inside.n), reserved)
+        folds = max(2, len(setup.scoring.held_out))
+        run, size = auto.choose_for_members(setup.run, members[0].candidate.kernel, len(members), folds)
+        if size is None:
+            return run, rest, reserved
+        generator = np.random.default_rng([setup.seed or 0, 6])
+        labels = setup.task.labels
+        count = max(int(size * reserved.size / inside.n), RESERVED_ROWS)
+        reserved = sample_rows(reserved, count, generator, labels)
+        rest = sample_rows(rest, size - reserved.size, generator, labels)
+        reason = f"exact on {rest.size + reserved.size} of {inside.n} rows; {run.reason}"
+        return replace(run, reason=reason), rest, reserved
+
+
+def _sampled(setup: Setup, rows: Any, size: int, stream: int) -> Any:
+    """Some of the rows, drawn with the search's seed and a number that no other draw has."""
+    generator = np.random.default_rng([setup.seed or 0, stream])
+    return sample_rows(rows, size, generator, setup.task.labels)
+
+
+def _promising(state: State, tracks: Sequence[Track], *, going_on: bool) -> State:
+    """The path of every track to its best round, or to round 0 where that is as good within noise.
+
+    Those whose loss is much above the best one are left out, or all but the best ones if the search has
+    stopped. The best kernel without a metric stays a candidate to the end: no metric may do worse.
+    """
+    result = state.last_result
+    ledger = result.ledger
+    best = dict[Any, tuple[Path, float]]()
+    for track in tracks:
+        paths = {path.group: path for path in state.paths if path.track is track}
+        leaders = [leader for leader in result.leaders if leader.cell.candidate.group in paths]
+        if not leaders:
+            continue
+        index, _ = ledger.best([leader.cell.index for leader in leaders])
+        rivals = [
+            leader
+            for leader in leaders
+            if leader.cell.index == index or not leader.cell.candidate.params["round"]
+        ]
+        chosen = choose(rivals, result.scoring, ledger)
+        path = paths[chosen.cell.candidate.group]
+        best.setdefault(path.group, (path, float(ledger.ranks[chosen.cell.index, chosen.cell.ridge])))
+    top = max((rank for _, rank in best.values()), default=0.0)
+    least = _LARGEST_LOSS_RATIO * top if going_on else top  # of negative losses
+    kept = {group: path for group, (path, rank) in best.items() if rank >= least}
+    plain = [leader for leader in result.leaders if not leader.cell.candidate.params["round"]]
+    if plain and going_on:
+        index, _ = ledger.best([leader.cell.index for leader in plain])
+        group = next(leader.cell.candidate.group for leader in plain if leader.cell.index == index)
+        kept.setdefault(group, next(path for path in state.paths if path.group == group))
+    return replace(state, paths=tuple(kept.values()))
+
+
+def _on_all_rows(last: Candidate, run: Run, factor: float) -> Candidate:
+    """A candidate of few rows on those of a run, its width multiplied by a factor."""
+    kernel = last.kernel.scaled(factor**last.kernel.exponent_order)
+    names = dict(last.params)
+    if last.kernel.has_width:
+        names["gamma"] = factor * last.params["gamma"]
+    # The same cells on more rows, as when a stopped search goes on, give another metric.
+    learned_from = (last.run.problem.n, *last.learned_from)
+    shared = run.approximation.share(run.problem, [kernel])  # landmarks follow the metric
+    return Candidate(replace(run, shared=shared), kernel, names, learned_from)
+
+
+# -- the strategy -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -89,8 +501,8 @@ class MetricSearch:
     tracks: list[Track]  # families with the kind of metric each gets
     widths: list[float]  # of round 0, relative to the mean distance
     max_rounds: int
-    rows: int  # from how many: all of them, each fold with a metric of its own, or fewer
-    teachers: int  # rows that the metric of a fold is learned from at most
+    metric_rows: int  # that metrics are learned from; if all, every fold has metrics of its own
+    fold_learning_rows: int  # rows that the metric of a fold is learned from, at most
     blend: bool  # whether several tracks may be wanted in the end
 
     name: ClassVar[str] = "grid"
@@ -98,481 +510,74 @@ class MetricSearch:
     def check(self, setup: Setup) -> None:
         """Do nothing: making the tracks has checked everything already."""
 
-    def run(self, search: Search) -> SearchResult:
-        """Learn the metrics, search and choose; if stopped, with the best that has been found."""
-        setup = search.setup
-        n = search.setup.problem.n
-        splits = setup.scoring.held_out
-        reserve = self.rows < n
-        first = auto.first_rows(setup.problem)
-        look = _LOOK_SHARE * min(n, first) >= LOOK_ROWS
-        if not reserve and n <= first and not look:
-            rounds = _Rounds(search, _ROUNDS, teachers=self.teachers)
-            return rounds.found(rounds.learned(self, {}))
-        division = divide(splits, setup.task, self.rows, setup.seed or 0, reserve=reserve)
-        start = self._look(search, division) if look and search.goes_on() else {}
-        if not reserve and n <= first:
-            rounds = _Rounds(search, _ROUNDS, teachers=self.teachers)
-            return rounds.found(rounds.learned(self, start))
-        paths, learned = self._find_paths(search, division, start)
-        history = learned.history
-        groups = {path.group for path in paths}
-        members = [one for one in learned.leaders if one.cell.candidate.group in groups]
-        again = division.training.size > AGAIN * first
-        if again and search.goes_on():
-            members = worth_fitting(members, learned.ledger, learned.scoring, blend=self.blend)
-            kept = {one.cell.candidate.group for one in members}
-            paths = [path for path in paths if path.group in kept]
-            rounds = _Rounds(search, _REPEATED, division.training, division.validation)
-            most = 2 * self.max_rounds if reserve else 0
-            learned = rounds.found(rounds.repeated(paths, FINER, most))
-            members = learned.leaders
-            history = history + learned.history
-        if again or reserve:  # k fits on all rows for each, or one
-            cheap = reserve and setup.problem.machine.gpu
-            least = _WORTH_ONE if cheap else WORTH
-            ledger = learned.ledger
-            members = worth_fitting(members, ledger, learned.scoring, blend=self.blend, least=least)
-        members = members if search.goes_on() else members[:1]
-        if reserve:
-            return self._on_all_rows(search, members, division, history)
-        rounds = _Rounds(search, _FOLDS, teachers=self.teachers)
-        if again:
-            by_group = {path.group: path for path in paths}
-            paths = [by_group[one.cell.candidate.group].up_to(one) for one in members]
-        found = rounds.found(rounds.repeated(paths, ONE if again else FINER))
-        return replace(found, history=history + found.history)
+    def stages(self, n: int, first: int, training: int, *, gpu: bool = False) -> list[MetricStage]:
+        """The stages of a search on n rows.
 
-    def _look(self, search: Search, division: Division) -> dict[str, Cell]:
-        """The best cell of each family, of the whole grid, on few rows."""
-        setup = search.setup
-        generator = np.random.default_rng([setup.seed or 0, 5])
-        few = sample_rows(division.training, LOOK_ROWS, generator, setup.task.labels)
-        look = _Rounds(search, _LOOK, few, division.validation)
-        found = look.found(look.learned(replace(self, max_rounds=0), {}))
-        params = ((one.cell.candidate.params, one.cell.ridge) for one in found.leaders)
-        return {names["kernel"]: (_width(names), ridge) for names, ridge in params}
+        ===================================  ==========================================================
+        up to `first` rows (1000), and       `RoundsOnAllFolds`
+        `metric_rows` are all
+        more, and `metric_rows` are all      `RoundsOnFewRows`, `CrossOnAllFolds`
+        the same, and `training` is a third  `RoundsOnFewRows`, `KeepWorthFitting`, `Repeat`,
+        more than `first`                    `KeepWorthFitting`, `CellOnAllFolds`
+        `metric_rows` are fewer              `RoundsOnFewRows`, `KeepWorthFitting`, `ReservedFolds`
+        the same, and `training` is a third  `RoundsOnFewRows`, `KeepWorthFitting`, `Repeat`,
+        more than `first`                    `KeepWorthFitting`, `ReservedFolds`
+        ===================================  ==========================================================
 
-    def _on_all_rows(
-        self, search: Search, members: list[CrossFit], division: Division, history: list[dict[str, Any]]
-    ) -> SearchResult:
-        """Metrics of some of the rows in a search on all rows, scored by the reserved folds."""
-        setup = search.setup
-        splits = search.setup.scoring.held_out
-        problem = setup.problem
-        task = setup.task
-        tests, left = ([one[i] for i in division.reserved] for one in (splits.tests, splits.left_out))
-        inside = Splits(splits.n, tests, left)
-        reserved = np.unique(np.concatenate(inside.left_out))
-        rest = np.setdiff1d(np.arange(splits.n), reserved)
-        folds = max(2, len(splits))
-        run, size = auto.choose_for_members(
-            setup.run, members[0].cell.candidate.kernel, len(members), folds
-        )
-        if size is not None:
-            generator = np.random.default_rng([setup.seed or 0, 6])
-            count = max(int(size * reserved.size / problem.n), RESERVED_ROWS)
-            reserved = sample_rows(reserved, count, generator, task.labels)
-            rest = sample_rows(rest, size - reserved.size, generator, task.labels)
-            words = f"exact on {rest.size + reserved.size} of {problem.n} rows; {run.reason}"
-            run = replace(run, reason=words)
-        if not run.approximation.streams:  # the exact method: rows held out cost least at the end
-            order = np.concatenate([rest, reserved])
-            problem = problem.rows(order)
-            task = task.rows(order)
-            inside = inside.within(order)
-        outside = setup.scoring.criterion.start(problem, task, inside)
-        closed = run.approximation.selects
-        load = replace(run.load, parts=outside.parts if closed else None)
-        run = replace(run, problem=problem, load=load)
-        factors = FINER if problem.n <= _CHEAP_ROWS and search.goes_on() else (1.0,)
-        # What runs may depend on the machine, and its records are of use to the same alone.
-        name = f"{_ALL}, {problem.n} by {run.approximation.name}"
-        stage = search.stage(name, scoring=outside, with_expansions=closed, shown_as=_ALL)
-        proposals = list[Proposal]()
-        pairs = [
-            (one, factor)
-            for one in members
-            for factor in (factors if one.cell.candidate.kernel.has_width else (1.0,))
-        ]
-        for one, factor in pairs:
-            last = one.cell.candidate
-            kernel = last.kernel.scaled(factor**last.kernel.exponent_order)
-            names = dict(last.params)
-            if last.kernel.has_width:
-                names["gamma"] = factor * last.params["gamma"]
-            # The same cells on more rows, as when a stopped search goes on, give another metric.
-            lineage = (last.run.problem.n, *last.learned_from)
-            own = replace(run, shared=run.approximation.share(problem, [kernel]))  # landmarks follow it
-            new = Candidate(own, kernel, names, lineage)
-            if not closed:  # it is refitted without each fold
-                parts = inside.left_out
-                new = replace(new, parts=parts, part_kernels=[kernel] * len(parts))
-            middle = factor == 1.0 < len(factors)
-            ridges = next_ridges(setup.alphas, one.cell.ridge) if middle else [one.cell.ridge]
-            proposals.append(Proposal(stage.add(new), ridges))
-        return stage.run([proposals]).found(history=history)
-
-    def _find_paths(
-        self, search: Search, division: Division, start: Mapping[str, Cell]
-    ) -> tuple[list[Path], SearchResult]:
-        """Try the rounds on few of the rows; return the paths of all tracks worth repeating."""
-        setup = search.setup
-        generator = np.random.default_rng([setup.seed or 0, 1])
-        few = sample_rows(
-            division.training, auto.first_rows(setup.problem), generator, setup.task.labels
-        )
-        rounds = _Rounds(search, _ROUNDS, few, division.validation)
-        found = rounds.found(rounds.learned(self, start))
-        ranks = found.ledger.ranks
-        best = dict[Any, tuple[Path, float]]()
-        for path in rounds.paths:
-            groups = (path.track.name, "none"), (path.track.name, path.track.kind)
-            own = [one for one in found.leaders if one.cell.candidate.group[:2] in groups]
-            if not own:
-                continue
-            # The best round of a track, or round 0 where that is as good within noise.
-            index, _ = found.ledger.best([one.cell.index for one in own])
-            rivals = [
-                one for one in own if one.cell.index == index or not one.cell.candidate.params["round"]
-            ]
-            leader = choose(rivals, found.scoring, found.ledger)
-            path = path.up_to(leader)
-            best.setdefault(path.group, (path, float(ranks[leader.cell.index, leader.cell.ridge])))
-        top = max((rank for _, rank in best.values()), default=0.0)
-        least = _HOPELESS * top if search.goes_on() else top  # of negative losses
-        paths = {group: path for group, (path, rank) in best.items() if rank >= least}
-        # The best kernel without a metric stays a candidate to the end: no metric may do worse.
-        plain = [one.cell.index for one in found.leaders if not one.cell.candidate.params["round"]]
-        if plain and search.goes_on():
-            index, _ = found.ledger.best(plain)
-            leader = next(one for one in found.leaders if one.cell.index == index)
-            name = leader.cell.candidate.params["kernel"]
-            path = next(path for path in rounds.paths if path.track.name == name).up_to(leader)
-            paths.setdefault(path.group, path)
-        return list(paths.values()), found
-
-
-@dataclass
-class Path:
-    """What a track has gone through: its rounds and the best cell of each, up to the round to use."""
-
-    track: Track
-    rounds: list[Round]  # as learned; all, or those before the one to use
-    numbers: list[int]  # of the candidates of the last one
-    ranks: list[float] = field(default_factory=list)
-    cells: list[Cell] = field(default_factory=list)
-
-    @property
-    def group(self) -> tuple[str, str, int]:
-        """That of the candidates that it leads to."""
-        last = len(self.cells) - 1
-        return self.track.name, self.track.kind if last else "none", last
-
-    def up_to(self, leader: CrossFit) -> Path:
-        """The path that ends with the best cell of one of its rounds."""
-        params = leader.cell.candidate.params
-        number = int(params["round"])
-        cell = (_width(params), leader.cell.ridge)
-        return replace(self, rounds=self.rounds[:number], cells=[*self.cells[:number], cell])
-
-    def goes_on(self, ledger: Ledger, max_rounds: int) -> bool:
-        """Note the best cell of the last round, and say whether another is worth its time."""
-        scored = [number for number in self.numbers if ledger.scored(number)]
-        if not scored:
-            return False
-        number, ridge = ledger.best(scored)
-        self.ranks.append(float(ledger.ranks[number, ridge]))
-        self.cells.append((_width(ledger.params[number]), ridge))
-        if self.track.kind == "none" or len(self.cells) > max_rounds:
-            return False
-        # Losses count from 0 for errors, from 1 for accuracy and R², of which any may be above 0.
-        top = 1.0 if max(self.ranks) > 0 else 0.0
-        *before, last = (max(top - rank, 0.0) for rank in self.ranks)
-        return not before or last <= (1 - _GAIN) * min(before)
-
-
-class _Rounds:
-    """Rounds of every track, each from the best cell of the last, or paths repeated on other rows."""
-
-    # Of all rows, each fold with metrics of its own, from as many `teachers` at most, by the search's
-    # criterion; or one chain of metrics from the `training` rows, by the squared error of the
-    # `validation` rows.
-
-    def __init__(
-        self,
-        search: Search,
-        name: str,
-        training: Any = None,
-        validation: Any = None,
-        *,
-        teachers: int = 0,
-    ) -> None:
-        setup = search.setup
-        self._search = search
-        self._seed = setup.seed or 0
-        self._whole = training is None
-        self._run = setup.run
-        scoring = setup.scoring
-        self._rows = setup.problem.n
-        if training is not None:
-            order = np.concatenate([training, validation])
-            self._rows = training.size
-            problem = setup.problem.rows(order).centred()
-            part = np.arange(training.size, order.size)
-            splits = Splits(order.size, [part], [part])
-            # By the loss that models are trained with: were rare classes trained with large weights and
-            # scored with small ones, the kernels that learn nothing of them would be the best.
-            task = replace(setup.task.rows(order), sample_weight=problem.weight)
-            scoring = SquaredError().start(problem, task, splits)
-            load = Workload(1, 1, folds=1, parts=splits.left_out, rough=True)
-            self._run = Exact().start(problem, [], load)
-        named = f"{name}, {self._rows} rows"
-        self._stage = search.stage(named, scoring=scoring, shown_as=name)
-        self._parts = scoring.held_out.left_out
-        n = self._run.problem.n
-        generator = np.random.default_rng([self._seed, 4])
-        self._teachers = [np.delete(np.arange(n), part) for part in self._parts]
-        if training is None:
-            labels = setup.task.labels
-            self._teachers = [sample_rows(rest, teachers, generator, labels) for rest in self._teachers]
-            self._teachers.append(
-                sample_rows(np.arange(n), max(teachers, auto.METRIC_ROWS), generator, labels)
-            )
-        self._alphas = self._stage.ledger.alphas
-        self.paths = list[Path]()
-
-    def found(self, batches: Iterator[list[Proposal]]) -> SearchResult:
-        """What rounds lead to, with the best cell of every group, and the rows it was trained on."""
-        found = self._stage.run(batches).found()
-        history = list[dict[str, Any]]()
-        for one in found.leaders:
-            score = float(found.ledger.means[one.cell.index, one.cell.ridge])
-            cell = {"alpha": one.cell.alpha, "score": score, "rows": self._rows}
-            history.append(
-                {**one.cell.candidate.params, "gamma": one.cell.candidate.params.get("gamma"), **cell}
-            )
-        return replace(found, history=history)
-
-    def learned(self, strategy: MetricSearch, start: Mapping[str, Cell]) -> Iterator[list[Proposal]]:
-        """Round 0, which the tracks of one family share, then a cross of cells for each metric."""
-        first = dict[str, Round]()
-        for track in strategy.tracks:
-            first.setdefault(track.name, self._first(track))
-            self.paths.append(Path(track, [replace(first[track.name], track=track)], []))
-        grids = {name: dict[int, int]() for name in first}
-        yield from self._round_zero(first, grids, sorted(strategy.widths), start)
-        for path in self.paths:
-            path.numbers = list(grids[path.track.name].values())
-        yield from self._further_rounds(self.paths, strategy.max_rounds)
-
-    def _further_rounds(self, going_on: list[Path], most: int) -> Iterator[list[Proposal]]:
-        """A cross of cells for the next metric of every path, while the last one has gained."""
-        ledger = self._stage.ledger
-        while going_on := [one for one in going_on if one.goes_on(ledger, most)]:
-            proposals = list[Proposal]()
-            steps = [(one.rounds[-1], one.cells[-1]) for one in going_on]
-            metrics = list(map_in_order(self._next, steps, self._at_once(going_on)))
-            for path, last in zip(going_on, metrics):
-                path.rounds.append(last)
-                cross = self._cross(last, path.cells[-1], CROSS)
-                path.numbers = [number for number, _ in cross]
-                proposals += cross
-            yield proposals
-
-    def _round_zero(
-        self,
-        first: Mapping[str, Round],
-        grids: Mapping[str, dict[int, int]],  # of each family, the candidates by place of their width
-        widths: Sequence[float],
-        start: Mapping[str, Cell],
-    ) -> Iterator[list[Proposal]]:
-        """Every family: its whole grid, or from a cell on until the best one is a local optimum."""
-        ledger = self._stage.ledger
-        order = np.argsort(self._alphas, kind="stable")
-        half = np.sort(order[:: 1 if self._whole else 2])
-
-        def cells(name: str, width: float | None = None, ridge: int = 0) -> list[Proposal]:
-            """Those not yet tried among the neighbours of a cell, or of the whole grid."""
-            own = widths if first[name].whole.kernel.has_width else [1.0]
-            found = list[Proposal]()
-            middle = None if width is None else int(np.argmin(np.abs(np.log(own) - np.log(width))))
-            for place in range(len(own)):
-                if middle is not None and abs(place - middle) > 1:
-                    continue
-                if place not in grids[name]:
-                    (grids[name][place],) = self._add(first[name], [own[place]])
-                near = half if middle is None else next_ridges(self._alphas, ridge)
-                missing = np.intersect1d(ledger.untried(grids[name][place]), near)
-                found += [Proposal(grids[name][place], missing)] if missing.size else []
-            return found
-
-        proposals = [one for name in first for one in cells(name, *start.get(name, ()))]
-        while proposals:
-            yield proposals
-            proposals = []
-            for name, grid in grids.items() if start else ():
-                scored = [number for number in grid.values() if ledger.scored(number)]
-                if scored:
-                    number, ridge = ledger.best(scored)
-                    proposals += cells(name, _width(ledger.params[number]), ridge)
-
-    def repeated(
-        self, paths: Sequence[Path], factors: Sequence[float], most: int = 0
-    ) -> Iterator[list[Proposal]]:
-        """Paths on other rows: metrics are learned anew, the last round is tried in a cross.
-
-        Those with a metric go on with further rounds while these gain, up to `most` in all.
+        `FirstLook` comes before each of them if its 500 rows are 65 % of the rows of the next stage at
+        most. `training` are the rows that metrics can be learned from while others validate them.
         """
-        # Where every part needs metrics of its own, all rounds are repeated, and with a cross families
-        # are tried as they are, too; a single chain goes on from the round before the last, of some of
-        # these rows.
+        look = [FirstLook(self.widths)] if self._looks(n, first) else []
+        if self._all_at_once(n, first):
+            learning_rows = self.fold_learning_rows
+            return [*look, RoundsOnAllFolds(self.widths, self.max_rounds, learning_rows)]
+        reserve = self.metric_rows < n
+        stages: list[MetricStage] = [*look, RoundsOnFewRows(first, self.widths, self.max_rounds)]
+        repeats = training > _REPEAT_RATIO * first
+        if repeats:
+            # Further rounds cost one chain of metrics, or k for all folds.
+            further = 2 * self.max_rounds if reserve else 0
+            stages += [KeepWorthFitting(self.blend), Repeat(further)]
+        if reserve:  # one fit for each member, which costs a GPU little
+            least = _WORTH_ONE_FIT if gpu else WORTH
+            return [*stages, KeepWorthFitting(self.blend, least), ReservedFolds()]
+        if repeats:
+            keep = KeepWorthFitting(self.blend)
+            return [*stages, keep, CellOnAllFolds(self.fold_learning_rows)]
+        return [*stages, CrossOnAllFolds(self.fold_learning_rows)]
 
-        def last_round(path: Path) -> Round:
-            last = self._first(path.track)
-            steps = path.cells[:-1]
-            if path.rounds and not self._whole:
-                last = path.rounds[-1]
-                steps = path.cells[-2:-1]
-            for cell in steps:
-                last = self._next((last, cell))
-            return last
+    def run(self, search: Search) -> SearchResult:
+        """Go through the stages; if stopped, with the best that has been found."""
+        setup = search.setup
+        problem = setup.problem
+        n = problem.n
+        first = auto.first_rows(problem)
+        division = undivided(n)
+        if self._looks(n, first) or not self._all_at_once(n, first):
+            size = self.metric_rows
+            reserve = size < n
+            division = divide(setup.scoring.held_out, setup.task, size, setup.seed or 0, reserve=reserve)
+        gpu = problem.machine.gpu
+        state = State(tuple(Path(track) for track in self.tracks))
+        for stage in self.stages(n, first, division.training.size, gpu=gpu):
+            if search.goes_on() or not stage.optional:
+                state = stage.run(search, division, state)
+        return replace(state.last_result, history=state.history)
 
-        several = self._whole and len(factors) > 1
-        plain = [replace(path, cells=path.cells[:1]) for path in paths] if several else []
-        distinct = {path.group: path for path in [*paths, *plain]}.values()
-        rounds = list(map_in_order(last_round, distinct, self._at_once(distinct)))
-        crosses = [self._cross(one, path.cells[-1], factors) for path, one in zip(distinct, rounds)]
-        yield [proposal for cross in crosses for proposal in cross]
-        self.paths = [
-            replace(
-                path,
-                rounds=[last],
-                numbers=[number for number, _ in cross],
-                cells=path.cells[:-1],
-                ranks=[],
-            )
-            for path, last, cross in zip(distinct, rounds, crosses)
-            if last.lineage and most
-        ]
-        yield from self._further_rounds(self.paths, most)
+    def _all_at_once(self, n: int, first: int) -> bool:
+        """Whether rounds are compared on all folds from the start: there are few rows."""
+        return n <= first and self.metric_rows >= n
 
-    def _at_once(self, paths: Iterable[Path]) -> int:
-        """How many paths may go on side by side: one if a kernel must not be shared by threads."""
-        safe = all(path.track.kernel.thread_safe for path in paths)
-        return self._run.max_parallel_models if safe else 1
-
-    def _first(self, track: Track) -> Round:
-        """Round 0: the family as it is."""
-        return Round(track, measured(track.kernel, self._run.problem, self._seed))
-
-    def _next(self, step: tuple[Round, Cell]) -> Round:
-        """The round after another, from its models at a cell; a journal may know it."""
-        last, (width, ridge) = step
-        track = last.track
-        cell = (width, float(self._run.problem.ridge(self._alphas[ridge])))
-        lineage = (*last.lineage, cell)
-        journal = self._search.checkpoint
-        names = {"kernel": track.name, "metric": track.kind}
-        key = [f"metric of {self._stage.name}", names, lineage]
-
-        def read(record: dict[str, Any]) -> Round:
-            kernels = [track.kernel.with_metric(unpacked(one["values"])) for one in record["metrics"]]
-            means = [float(one["mean_exponent"]) for one in record["metrics"]]
-            whole, *parts = map(Fitted, kernels, means)
-            return Round(track, whole, parts, lineage)
-
-        known = next(journal.find(key, read), None)
-        if known is not None:
-            return known
-        found = next_round(last, self._run, self._teachers, cell, self._seed, whole=self._whole)
-        if journal:
-            every: list[Any] = [found.whole, *(found.parts or [])]
-            values = [(packed(one.kernel.metric.values), one.mean_exponent) for one in every]
-            journal.append(key, metrics=[{"values": v, "mean_exponent": mean} for v, mean in values])
-        return found
-
-    def _cross(self, last: Round, cell: Cell, factors: Sequence[float]) -> list[Proposal]:
-        """The width times each factor at the ridge; of several, itself at the neighbours in size too."""
-        width, ridge = cell
-        near = next_ridges(self._alphas, ridge)
-        alone = np.array([ridge])
-        numbers = self._add(last, [width * factor for factor in factors])
-        middle = numbers[factors.index(1.0)] if len(numbers) > 1 else numbers[0]
-        return [Proposal(n, near if n == middle and len(factors) > 1 else alone) for n in numbers]
-
-    def _add(self, last: Round, widths: Sequence[float]) -> list[int]:
-        """Candidates of a round, one for each width, and their numbers."""
-        closed = last.parts is None and self._run.approximation.selects and self._whole
-        run = self._run if closed else replace(self._run, shared=None)  # landmarks follow the metric
-        numbers = list[int]()
-        parts = self._parts
-        for width in widths if last.whole.kernel.has_width else [1.0]:
-            names: dict[str, Any] = {"kernel": last.track.name, "metric": last.metric}
-            names["round"] = len(last.lineage)
-            if last.whole.kernel.has_width:
-                names["gamma"] = float(width)
-            new = Candidate(run, last.whole.at(width), names)
-            if not closed:
-                kernels = last.part_kernels(width, len(parts))
-                new = replace(new, learned_from=last.lineage, parts=parts, part_kernels=kernels)
-            numbers.append(self._stage.add(new))
-        return numbers
+    def _looks(self, n: int, first: int) -> bool:
+        """Whether a first look has few enough of the rows to be worth its time."""
+        return _LOOK_SHARE * min(n, first) >= LOOK_ROWS
 
 
-def _width(params: Mapping[str, Any]) -> float:
-    """The relative width of a candidate; 1 where the kernel has none."""
-    return float(params.get("gamma", 1.0))
-
-
-class Division(NamedTuple):
-    """The rows of a table, divided for a metric that is learned from some of them."""
-
-    reserved: list[int]  # numbers of the splits whose held-out rows are in neither of the others
-    training: Any  # rows that metrics are learned from,
-    validation: Any  # and rows that choose among them
-
-
-def divide(splits: Splits, task: Task, size: int, seed: int, *, reserve: bool) -> Division:
-    """Reserve the last splits, if asked to; the last of the others divides what is left."""
-    generator = np.random.default_rng([seed, 0])
-    reserved = list[int]()
-    free = np.ones(splits.n, dtype=bool)
-    numbers = range(len(splits.left_out))
-    for number in reversed(numbers) if reserve else ():
-        left = free.copy()
-        left[splits.left_out[number]] = False
-        enough = reserved and splits.n - np.count_nonzero(free) >= RESERVED_ROWS
-        if enough or (reserved and left.mean() < 1 - RESERVED_SHARE):
-            break
-        reserved = [number, *reserved]
-        free = left
-    for number in reversed(numbers):
-        tests = splits.tests[number]
-        left = splits.left_out[number]
-        validation = np.unique(tests[free[tests]])
-        pool = free.copy()
-        pool[left] = False
-        if number not in reserved and validation.size and pool.any():
-            break
-    else:  # no split but the reserved ones: any fifth of the other rows
-        order = generator.permutation(np.flatnonzero(free))
-        validation = order[: max(1, order.size // 5)]
-        pool = free.copy()
-        pool[validation] = False
-    if not pool.any():
-        raise ValueError(
-            "the splits leave no rows to learn a metric from, apart from those that validate it; use "
-            "metric=None, or splits with larger training sets."
-        )
-    validation = sample_rows(validation, _VALIDATION, generator, task.labels)
-    return Division(
-        reserved, sample_rows(np.flatnonzero(pool), size, generator, task.labels), validation
-    )
+# -- what it costs ------------------------------------------------------------------------------------
 
 
 def fit_cost(
-    rows: float, d: int, alphas: int = 1, *, heldout: bool = False, slow: int = _SLOW_ROWS
+    rows: float, d: int, alphas: int = 1, *, heldout: bool = False, slow: int = _OVERHEAD_ROWS
 ) -> float:
     """Multiply-adds of a model; of few rows, the matrix takes as long as its factorisation."""
     route = choose_route(int(rows), alphas, "heldout" if heldout else "coefficients")
@@ -583,50 +588,32 @@ def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, 
     """What is asked of the run on all rows, as so many kernels of one ridge and all folds."""
     n, d, targets = shape
     folds = max(2, load.folds)
-    rounds = min(learning.max_rounds, _USUAL_ROUNDS)
     tracks = len(learning.tracks)
     families = len({track.name for track in learning.tracks})
-    few = learning.rows < n
-    cross = len(CROSS) + 2
-    finer = len(FINER) + 2  # widths, two more ridges
-    members = min(tracks, _USUAL_MEMBERS if learning.blend else 2)
-
-    def learn(rows: float) -> float:
-        """A model of so many rows and its gradients."""
-        return fit_cost(rows, d) + min(rows, GRADIENT_ROWS) * rows * (d + 1) * (targets + 1)
-
-    def outside(wanted: int) -> int:
-        """Rows outside the fold that scores rounds, and outside one that no metric sees."""
-        return max(1, min(wanted, int(max(1 - (1 + few) / folds, 0.4) * n)))
-
-    before = 0.0
-    rows = outside(auto.FIRST_ROWS) if n > auto.FIRST_ROWS else n
-    looks = _LOOK_SHARE * min(n, auto.FIRST_ROWS) >= LOOK_ROWS
-    if looks:
-        widths = families * len(learning.widths)
-        before += widths * fit_cost(LOOK_ROWS, d, ceil(load.alphas / 2))
-    if n > auto.FIRST_ROWS:
-        cells = families * (_AROUND if looks else len(learning.widths) * ceil(load.alphas / 2))
-        before += cells * fit_cost(rows, d) + rounds * tracks * (cross * fit_cost(rows, d) + learn(rows))
-    rows = outside(learning.rows)
-    again = n > auto.FIRST_ROWS and rows > AGAIN * auto.FIRST_ROWS
-    if again:
-        before += tracks * (learn(rows) + finer * fit_cost(rows, d))
-    if few:
-        return replace(load, kernels=members, alphas=1, preliminary_operations=before)
-    training = n * (1 - 1 / folds)
-    teaching = rounds * (
-        folds * learn(min(training, learning.teachers)) + learn(min(n, auto.METRIC_ROWS))
+    reserve = learning.metric_rows < n
+    # Rows outside the fold that scores rounds, and outside one that no metric sees.
+    share = max(1 - (1 + reserve) / folds, _SMALLEST_LEARNING_SHARE)
+    first = max(1, min(auto.FIRST_ROWS, int(share * n)))
+    training = max(1, min(learning.metric_rows, int(share * n)))
+    stages = learning.stages(n, auto.FIRST_ROWS, training)
+    sizes = Sizes(
+        rows=n,
+        features=d,
+        targets=targets,
+        alphas=load.alphas,
+        folds=folds,
+        families=families,
+        tracks=tracks,
+        rounds=min(learning.max_rounds, _USUAL_ROUNDS),
+        members=min(tracks, _USUAL_MEMBERS if learning.blend else _MEMBERS_OF_CHOICE),
+        finals=_USUAL_MEMBERS if learning.blend else 1,
+        first=first,
+        training=training,
+        looked=any(isinstance(stage, FirstLook) for stage in stages),
     )
-    if again:
-        total = members * (teaching + folds * fit_cost(training, d))
-    elif n > auto.FIRST_ROWS:
-        closed = families * finer * fit_cost(n, d, heldout=True)
-        total = closed + tracks * (finer * folds * fit_cost(training, d) + teaching)
-    else:
-        closed = families * (_AROUND if looks else len(learning.widths) * load.alphas)
-        total = closed * fit_cost(n, d, heldout=True)
-        total += tracks * (rounds * cross * folds * fit_cost(training, d) + teaching)
-    total += (_USUAL_MEMBERS if learning.blend else 1) * fit_cost(n, d)
-    kernels = max(1, ceil(total / fit_cost(n, d, heldout=True, slow=0)))
-    return replace(load, kernels=kernels, alphas=1, preliminary_operations=before)
+    costs = [stage.cost(sizes) for stage in stages]
+    operations = sum(cost.operations for cost in costs)
+    kernels = sum(cost.kernels for cost in costs)
+    kernels += ceil(operations / fit_cost(n, d, heldout=True, slow=0))
+    preliminary = sum(cost.preliminary for cost in costs)
+    return replace(load, kernels=max(1, kernels), alphas=1, preliminary_operations=preliminary)
