@@ -18,6 +18,8 @@ from onefold.cli import main, report
 from onefold.saving.file import FORMAT_VERSION
 from onefold.tables import load_table_model
 
+KEPT_MODELS = Path(__file__).parents[1] / "saving" / "data"
+
 
 def content(path: str | Path = "t.csv") -> bytes:
     return Path(path).read_bytes()
@@ -164,6 +166,15 @@ def test_inspect_estimators_made_in_python(table, capsys, refused):
         assert json.loads(capsys.readouterr().out)["centres"] == 60
     for command in ("predict", "report"):
         assert "was not tuned on a table" in refused(command, "bare.onefold", "t.csv")
+
+
+@pytest.mark.parametrize("path", sorted(KEPT_MODELS.glob("*.onefold")), ids=lambda path: path.stem)
+def test_models_of_earlier_releases_are_inspected(path, capsys):
+    """Their records of the fit lack what was added later."""
+    assert main(["inspect", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert f"onefold {path.stem.rpartition('-')[2]}" in out
+    assert re.search(r"^  search  +\w+, \d+ candidates$", out, re.M)
 
 
 def test_models_that_are_damaged_or_not_there(tuned, capsys, refused):

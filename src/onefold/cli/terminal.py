@@ -122,7 +122,8 @@ def _how_chosen(report: dict[str, Any], target: str | None, noun: str) -> str:
     """Of how many candidates, and which rows their scores rest on."""
     scores = report["scores"]
     cv = report["cv"]
-    is_adjective = report["splits"]["kind"] in ("folds", "leave-one-out")
+    kind = report.get("splits", {}).get("kind")  # which files of 1.0.0rc1 do not have
+    is_adjective = kind in ("folds", "leave-one-out")
     splits = f"{cv} cross-validation" if is_adjective else f"cross-validation ({cv})"
     best = f"Best of {counted(report['candidates'], noun)} for '{target}'"
     if scores is None:
