@@ -307,6 +307,12 @@ RULES: tuple[Rule, ...] = (
         'use folds, such as cv=5, and a criterion of held-out rows, such as "mse" or "error"',
     ),
     Rule(
+        "a blend",
+        lambda request, offer: request.blend and offer.precomputed,
+        "a blend is made of functions of rows, and a precomputed kernel matrix has none",
+        "use blend=False, or pass rows and kernels",
+    ),
+    Rule(
         "a learned metric",
         lambda request, offer: (
             request.metric == "full"

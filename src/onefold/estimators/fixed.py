@@ -54,16 +54,10 @@ class Given(KernelMachine):
         sample_weight : array (n,), optional
             Weights v_i ≥ 0 in Σ v_i (y_i − f(x_i))²; rows of weight 0 are left out.
         """
-        intervals = getattr(self, "intervals", None)
-        check_intervals(intervals)
         alpha = validation.check_alphas(self.alpha, "alpha")
         approximation = resolve_approximation(self.approximation)
-        request = Request(
-            estimator=type(self).__name__,
-            chooser=self._chooser.__name__,
-            single_rows=intervals == "jackknife+",
-            intervals=intervals,
-        )
+        request = request_of_fit(self)
+        check_intervals(request.intervals)
         offer = Offer(
             approximation,
             several_kernels=names_families(self.kernel),
@@ -97,7 +91,7 @@ class Given(KernelMachine):
                 single_ridges=problem.single_ridges if request.single_rows else 1,
             )
             check(request, offer)
-            if intervals == "jackknife+":
+            if request.intervals == "jackknife+":
                 final.require_jackknife_memory(problem)
             model = run.final_model(kernel, alpha)
             expansion, report = run.finished(model, alpha)
@@ -134,6 +128,17 @@ class Given(KernelMachine):
         gammas = list(_AROUND) if kernel.has_width else None
         alphas = np.unique(np.outer(alpha, _AROUND))
         return self._chooser(kernel, gammas=gammas, alphas=alphas, refit="same", **given)
+
+
+def request_of_fit(estimator: Given) -> Request:
+    """What its parameters ask for."""
+    intervals = getattr(estimator, "intervals", None)
+    return Request(
+        estimator=type(estimator).__name__,
+        chooser=estimator._chooser.__name__,
+        single_rows=isinstance(intervals, str) and intervals == "jackknife+",
+        intervals=intervals,
+    )
 
 
 @shared_docs(LSSVCCV)
