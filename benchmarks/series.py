@@ -146,8 +146,8 @@ def peers(quick: bool) -> list[Row]:
 
 def _likelihood(smoother: StateSpaceSmoother, Y: Any) -> float:
     """yᵀG⁻¹y + log det G."""
-    solved = smoother.solve(Y, smoother.pass_without(None, MU))
-    return float(Y[:, 0] @ solved.duals[:, 0] + np.log(solved.passed.C[:, 0] + MU).sum())
+    solved = smoother.solve(Y, smoother.filter_without(None, MU))
+    return float(Y[:, 0] @ solved.duals[:, 0] + np.log(solved.kalman.C[:, 0] + MU).sum())
 
 
 _QUANTITIES: dict[str, Callable[[StateSpaceSmoother, Any], object]] = {

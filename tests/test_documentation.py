@@ -176,7 +176,7 @@ def test_the_start_shows_what_is_printed(clone, capsys):
     shown = "".join(match["text"] for match in FENCE.finditer(page) if match["kind"] == "text")
     assert len(shown.splitlines()) > 20
     for line in shown.splitlines():
-        if line.strip() not in {"", "..."} and not line.startswith("Done in"):
+        if line.strip() not in {"", "..."} and not line.startswith("  search time"):
             words, numbers = _words_and_numbers(line)
             near = [found for known, found in lines if known == words]
             assert any(found == pytest.approx(numbers, rel=2e-3) for found in near), line

@@ -200,8 +200,9 @@ def test_models_that_are_damaged_or_not_there(tuned, capsys, refused):
 def test_demo(tmp_path, monkeypatch, capsys, refused):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", [".venv/bin/onefold", "demo"])
-    monkeypatch.setattr("onefold.cli.demo._ROWS", 60)  # for a test, some are enough
-    monkeypatch.setattr("onefold.cli.demo._FRIEDMAN", (120, 200))
+    monkeypatch.setattr("onefold.cli.demo._DIGITS_ROWS", 60)  # for a test, some are enough
+    monkeypatch.setattr("onefold.cli.demo._FRIEDMAN_ROWS", 120)
+    monkeypatch.setattr("onefold.cli.demo._FRIEDMAN_TEST_ROWS", 200)
     assert main(["demo"]) == 0
     out = capsys.readouterr().out
     digits, friedman = out.split("Friedman's function")

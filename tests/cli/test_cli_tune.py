@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from onefold import plan
 from onefold.cli import main, options
-from onefold.facts.ran import approximation_lines, ran_facts
+from onefold.facts.summary import approximation_lines, fit_facts
 from onefold.heldout import GapKFold
 from onefold.tables import load_table_model, training
 
@@ -279,11 +279,11 @@ def test_the_ridge_of_the_mean(table, capsys):
     assert main([*of_mean, "--loss", "mean"]) == 0
     model = load_table_model(MODEL)
     assert (model.loss, model.estimator_.loss) == ("mean", "mean")
-    lines = dict(ran_facts(model.estimator_)["lines"])
+    lines = dict(fit_facts(model.estimator_)["lines"])
     assert lines["loss"] == "the mean squared error, of which alpha is the ridge"
     assert main([*TUNE, "--simple", "--gammas", "1", "--alphas", "0.6", "--force"]) == 0
     of_sum = load_table_model(MODEL)  # of 60 rows
-    assert "loss" not in dict(ran_facts(of_sum.estimator_)["lines"])
+    assert "loss" not in dict(fit_facts(of_sum.estimator_)["lines"])
     ours, theirs = (one.estimator_.expansion_.coef for one in (model, of_sum))
     np.testing.assert_allclose(ours, theirs, rtol=1e-9)
 

@@ -11,7 +11,7 @@ from scipy.stats import ttest_ind
 
 from onefold import LSSVC, LSSVR
 from onefold.facts.data import (
-    Column,
+    ColumnValues,
     data_facts,
     duplicate_facts,
     equal_columns,
@@ -21,16 +21,16 @@ from onefold.facts.data import (
     slices_of,
     weak_slices,
 )
-from onefold.facts.scores import own_folds
+from onefold.facts.scores import shuffled_folds
 from onefold.report.report import sentences
-from onefold.report.rows import columns_of
+from onefold.report.rows import column_values
 from onefold.rows import row_hashes
 
 NO_COPIES = {"rows": 0, "across": 0, "same_target": 0, "other_target": 0, "by_chance": False}
 
 
 def facts(X, y, classes=None, explained=None, copies=NO_COPIES, fitted=None):
-    found = data_facts(columns_of(X), y, classes, copies, explained, fitted)
+    found = data_facts(column_values(X), y, classes, copies, explained, fitted)
     return found | {"warnings": sentences("warnings", found)}
 
 
@@ -40,7 +40,7 @@ def test_a_planted_slice_is_found_and_named():
     loss = np.abs(rng.normal(size=1000))
     bad = X[:, 3] > np.quantile(X[:, 3], 0.8)
     loss[bad] *= 2
-    found = weak_slices(columns_of(X), loss)
+    found = weak_slices(column_values(X), loss)
     first = found["found"][0]
     assert first["column"] == "feature 3"
     assert first["where"].startswith("> ")
@@ -59,7 +59,7 @@ def test_a_bad_category_and_missing_values_are_found():
     number = np.where(np.arange(600) < 60, np.nan, rng.normal(size=600))
     loss[:60] = rng.random(60) < 0.6
     loss[colour == "green"] = rng.random((colour == "green").sum()) < 0.7
-    columns = columns_of(pd.DataFrame({"colour": colour, "number": number}))
+    columns = column_values(pd.DataFrame({"colour": colour, "number": number}))
     found = {(one["column"], one["where"]) for one in weak_slices(columns, loss)["found"]}
     assert {("colour", "= green"), ("number", "missing")} <= found
     assert ("colour", "= red") not in found
@@ -70,7 +70,9 @@ def test_a_bad_category_and_missing_values_are_found():
 def test_tables_without_bad_slices_seldom_show_one():
     rng = np.random.default_rng(2)
     shown = [
-        bool(weak_slices(columns_of(rng.normal(size=(300, 10))), np.abs(rng.normal(size=300)))["found"])
+        bool(
+            weak_slices(column_values(rng.normal(size=(300, 10))), np.abs(rng.normal(size=300)))["found"]
+        )
         for _ in range(60)
     ]
     assert np.mean(shown) <= 0.15
@@ -79,12 +81,12 @@ def test_tables_without_bad_slices_seldom_show_one():
 def test_slices_are_large_enough_and_rows_without_loss_left_out():
     sizes = [weak_slices([], np.ones(n))["fewest_rows"] for n in (10, 1500, 10_000)]
     assert sizes == [30, 30, 200]
-    found = weak_slices([Column("x", np.arange(100.0))], np.r_[np.full(50, np.nan), np.ones(50)])
+    found = weak_slices([ColumnValues("x", np.arange(100.0))], np.r_[np.full(50, np.nan), np.ones(50)])
     assert (found["looked"], found["overall"]) == (0, 1.0)
     assert largest(np.array([np.nan, 1.0, 3.0, 2.0]), 2) == [2, 3]
-    assert weak_slices([Column("x", np.arange(200.0))], np.ones(200))["found"] == []
+    assert weak_slices([ColumnValues("x", np.arange(200.0))], np.ones(200))["found"] == []
     for values in (np.arange(200.0), np.arange(200.0) % 4):  # slices cover a column once
-        column = Column("x", np.where(np.arange(200) % 11 > 0, values, np.nan))
+        column = ColumnValues("x", np.where(np.arange(200) % 11 > 0, values, np.nan))
         assert (np.sum([mask for _, mask in slices_of(column)], axis=0) == 1).all()
 
 
@@ -105,7 +107,7 @@ def test_a_column_as_good_as_the_model_is_mentioned():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(400, 3))
     y = X[:, 0] + 0.4 * rng.normal(size=400)
-    share = explained_alone(columns_of(X), y, classifier=False)["feature 0"]
+    share = explained_alone(column_values(X), y, classifier=False)["feature 0"]
     assert 0.6 < share < 0.95
     for explained, found in ((share, ["feature 0"]), (None, []), (0.99, [])):
         assert facts(X, y, explained=explained)["nearly_all"] == found
@@ -117,7 +119,7 @@ def test_copies_across_folds_are_counted_as_by_hand(kind):
     X = rng.integers(0, 3, (80, 3)).astype(float)
     X[X == 0] *= -1  # a zero with a sign is a zero
     y = rng.integers(0, 2, 80).astype(float)
-    folds = own_folds(y, classifier=False)
+    folds = shuffled_folds(y, classifier=False)
     found = duplicate_facts(kind(X), y, folds)
     across = same = 0
     for train, test in folds:
@@ -138,7 +140,7 @@ def test_equal_rows_of_few_values_are_no_copies():
     fine = np.tile(rng.normal(size=(450, 3)), (2, 1))
     for X, by_chance in ((coarse.astype(float), True), (fine, False)):
         y = rng.normal(size=900)
-        copies = duplicate_facts(X, y, own_folds(y, classifier=False), columns_of(X))
+        copies = duplicate_facts(X, y, shuffled_folds(y, classifier=False), column_values(X))
         assert copies["across"] > 400
         assert copies["by_chance"] == by_chance
         words = " ".join(facts(X, y, copies=copies)["warnings"])
@@ -152,7 +154,7 @@ def test_copies_of_columns_are_named():
     frame = pd.DataFrame({"carat": x, "grams": -0.2 * x, "x2": x**2, "sex": sex})
     frame["code"] = np.where(sex == "f", 7, 9)
     frame["other"] = rng.choice(["f", "m"], 100)
-    assert equal_columns(columns_of(frame)) == [["carat", "grams"], ["sex", "code"]]
+    assert equal_columns(column_values(frame)) == [["carat", "grams"], ["sex", "code"]]
     words = facts(frame, rng.normal(size=100))["warnings"]
     assert "'carat' and 'grams' are duplicates of one another; keep one of them" in words
 
@@ -160,11 +162,11 @@ def test_copies_of_columns_are_named():
 def test_a_date_is_no_identifier_and_its_slices_are_dates():
     days = pd.date_range("2020-01-01", periods=365)
     for frame in (pd.DataFrame({"day": days}), pa.table({"day": days.date})):
-        column = columns_of(frame)[0]
+        column = column_values(frame)[0]
         assert column.date
         assert not column.identifies
         assert [words for words, _ in slices_of(column)][1].startswith("2020-03-13")
-    assert columns_of(np.array([["2020-01-01"], ["NaT"]], dtype="datetime64[s]"))[0].absent[1]
+    assert column_values(np.array([["2020-01-01"], ["NaT"]], dtype="datetime64[s]"))[0].absent[1]
 
 
 def test_warnings_of_columns_and_targets():
@@ -183,7 +185,7 @@ def test_warnings_of_columns_and_targets():
               f"values are missing in 'gaps' (at most {frame.gaps.isna().mean():.2%}")  # fmt: skip
     assert [one.startswith(start) for one, start in zip(found["warnings"], starts)] == [True] * 4
     # Rows in the order of the target: a text of every row still tells nothing of others.
-    assert explained_alone(columns_of(frame), np.sort(y), classifier=False)["who"] <= 0
+    assert explained_alone(column_values(frame), np.sort(y), classifier=False)["who"] <= 0
     labels = np.where(np.arange(n) < 3, "rare", "common")
     words = " ".join(facts(frame, labels, np.unique(labels))["warnings"])
     assert "the class 'rare' has few rows" in words
@@ -195,20 +197,20 @@ def test_columns_of_anything():
     frame["d"] = [True, False, True]
     frame["e"] = pd.to_datetime(["2020", "2021", None])
     for X in (frame, pa.table(frame)):
-        a, b, c, d, e = columns_of(X)
+        a, b, c, d, e = column_values(X)
         assert a.categories is None
         assert b.absent.tolist() == [False, True, False]
         assert [c.categories[i] for i in c.values] == ["u", "v", "u"]
         assert set(d.categories) == {"true", "false"}
         assert e.absent.sum() == 1
-    assert [one.name for one in columns_of(values, ["p", "q"])] == ["p", "q"]
-    assert columns_of(values)[0].absent.sum() == 2  # infinite is no number either
-    assert columns_of(csr_matrix(np.eye(3)))[1].values.tolist() == [0.0, 1.0, 0.0]
-    mixed = columns_of(np.array([["a", 1], [None, 2]], dtype=object))
+    assert [one.name for one in column_values(values, ["p", "q"])] == ["p", "q"]
+    assert column_values(values)[0].absent.sum() == 2  # infinite is no number either
+    assert column_values(csr_matrix(np.eye(3)))[1].values.tolist() == [0.0, 1.0, 0.0]
+    mixed = column_values(np.array([["a", 1], [None, 2]], dtype=object))
     assert mixed[0].categories == ("a",)
     assert mixed[1].values.tolist() == [1.0, 2.0]
     odd = pd.DataFrame({"a": [1, 2], "b": pd.Series(["x", {"y": 1}], dtype=object)})
-    assert [one.categories is None for one in columns_of(odd)] == [True, False]
+    assert [one.categories is None for one in column_values(odd)] == [True, False]
 
 
 def test_warnings_of_many_rows_come_before_those_of_few():
@@ -273,7 +275,7 @@ def test_rows_that_equal_a_training_row_are_counted_or_estimated(make, rows, cla
     found = equal_to_training(model, row_hashes(X_new, np.float32), y_new)
     truth = truly_equal(X_new, y_new, X, y)
     assert 200 <= truth < 2000
-    assert (found.known, found.fitted) == (min(rows, 1000), rows)
+    assert (found.compared, found.fitted) == (min(rows, 1000), rows)
     if rows <= 1000:
         assert not found.estimated
         assert found.rows == truth
@@ -294,10 +296,10 @@ def test_rows_of_weight_0_are_not_training_rows():
     weight = np.where(np.arange(3000) % 3 == 0, 0.0, 1.0)
     model = LSSVR(alpha=1.0, approximation="nystroem").fit(X, y, sample_weight=weight)
     found = equal_to_training(model, row_hashes(X[:900], np.float32), y[:900])
-    assert (found.known, found.fitted, found.estimated) == (1000, 2000, True)
+    assert (found.compared, found.fitted, found.estimated) == (1000, 2000, True)
     assert found.rows == pytest.approx(600, rel=0.02)
     part = LSSVR(alpha=1.0).fit(X[:1500], y[:1500], sample_weight=weight[:1500])
     found = equal_to_training(part, row_hashes(X[:900], np.float32), y[:900])
-    assert (found.rows, found.known, found.fitted, found.estimated) == (600, 1000, 1000, False)
+    assert (found.rows, found.compared, found.fitted, found.estimated) == (600, 1000, 1000, False)
     del model.fingerprint_["kept"]  # as in files of earlier versions
     assert equal_to_training(model, row_hashes(X[:900], np.float32), y[:900]).fitted == 3000

@@ -31,9 +31,9 @@ from onefold.facts.scores import (
     SimpleModel,
     comparison_words,
     flat_scores,
-    own_folds,
     score_facts,
     score_notes,
+    shuffled_folds,
     simple_models,
 )
 from onefold.report import write_report
@@ -205,7 +205,7 @@ def test_weights_reach_simple_models():
     weight = rng.random(60)
     weight[::5] = 0.0
     X[::5] = 1e6
-    folds = own_folds(y, classifier=False)
+    folds = shuffled_folds(y, classifier=False)
     constant, linear, _ = simple_models(X, y, folds, classes=None, weight=weight)
     train, test = folds[0]
     train = train[weight[train] > 0]
@@ -219,7 +219,7 @@ def test_a_class_that_a_fold_lacks_has_no_probability_there():
     y = np.array(["a"] * 30 + ["b"] * 29 + ["c"])
     X = np.random.default_rng(8).normal(size=(60, 2))
     one_class = [(np.arange(30), np.arange(30, 60)), (np.arange(30, 60), np.arange(30))]
-    for folds in (own_folds(y, classifier=True), one_class):
+    for folds in (shuffled_folds(y, classifier=True), one_class):
         for one in simple_models(X, y, folds, classes=np.unique(y)):
             assert one.values.sum(axis=1) == pytest.approx(np.ones(60))
 

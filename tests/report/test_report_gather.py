@@ -24,7 +24,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVC, SparseLSSVR
 from onefold.approximations import Nystroem
-from onefold.facts.scores import own_folds
+from onefold.facts.scores import shuffled_folds
 from onefold.heldout import GapKFold
 from onefold.plots import PredictionDisplay
 from onefold.report import Report, write_report
@@ -147,7 +147,7 @@ def test_held_out_predictions_of_given_hyper_parameters_are_refits():
     estimator = LSSVR(gamma=0.2, alpha=0.3)
     loss = [
         (estimator.fit(X[train], y[train]).predict(X[test]) - y[test]) ** 2
-        for train, test in own_folds(y, classifier=False)
+        for train, test in shuffled_folds(y, classifier=False)
     ]
     found = write_report(estimator.fit(X, y), None, X, y).as_dict()
     assert rmse_of(found) == pytest.approx(np.sqrt(np.mean(np.concatenate(loss))), rel=1e-6)

@@ -165,7 +165,7 @@ class StateSpaceModel(SmoothingModel):
 
         def columns(part: Index | None) -> tuple[HostArray, HostArray]:
             rows = None if part is None else place[part]
-            passes = [self._sorted.pass_without(rows, mu) for mu in ridges.distinct.tolist()]
+            passes = [self._sorted.filter_without(rows, mu) for mu in ridges.distinct.tolist()]
             solved = [self._sorted.solve(Y, each) for each in passes]
             duals = np.stack([each.duals for each in solved])
             intercepts = np.stack([each.intercept for each in solved])

@@ -16,7 +16,7 @@ from onefold.cli.output import outputs_in, staged_results, write_results
 from onefold.cli.report import write_page
 from onefold.cli.terminal import Progress, command_line
 from onefold.facts.measures import MEASURES, number
-from onefold.facts.ran import blend_lines, importance_lines, parameter_lines
+from onefold.facts.summary import blend_lines, importance_lines, parameter_lines
 from onefold.facts.words import aligned
 from onefold.tables import TableModel
 from onefold.tuning import tune_table, tuning
@@ -67,7 +67,7 @@ def _table(X: np.ndarray, names: Any, y: np.ndarray) -> pa.Table:
 def _compare(model: TableModel, train: pa.Table, test: pa.Table) -> None:
     """What was chosen, and how it predicts other rows than it was tuned on, next to the plain search."""
     simple = tune_table(train, "y", simple=True)
-    lines = [*parameter_lines(model.best_params_), *blend_lines(model.report_)]
+    lines = [*parameter_lines(model.best_params_), *blend_lines(model.estimator_)]
     lines += [("importance", " ".join(line)) for line in importance_lines(model.report_["importances"])]
     print(f"tuned on {len(train)} rows", *aligned(lines), f"tested on {len(test)} other rows", sep="\n")
     for name, tuned in (

@@ -9,10 +9,10 @@ import numpy as np
 
 from onefold import saving
 from onefold.cli.output import model_file
-from onefold.cli.terminal import measure_lines, tested_lines
-from onefold.facts.ran import importance_lines, ran_facts
+from onefold.cli.terminal import fit_facts_of, fit_text
+from onefold.facts.unwrap import unwrap
 from onefold.facts.words import aligned, counted, json_text
-from onefold.tables import TableEstimator, TableModel, TablePreparation
+from onefold.tables import TableModel
 from onefold.tables.errors import listing
 
 
@@ -21,76 +21,62 @@ def run_inspect(arguments: argparse.Namespace) -> None:
     path = model_file(arguments.model)
     header = saving.peek(path)
     model = saving.load(path)
-    facts: dict[str, Any] = {"file": str(path), "bytes": path.stat().st_size}
-    facts |= {name: header[name] for name in ("onefold_version", "format_version")}
-    estimator = getattr(model, "estimator_", model)
-    if isinstance(model, TablePreparation):
-        facts |= {"features": len(model.get_feature_names_out())} | _column_facts(model)
-        print(json_text(facts) if arguments.json else _lines(facts, _column_lines(facts)))
-        return
+    file = {"file": str(path), "bytes": path.stat().st_size}
+    file |= {name: header[name] for name in ("onefold_version", "format_version")}
     try:
-        tuned = getattr(model, "report_", None) or {}
-        facts |= ran_facts(estimator, tuned.get("seconds")) | {
-            "centres": estimator.expansion_.n_centres,
-            "features": int(estimator.n_features_in_),
-            "classes": np.asarray(getattr(estimator, "classes_", [])).tolist() or None,
-            "best_params": dict(getattr(estimator, "best_params_", {})),
-        }
-        if isinstance(model, TableModel):
-            facts |= {"target": model.target_, "id_column": model.id_column_, "tuning": model.report_}
-            facts |= _column_facts(model)
-        shown = json_text(facts) if arguments.json else _text(facts)
+        facts = file | _facts(model)
+        output = json_text(facts) if arguments.json else _text(model, facts)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         # Notes of the fit: prediction does not need them, and loading does not read them.
         raise saving.ModelFileError(
             f"the model in {path} can predict, but its record of the fit is damaged ({error}); tune or "
             "fit it again."
         ) from error
-    print(shown)
+    print(output)
 
 
-def _column_facts(model: TableEstimator) -> dict[str, Any]:
-    """What became of the columns of a table."""
-    parts = model.preparation_.parts
-    return {
+def _facts(model: Any) -> dict[str, Any]:
+    """What a model is, how it was chosen, and what became of the columns of a table."""
+    estimator = unwrap(model).estimator
+    facts = fit_facts_of(model) | {
+        "centres": estimator.expansion_.n_centres,
+        "features": int(estimator.n_features_in_),
+        "classes": np.asarray(getattr(estimator, "classes_", [])).tolist() or None,
+        "best_params": dict(getattr(estimator, "best_params_", {})),
+    }
+    if not isinstance(model, TableModel):
+        return facts
+    preparation = model.preparation_
+    return facts | {
+        "target": model.target_,
+        "id_column": model.id_column_,
+        "tuning": model.report_,
         "missing": model.missing,
-        "constant": list(model.preparation_.constant),
+        "constant": list(preparation.constant),
         "columns": {
             part.name: {"kind": part.label, "summary": part.summary(), "missing": part.missing}
             | part.facts()
-            for part in parts
+            for part in preparation.parts
         },
     }
 
 
-def _text(facts: dict[str, Any]) -> str:
+def _text(model: Any, facts: dict[str, Any]) -> str:
     size = f"{counted(facts['centres'], 'centre')}, {counted(facts['features'], 'feature')}"
-    lines = [*facts["lines"], ("size", size)]
-    tuning = facts.get("tuning")
+    lines = [("size", size)]
     if facts["classes"] is not None:
         lines.append(("classes", listing(map(str, facts["classes"]))))
-    if tuning:
+    if isinstance(model, TableModel):
+        tuning = facts["tuning"]
         lines += [
             ("target", f"'{facts['target']}' ({tuning['task']})"),
-            ("tuned on", f"{tuning['rows']} rows, {tuning['candidates']} candidates, {tuning['cv']}"),
-            *measure_lines(tuning),
+            ("tuned on", counted(tuning["rows"], "row")),
+            *_column_lines(facts),
         ]
-        if tuning["test"] is not None:
-            words = [f"{label} {text}" for label, text in tested_lines(tuning["test"])]
-            lines.append((f"{tuning['test']['rows']} test rows", ", ".join(words)))
-        if important := importance_lines(tuning["importances"]):
-            lines.append(("importances", ", ".join(f"{name} {share}" for name, share in important)))
-        lines += [("note", note) for note in tuning["notes"]]
-    if "columns" in facts:
-        lines += _column_lines(facts)
-    return _lines(facts, lines)
-
-
-def _lines(facts: dict[str, Any], lines: list[tuple[str, str]]) -> str:
-    """Labels and values below the name of the file, and what wrote it."""
     versions = f"onefold {facts['onefold_version']}, file format {facts['format_version']}"
-    written_by = ("written by", versions)
-    return "\n".join([f"{facts['file']} ({facts['bytes']} bytes)", *aligned([*lines, written_by])])
+    lines.append(("written by", versions))
+    title = f"{facts['file']} ({facts['bytes']} bytes)"
+    return "\n".join([title, *aligned(lines), "", *fit_text(model, facts["lines"])])
 
 
 def _column_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -98,11 +84,11 @@ def _column_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     columns = facts["columns"]
     lines = dict[str, str]()
     for name, column in columns.items():
+        kind = column["kind"]
         if column["summary"]:
-            lines[f"{column['kind']} '{name}'"] = column["summary"]
+            lines[f"{kind} '{name}'"] = column["summary"]
         else:
-            alike = [n for n, c in columns.items() if c["kind"] == column["kind"]]
-            lines[column["kind"]] = listing(alike)
+            lines[kind] = listing(other for other in columns if columns[other]["kind"] == kind)
     if facts["constant"]:
         lines["left out"] = f"{listing(facts['constant'])} (constant)"
     lines["missing values"] = "imputed" if facts["missing"] == "impute" else "refused"

@@ -20,7 +20,7 @@ from onefold.cli.output import model_file, refuse_existing, replaced_file
 from onefold.cli.streams import ExactOutput
 from onefold.facts.data import EqualRows, equal_to_training
 from onefold.facts.measures import MEASURES, number
-from onefold.facts.ran import subject_of
+from onefold.facts.unwrap import unwrap
 from onefold.facts.words import json_text
 from onefold.rows import row_hashes
 from onefold.tables import TableModel, TableRows, TableSource, load_table_model
@@ -149,7 +149,7 @@ class _Score:
             )
         y, predicted = (np.concatenate(part) for part in zip(*self._pairs))
         score: dict[str, Any] = {"rows": len(y), "rows_without_target": self._without}
-        fitted = subject_of(self._model).fitted_target(y)
+        fitted = unwrap(self._model).fitted_target(y)
         self._equal = equal_to_training(self._model.estimator_, np.concatenate(self._hashes), fitted)
         score["rows_equal_to_training"] = None if self._equal is None else self._equal.rows
         score["rows_equal_estimated"] = self._equal is not None and self._equal.estimated

@@ -8,21 +8,15 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from onefold.cli.output import MODEL_NAME, REPORT_NAME, SEARCH_NAME
-from onefold.facts.criteria import score_label, score_text, score_words
-from onefold.facts.ran import (
-    approximation_lines,
-    blend_lines,
-    group_words,
-    importance_lines,
-    next_best,
-    parameter_lines,
-)
+from onefold.facts.criteria import score_words
 from onefold.facts.scores import comparison_words, score_lines
+from onefold.facts.summary import fit_facts, group_words, importance_lines, next_best
+from onefold.facts.unwrap import unwrap
 from onefold.facts.words import aligned, counted
 from onefold.machine.speed import duration_words
 from onefold.search.loop import progress_words
@@ -90,32 +84,51 @@ class Progress:
 
 def result_text(model: TableModel, files: list[str]) -> str:
     """The result of ``onefold tune`` for people."""
+    lines = [*fit_text(model, fit_facts_of(model)["lines"]), "", "Wrote"]
+    lines += aligned([(path, _PURPOSE[Path(path).name].format(_candidates(model))) for path in files])
+    return "\n".join([*lines, f"Predict with: {command_line('predict', *files[:1])} NEW_TABLE"])
+
+
+def fit_facts_of(model: Any) -> dict[str, Any]:
+    """The facts of the fit of an estimator or a table model, which has its scores and its time."""
+    report = getattr(model, "report_", None) or {}
+    return fit_facts(
+        unwrap(model).estimator,
+        seconds=report.get("seconds"),
+        scores=report.get("scores"),
+        log_scale=bool(report.get("target_transform")),
+    )
+
+
+def fit_text(model: Any, fit_lines: Sequence[tuple[str, str]]) -> list[str]:
+    """The lines of text in which ``onefold tune`` and ``onefold inspect`` show a fit."""
+    if not isinstance(model, TableModel):
+        return aligned(fit_lines)
     report = model.report_
-    estimator = model.estimator_
-    facts = [
-        *parameter_lines(estimator.best_params_),
-        *blend_lines(report),
-        *measure_lines(report),
-        *approximation_lines(estimator.approximation_),
-    ]
-    # Metrics that were tried on some of the rows first leave the best of every kernel to be compared.
-    stages = {one["rows"] for one in getattr(estimator, "metric_history_", None) or ()}
-    noun = "finalist" if len(stages) > 1 else "candidate"
-    lines = [_how_chosen(report, model.target_, noun), *aligned(facts)]
+    lines = [_how_chosen(report, model.target_, _candidates(model)), *aligned(fit_lines)]
     if report["scores"] is not None:
         lines.append("  (± is one standard error; choosing the best makes scores slightly optimistic)")
     lines += [f"  note: {note}" for note in report["notes"]]
-    if report["test"] is not None:
-        rows = counted(report["test"]["rows"], "test row")
+    test = report["test"]
+    if test is not None:
+        rows = counted(test["rows"], "test row")
+        words = comparison_words(test["scores"], "")
         lines += ["", f"On {rows}, not used for tuning (scores of the saved model)"]
-        lines += aligned(tested_lines(report["test"]))
-    if important := importance_lines(report["importances"]):
+        lines += aligned([*score_lines(test["scores"]), ("best simple model", words)])
+    important = importance_lines(report["importances"])
+    if important:
         lines += ["", "Most important columns", *aligned(important)]
     unit = " (scores on the log scale)" if report.get("target_transform") else ""
-    lines += ["", f"Next best{unit}", *next_best(estimator, report["criterion"])]
-    lines += ["", f"Done in {report['seconds']:.1f} s; wrote"]
-    lines += aligned([(path, _PURPOSE[Path(path).name].format(noun)) for path in files])
-    return "\n".join([*lines, f"Predict with: {command_line('predict', *files[:1])} NEW_TABLE"])
+    return [*lines, "", f"Next best{unit}", *next_best(model.estimator_)]
+
+
+def _candidates(model: TableModel) -> str:
+    """What the candidates of a search are called.
+
+    Metrics that were tried on some of the rows first leave the best of every kernel to be compared.
+    """
+    history = getattr(model.estimator_, "metric_history_", None) or ()
+    return "finalist" if len({event["rows"] for event in history}) > 1 else "candidate"
 
 
 def _how_chosen(report: dict[str, Any], target: str | None, noun: str) -> str:
@@ -133,32 +146,6 @@ def _how_chosen(report: dict[str, Any], target: str | None, noun: str) -> str:
         folds = f"{counted(scores['folds'], 'fold')} ({scores['rows']:,} rows)"
         return f"{best}, scored on {folds} of {splits}"
     return f"{best} by {splits}"
-
-
-def measure_lines(report: dict[str, Any]) -> list[tuple[str, str]]:
-    """Held-out measures ± standard errors next to the baseline's, as label and value."""
-    scores = report["scores"]
-    criterion = report["criterion"]
-    lines = score_lines(scores) if scores is not None else []
-    if criterion is not None:
-        blended = report.get("blend_score")
-        kept = report["best_score"] if blended is None else blended
-        label = score_label(criterion)
-        words = score_text(criterion, float(kept))
-        if label not in dict(lines):
-            lines.insert(0, (label, words))
-        elif not dict(lines)[label].startswith(words):
-            log = report.get("target_transform")
-            unit = "on the log scale" if log else "mean over the folds"
-            lines.insert(0, ("criterion", f"{label} {words}, {unit}"))
-    if scores is not None and scores["verdict"]["best"] is not None:
-        lines.append(("best simple model", comparison_words(scores, "")))
-    return lines
-
-
-def tested_lines(test: dict[str, Any]) -> list[tuple[str, str]]:
-    """The same of rows that tuning never saw."""
-    return [*score_lines(test["scores"]), ("best simple model", comparison_words(test["scores"], ""))]
 
 
 def command_line(*arguments: str) -> str:

@@ -1,8 +1,8 @@
 r"""What rows are like, column by column, and where a model of them is least accurate.
 
-Each column alone is given a simple model, a tree, learned on every other row and tried on the rest. What
-looks at all rows at once, ranks and few intervals, counts only where it leaves next to nothing open: it
-finds copies of the target among few rows, and would flatter any other column.
+Each column alone is given a simple model, a tree, which is learned on every other row and tried on the
+others. What looks at all rows at once, ranks and few intervals, counts only where it leaves next to
+nothing open: it finds copies of the target among few rows, and would flatter any other column.
 
 Slices of the rows are compared with all other rows by Welch's t; those are kept that Holm's procedure
 finds worse at level 0.05, so that a table without any bad slice shows one in twenty times at most.
@@ -22,30 +22,51 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from onefold.facts.measures import labels_of
 from onefold.rows import has_all_rows, row_hashes, rows_with_weight
 
-UNEXPLAINED = 0.02  # of the target, left by a column that tells too much; |correlation| 0.99
-MOST_VALUES = 1_000_000  # looked at; of larger tables, rows at equal distances
+# The share of the target that a column leaves open which tells too much: |correlation| 0.99.
+UNEXPLAINED = 0.02
+# Numbers that are looked at; of larger tables, rows at equal distances.
+MOST_VALUES = 1_000_000
+# Rows for anything to be said about a column or a slice.
 FEWEST_ROWS = 30
-_FEWEST_ERRORS = 8  # of a constant prediction: with fewer there is nothing to explain
+# Targets that were float32 once are equal up to this, relative to the largest.
+TARGET_ROUNDING = 1e-5
+# Errors of a constant prediction; with fewer there is nothing to explain.
+_FEWEST_ERRORS = 8
+# Leaves of the tree that predicts numbers from one column.
 _LEAVES = 64
-_MANY_DISTINCT = 0.95  # of the rows: a text column with so many values names rows
+# A text column with more different values than this share of the rows names them.
+_MANY_DISTINCT = 0.95
+# Rows for different values in all of them to mean anything.
 _FEWEST_DISTINCT = 20
+# A class with fewer rows than this, or than this share of the rows, is rare.
 _RARE_ROWS = 10
 _RARE_SHARE = 0.01
-_FAR = 6.0  # robust standard deviations
+# Robust standard deviations from the median beyond which a target is an outlier.
+_FAR = 6.0
+# The standard deviation of a normal distribution, in median absolute deviations.
+_DEVIATIONS = 1.4826
+# A column explains nearly all if it explains this share of what the model does, ...
 _NEAR_MODEL = 0.95
-_MUCH = 0.5  # of what the model explains, by one column that explains much
-_BY_CHANCE = 0.5  # of the rows with an equal one, that have one if columns are shuffled
+# ... and this share of the target.
+_MUCH = 0.5
+# Equal rows are by chance if shuffled columns give this share of them.
+_BY_CHANCE = 0.5
+# The level of the tests of slices, all together.
 _LEVEL = 0.05
-_LEAST_SHARE = 0.02  # of the rows, in a slice
+# The share of the rows that a slice has at least.
+_LEAST_SHARE = 0.02
+# Intervals with equal numbers of rows that numbers are cut into.
 _QUANTILES = 5
-_ROUNDING = 1e-5  # of targets that were float32 once
-_FEW_VALUES = 8  # numbers of which each is a slice of its own
+# Different numbers, each of which is a slice if there are no more.
+_FEW_VALUES = 8
+# Categories that are slices.
 _MOST_CATEGORIES = 50
-_SHOWN = 8
+# Slices that are named.
+_MOST_SLICES = 8
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnValues:
     """One column of some rows: numbers, moments or categories."""
 
     name: str
@@ -93,7 +114,7 @@ class Column:
 
 
 def data_facts(
-    columns: Sequence[Column],
+    columns: Sequence[ColumnValues],
     y: np.ndarray,
     classes: np.ndarray | None,
     duplicates: dict[str, Any],
@@ -107,38 +128,57 @@ def data_facts(
     What columns explain `alone`, and which are `copies`, is found out here unless the fit of a table has
     looked at them already, as its model sees them.
     """
-    alone = explained_alone(columns, y, classes is not None) if alone is None else alone
+    if alone is None:
+        alone = explained_alone(columns, y, classes is not None)
     leaks = [name for name, share in alone.items() if share > 1.0 - UNEXPLAINED]
-    enough = np.inf if explained is None else max(_MUCH, _NEAR_MODEL * explained)
-    missing = {one.name: int(one.absent.sum()) for one in columns if one.absent.any()}
+    much = np.inf if explained is None else max(_MUCH, _NEAR_MODEL * explained)
+    missing = {column.name: int(column.absent.sum()) for column in columns if column.absent.any()}
     facts: dict[str, Any] = {
         "rows": len(y),
         "columns": len(columns),
-        "numeric": sum(one.categories is None and not one.date for one in columns),
+        "numeric": sum(column.categories is None and not column.date for column in columns),
         "missing": dict(sorted(missing.items(), key=lambda item: -item[1])),
-        "constant": [one.name for one in columns if one.distinct <= 1],
-        "identifiers": [one.name for one in columns if one.identifies],
+        "constant": [column.name for column in columns if column.distinct <= 1],
+        "identifiers": [column.name for column in columns if column.identifies],
         "copies": equal_columns(columns) if copies is None else copies,
         "alone": alone,
         "leaks": leaks,
-        "nearly_all": [name for name, one in alone.items() if one >= enough and name not in leaks],
+        "nearly_all": [name for name, share in alone.items() if share >= much and name not in leaks],
         "duplicates": duplicates,
     }
-    if classes is not None:
-        counts = {str(label): int(np.sum(y == label)) for label in classes}
-        few = max(_RARE_ROWS, _RARE_SHARE * len(y))
-        return facts | {"classes": counts, "rare": [one for one, rows in counts.items() if rows < few]}
-    first, own = (a.reshape(len(y), -1)[:, 0] for a in (y, y if fitted is None else fitted))
-    own = own[np.isfinite(own)]
-    far = 0
-    if len(own):
-        away = np.abs(own - np.median(own))
-        spread = 1.4826 * float(np.median(away))
-        far = int(np.sum(away > _FAR * spread)) if spread > 0 else 0
-    facts["outliers"] = {"rows": far, "deviations": _FAR}
-    facts["untransformed"] = len(y) - len(own)  # targets without a logarithm, say
-    target = {"mean": float(first.mean()), "median": float(np.median(first))}
-    return facts | {"target": target | {"lowest": float(first.min()), "highest": float(first.max())}}
+    if classes is None:
+        return facts | _number_facts(y, y if fitted is None else fitted)
+    return facts | _label_facts(y, classes)
+
+
+def _label_facts(y: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
+    """How many rows each class has, and which classes are rare."""
+    counts = {str(label): int(np.sum(y == label)) for label in classes}
+    few = max(_RARE_ROWS, _RARE_SHARE * len(y))
+    return {"classes": counts, "rare": [label for label, rows in counts.items() if rows < few]}
+
+
+def _number_facts(y: np.ndarray, fitted: np.ndarray) -> dict[str, Any]:
+    """The range of the first target, and its outliers as the model fits it."""
+    n = len(y)
+    target = y.reshape(n, -1)[:, 0]
+    values = fitted.reshape(n, -1)[:, 0]
+    values = values[np.isfinite(values)]
+    outliers = 0
+    if len(values):
+        distances = np.abs(values - np.median(values))
+        spread = _DEVIATIONS * float(np.median(distances))
+        outliers = int(np.sum(distances > _FAR * spread)) if spread > 0 else 0
+    return {
+        "outliers": {"rows": outliers, "deviations": _FAR},
+        "untransformed": n - len(values),  # targets without a logarithm, say
+        "target": {
+            "mean": float(target.mean()),
+            "median": float(np.median(target)),
+            "lowest": float(target.min()),
+            "highest": float(target.max()),
+        },
+    }
 
 
 # Copies
@@ -146,8 +186,8 @@ def data_facts(
 
 def equal_rows(X: Any) -> np.ndarray:
     """The number (n,) of the set of equal rows that each row belongs to."""
-    found: np.ndarray = np.unique(row_hashes(X), return_inverse=True)[1].ravel()
-    return found
+    numbers: np.ndarray = np.unique(row_hashes(X), return_inverse=True)[1].ravel()
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -155,17 +195,17 @@ class EqualRows:
     """How many of some rows have the features and the target of a row that a model was fitted on."""
 
     rows: int
-    known: int  # training rows that they were compared with
+    compared: int  # training rows that they were compared with
     fitted: int  # training rows that there were, without those of weight 0
-    estimated: bool  # as not all of those are known
+    estimated: bool  # whether the fingerprint has only some of those
 
     def words(self) -> str:
-        """What is known of them, and how."""
+        """How many there are, and how that is known."""
         verb = "is" if self.rows == 1 else "are"
         words = f"{self.rows:,} of them {verb} equal to a training row (same features and target)"
         if not self.estimated:
             return words
-        how = f"estimated from {self.known:,} of {self.fitted:,} training rows"
+        how = f"estimated from {self.compared:,} of {self.fitted:,} training rows"
         return f"about {words.removesuffix(')')}; {how})"
 
 
@@ -174,7 +214,7 @@ def equal_to_training(estimator: Any, hashes: np.ndarray, y: np.ndarray) -> Equa
 
     `y` is as the estimator was fitted to it. Where the fingerprint is a sample of the training rows, a
     share q of them, rows that equal one outside the sample are estimated by Chao and Lin's formula:
-    with :math:`f_1` and :math:`f_2` the numbers of different rows found here that the sample of m has
+    with :math:`f_1` and :math:`f_2` the numbers of different rows among these that the sample of m has
     once and twice, :math:`f_1^2 / (2 f_2 m / (m - 1) + f_1 q / (1 - q))` more are to be expected. If
     training rows are all different this is :math:`f_1 (1 - q) / q`; if they repeat many times, nothing
     is added, since the sample has them all.
@@ -182,31 +222,32 @@ def equal_to_training(estimator: Any, hashes: np.ndarray, y: np.ndarray) -> Equa
     fingerprint = estimator.fingerprint_
     if fingerprint is None:
         return None
-    known, given, rounding = _comparable(estimator, fingerprint["targets"], y)
-    codes = np.unique(known, axis=0, return_inverse=True)[1].ravel()
+    training, targets, rounding = _comparable(estimator, fingerprint["targets"], y)
+    codes = np.unique(training, axis=0, return_inverse=True)[1].ravel()
     pairs = np.column_stack([fingerprint["hashes"], codes])
     _, first, times = np.unique(pairs, axis=0, return_index=True, return_counts=True)
     order = np.argsort(hashes, kind="stable")
-    wanted = fingerprint["hashes"][first]
-    starts = np.searchsorted(hashes, wanted, side="left", sorter=order)
-    stops = np.searchsorted(hashes, wanted, side="right", sorter=order)
+    sampled_hashes = fingerprint["hashes"][first]
+    starts = np.searchsorted(hashes, sampled_hashes, side="left", sorter=order)
+    stops = np.searchsorted(hashes, sampled_hashes, side="right", sorter=order)
     matched = np.zeros(len(hashes), dtype=bool)
-    found = np.zeros(len(first), dtype=np.int64)  # rows here that equal each different sampled row
+    matches = np.zeros(len(first), dtype=np.int64)  # rows that equal each different sampled row
     for place, (start, stop) in enumerate(zip(starts, stops)):
         rows = order[start:stop]
-        close = np.all(np.abs(given[rows] - known[first[place]]) <= rounding, axis=1)
+        close = np.all(np.abs(targets[rows] - training[first[place]]) <= rounding, axis=1)
         matched[rows[close]] = True
-        found[place] = np.count_nonzero(close)
+        matches[place] = np.count_nonzero(close)
     total = float(matched.sum())
     sampled = len(fingerprint["rows"])
     fitted = rows_with_weight(fingerprint)
-    whole = has_all_rows(fingerprint, int(estimator.n_features_in_))
-    once, twice = ((times == count) & (found > 0) for count in (1, 2))
-    if not whole and once.any():
+    complete = has_all_rows(fingerprint, int(estimator.n_features_in_))
+    once = (times == 1) & (matches > 0)
+    twice = (times == 2) & (matches > 0)
+    if not complete and once.any():
         share = sampled / fitted
         expected = 2 * twice.sum() * sampled / (sampled - 1) + once.sum() * share / (1 - share)
-        total += float(found[once].sum()) * once.sum() / expected
-    return EqualRows(min(round(total), len(hashes)), sampled, fitted, not whole)
+        total += float(matches[once].sum()) * once.sum() / expected
+    return EqualRows(min(round(total), len(hashes)), sampled, fitted, not complete)
 
 
 def _comparable(
@@ -216,7 +257,7 @@ def _comparable(
     classes = getattr(estimator, "classes_", None)
     if classes is None:
         size = float(np.abs(fitted).max(initial=0.0))
-        return fitted, np.asarray(y, dtype=np.float64).reshape(len(y), -1), _ROUNDING * size
+        return fitted, np.asarray(y, dtype=np.float64).reshape(len(y), -1), TARGET_ROUNDING * size
     labels = np.asarray(classes)
     places = np.where(np.isin(y, labels), np.searchsorted(labels, y), -1)
     return labels_of(fitted)[:, None], places[:, None], 0.0
@@ -226,99 +267,124 @@ def duplicate_facts(
     X: Any,
     y: np.ndarray,
     splits: Sequence[tuple[np.ndarray, np.ndarray]] | None,
-    columns: Sequence[Column] = (),
+    columns: Sequence[ColumnValues] = (),
 ) -> dict[str, Any]:
     """Rows that have a copy; held-out rows with a copy in their training part, by their targets."""
     groups = equal_rows(X)
-    copies = np.bincount(groups)[groups] > 1
-    found: dict[str, Any] = {"rows": int(copies.sum()), "distinct": int(groups.max()) + 1}
-    found |= {"across": 0, "same_target": 0, "other_target": 0, "by_chance": False}
-    if splits is None or not copies.any():
-        return found
+    copied = np.bincount(groups)[groups] > 1
+    facts: dict[str, Any] = {
+        "rows": int(copied.sum()),
+        "distinct": int(groups.max()) + 1,
+        "across": 0,
+        "same_target": 0,
+        "other_target": 0,
+        "by_chance": False,
+    }
+    if splits is None or not copied.any():
+        return facts
     answers = np.unique(y, axis=0 if y.ndim > 1 else None, return_inverse=True)[1].ravel()
-    both = np.unique(np.column_stack([groups, answers]), axis=0, return_inverse=True)[1].ravel()
+    pairs = np.unique(np.column_stack([groups, answers]), axis=0, return_inverse=True)[1].ravel()
     across = np.zeros(len(y), dtype=bool)
-    same = np.zeros(len(y), dtype=bool)
+    same_target = np.zeros(len(y), dtype=bool)
     for train, test in splits:
-        seen, alike = (np.bincount(of[train], minlength=int(of.max()) + 1) > 0 for of in (groups, both))
-        across[test] |= seen[groups[test]]
-        same[test] |= alike[both[test]]
-    found |= {"across": int(across.sum()), "same_target": int((across & same).sum())}
-    found["other_target"] = found["across"] - found["same_target"]
+        across[test] |= np.isin(groups[test], groups[train])
+        same_target[test] |= np.isin(pairs[test], pairs[train])
+    facts["across"] = int(across.sum())
+    facts["same_target"] = int((across & same_target).sum())
+    facts["other_target"] = facts["across"] - facts["same_target"]
     if columns:  # few values in each make rows equal that are no copies
         random = np.random.default_rng(0)
-        shuffled = equal_rows(np.column_stack([random.permutation(one.filled()) for one in columns]))
-        chance = int((np.bincount(shuffled)[shuffled] > 1).sum())
-        found["by_chance"] = chance > _BY_CHANCE * found["rows"]
-    return found
+        shuffled = np.column_stack([random.permutation(column.filled()) for column in columns])
+        chance_groups = equal_rows(shuffled)
+        chance = int((np.bincount(chance_groups)[chance_groups] > 1).sum())
+        facts["by_chance"] = chance > _BY_CHANCE * facts["rows"]
+    return facts
 
 
-def equal_columns(columns: Sequence[Column]) -> list[list[str]]:
+def equal_columns(columns: Sequence[ColumnValues]) -> list[list[str]]:
     """Names of columns that are copies: the same categories under any names, numbers in any unit."""
-    groups: dict[tuple[Any, ...], list[str]] = {}
-    for one in columns:
-        if one.distinct < 2:
+    groups: dict[tuple[bool, bytes], list[str]] = {}
+    for column in columns:
+        if column.distinct < 2:
             continue
-        if measured := one.categories is None and one.distinct > 2:
-            values = one.values - np.nanmean(one.values)
-            first = values[np.flatnonzero(~one.absent & (values != 0))[0]]
-            key: Any = np.round(np.sign(first) * values / np.nanmax(np.abs(values)), 9) + 0.0
-        else:  # in the order in which they come first
-            present = np.unique(one.values, return_index=True, return_inverse=True)
-            order = np.argsort(np.argsort(present[1]))
-            key = np.where(one.absent, -1, order[present[2].ravel()])
-        groups.setdefault((measured, key.tobytes()), []).append(one.name)
+        if column.categories is None and column.distinct > 2:
+            key = (True, _without_unit(column))
+        else:
+            key = (False, _without_names(column))
+        groups.setdefault(key, []).append(column.name)
     return [names for names in groups.values() if len(names) > 1]
+
+
+def _without_unit(column: ColumnValues) -> bytes:
+    """Numbers up to shift, scale and sign."""
+    values = column.values - np.nanmean(column.values)
+    first = values[np.flatnonzero(~column.absent & (values != 0))[0]]
+    scaled: np.ndarray = np.round(np.sign(first) * values / np.nanmax(np.abs(values)), 9) + 0.0
+    return scaled.tobytes()
+
+
+def _without_names(column: ColumnValues) -> bytes:
+    """Categories, or two numbers, by the order in which they come first."""
+    _, first, codes = np.unique(column.values, return_index=True, return_inverse=True)
+    order = np.argsort(np.argsort(first))
+    ordered: np.ndarray = np.where(column.absent, -1, order[codes.ravel()])
+    return ordered.tobytes()
 
 
 # Columns alone
 
 
-def explained_alone(columns: Sequence[Column], y: np.ndarray, classifier: bool) -> dict[str, float]:
+def explained_alone(
+    columns: Sequence[ColumnValues], y: np.ndarray, classifier: bool
+) -> dict[str, float]:
     """The share that each column explains by itself, the largest first; of many rows some are used."""
     step = max(1, len(y) * len(columns) // MOST_VALUES)
     part = y[::step]
     if len(columns) < 2 or y.ndim > 1 or len(part) < FEWEST_ROWS:
         return {}
-    codes = np.unique(part, return_inverse=True)[1] if classifier else part
-    found = {}
-    for one in columns:
-        values = replace(one, values=one.values[::step]).filled()
-        found[one.name] = 1.0 - _unexplained_share(
-            values, codes, not classifier, one.categories is not None
-        )
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+    targets = np.unique(part, return_inverse=True)[1] if classifier else part
+    explained = {}
+    for column in columns:
+        values = replace(column, values=column.values[::step]).filled()
+        categorical = column.categories is not None
+        explained[column.name] = 1.0 - _unexplained_share(values, targets, classifier, categorical)
+    return dict(sorted(explained.items(), key=lambda item: -item[1]))
 
 
-def _unexplained_share(x: np.ndarray, y: np.ndarray, numbers: bool, groups: bool) -> float:
-    """The share of a constant prediction's loss that a column leaves; y: `numbers`, or codes."""
+def _unexplained_share(x: np.ndarray, y: np.ndarray, classifier: bool, categorical: bool) -> float:
+    """The share of a constant prediction's loss that a column leaves; y: numbers, or codes of labels."""
     # Two intervals for each class are too few to learn rows by heart.
-    leaves = None if groups else _LEAVES if numbers else 2 * (int(y.max()) + 1)
-    kind: Any = DecisionTreeRegressor if numbers else DecisionTreeClassifier
+    leaves = 2 * (int(y.max()) + 1) if classifier else _LEAVES
+    tree_class: Any = DecisionTreeClassifier if classifier else DecisionTreeRegressor
+    tree = tree_class(max_leaf_nodes=None if categorical else leaves, random_state=0)
     order = np.unique(x, return_inverse=True)[1]  # all that a tree needs, at any scale
-    tree = kind(max_leaf_nodes=leaves, random_state=0)
     column = order[:, None]
-    loss = constant = 0.0
+    loss = 0.0
+    constant_loss = 0.0
     for half in (0, 1):
         seen = slice(half, None, 2)
         unseen = slice(1 - half, None, 2)
+        constant = np.bincount(y[seen]).argmax() if classifier else y[seen].mean()
         predicted = tree.fit(column[seen], y[seen]).predict(column[unseen])
-        usual = y[seen].mean() if numbers else np.bincount(y[seen]).argmax()
-        if groups:
-            predicted = np.where(np.isin(x[unseen], x[seen]), predicted, usual)
-        missed = (lambda a, b: (a - b) ** 2) if numbers else np.not_equal
-        loss += float(np.sum(missed(predicted, y[unseen])))
-        constant += float(np.sum(missed(usual, y[unseen])))
-    if constant == 0 or (not numbers and constant < _FEWEST_ERRORS):
+        if categorical:
+            predicted = np.where(np.isin(x[unseen], x[seen]), predicted, constant)
+        loss += _loss(predicted, y[unseen], classifier)
+        constant_loss += _loss(constant, y[unseen], classifier)
+    if constant_loss == 0 or (classifier and constant_loss < _FEWEST_ERRORS):
         return 1.0
-    left = loss / constant
-    if groups:
-        return left
-    if not numbers:
-        whole = float(np.sum(tree.fit(column, y).predict(column) != y)) / constant
-        return whole if whole <= UNEXPLAINED else left
-    whole = 1.0 - _correlation(order, np.unique(y, return_inverse=True)[1]) ** 2
-    return whole if whole <= UNEXPLAINED else min(left, 1.0 - _correlation(x, y) ** 2)
+    unexplained = loss / constant_loss
+    if categorical:
+        return unexplained
+    if classifier:
+        of_all_rows = float(np.sum(tree.fit(column, y).predict(column) != y)) / constant_loss
+        return of_all_rows if of_all_rows <= UNEXPLAINED else unexplained
+    of_ranks = 1.0 - _correlation(order, np.unique(y, return_inverse=True)[1]) ** 2
+    return of_ranks if of_ranks <= UNEXPLAINED else min(unexplained, 1.0 - _correlation(x, y) ** 2)
+
+
+def _loss(predicted: Any, y: np.ndarray, classifier: bool) -> float:
+    """The number of wrong labels, or the sum of squared errors."""
+    return float(np.sum(predicted != y if classifier else (predicted - y) ** 2))
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> float:
@@ -331,34 +397,34 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> float:
 # Slices
 
 
-def weak_slices(columns: Sequence[Column], loss: np.ndarray) -> dict[str, Any]:
+def weak_slices(columns: Sequence[ColumnValues], loss: np.ndarray) -> dict[str, Any]:
     """Slices with significantly larger mean loss, the largest difference first; O(columns · n log n).
 
     `loss` (n,) is NaN for rows that have none, which are left out.
     """
-    has = np.isfinite(loss)
-    loss = loss[has]
-    n = int(has.sum())
+    has_loss = np.isfinite(loss)
+    loss = loss[has_loss]
+    n = len(loss)
     fewest = max(FEWEST_ROWS, int(np.ceil(_LEAST_SHARE * n)))
-    looked: list[dict[str, Any]] = []
+    slices: list[dict[str, Any]] = []
     for column in columns:
-        for words, inside in slices_of(replace(column, values=column.values[has])):
+        for words, inside in slices_of(replace(column, values=column.values[has_loss])):
             rows = int(inside.sum())
             if fewest <= rows <= n - FEWEST_ROWS:
-                found = {"column": column.name, "where": words, "rows": rows, "share": rows / n}
-                looked.append(found | _compared(loss[inside], loss[~inside]))
-    worse = [looked[i] for i in _holm([one["p"] for one in looked])]
-    worse.sort(key=lambda one: -float(one["difference"]))
+                facts = {"column": column.name, "where": words, "rows": rows, "share": rows / n}
+                slices.append(facts | _compared(loss[inside], loss[~inside]))
+    worse = [slices[i] for i in _holm([slice_facts["p"] for slice_facts in slices])]
+    worse.sort(key=lambda slice_facts: -float(slice_facts["difference"]))
     return {
-        "looked": len(looked),
+        "looked": len(slices),
         "overall": float(loss.mean()) if n else float("nan"),
-        "found": worse[:_SHOWN],
-        "more": max(0, len(worse) - _SHOWN),
+        "found": worse[:_MOST_SLICES],
+        "more": max(0, len(worse) - _MOST_SLICES),
         "fewest_rows": fewest,
     }
 
 
-def slices_of(column: Column) -> Iterator[tuple[str, np.ndarray]]:
+def slices_of(column: ColumnValues) -> Iterator[tuple[str, np.ndarray]]:
     """Each slice of a column in words, with a mask of its rows."""
     absent = column.absent
     if absent.any():
@@ -388,18 +454,23 @@ def largest(loss: np.ndarray, count: int = 5) -> list[int]:
 
 def _compared(inside: np.ndarray, outside: np.ndarray) -> dict[str, float]:
     """Mean loss of the slice and of the rest, and Welch's one-sided p of their difference."""
-    (loss, one), (rest, other) = ((float(a.mean()), float(a.std(ddof=1))) for a in (inside, outside))
-    sides = (loss, one, len(inside), rest, other, len(outside))
-    p = float(ttest_ind_from_stats(*sides, equal_var=False, alternative="greater").pvalue)
+    loss = float(inside.mean())
+    rest = float(outside.mean())
+    deviations = float(inside.std(ddof=1)), float(outside.std(ddof=1))
+    test = ttest_ind_from_stats(
+        loss, deviations[0], len(inside), rest, deviations[1], len(outside),
+        equal_var=False, alternative="greater",
+    )  # fmt: skip
+    p = float(test.pvalue)
     p = 1.0 if np.isnan(p) else p  # of equal constants
     return {"loss": loss, "rest": rest, "difference": loss - rest, "p": p}
 
 
 def _holm(p: Sequence[float]) -> list[int]:
     """Which of several hypotheses Holm's step-down procedure rejects."""
-    kept = []
+    rejected = []
     for place, i in enumerate(np.argsort(p, kind="stable")):
         if p[i] * (len(p) - place) > _LEVEL:
             break
-        kept.append(int(i))
-    return kept
+        rejected.append(int(i))
+    return rejected

@@ -45,15 +45,24 @@ from onefold.machine.threads import limit_blas, spans
 
 Splits = Sequence[tuple[np.ndarray, np.ndarray]]
 
-_MOST_NUMBERS = 4_000_000  # of training rows × features × classes × splits for each simple model
+# Training rows × features × classes × splits for each simple model; of more rows, some are drawn.
+_MOST_NUMBERS = 4_000_000
+# Training rows that a simple model has, however many numbers they are.
 _FEWEST_ROWS = 500
-_FEW_ROWS = 30  # whose scores are uncertain
+# Rows below which scores are called uncertain.
+_FEW_ROWS = 30
+# The depth of the tree.
 _DEPTH = 4
-_LINEAR = (LogisticRegression, Ridge, RidgeCV)  # are given scaled features
-_CLEAR = 2.0  # standard errors
+# Simple models that are given scaled features.
+_LINEAR = (LogisticRegression, Ridge, RidgeCV)
+# Standard errors that a gain has to be larger than.
+_CLEAR = 2.0
+# A gain that is a rounding error.
 _NOTHING = 1e-12
-_MOST_CLASSES = 20  # with a row of their own in a table of recalls, and in a confusion matrix
-_SHOWN_RECALLS = 8
+# Classes up to which there is a confusion matrix.
+_MOST_CLASSES = 20
+# Recalls that are printed, the lowest first.
+_MOST_RECALLS = 8
 
 
 @dataclass(frozen=True)
@@ -79,18 +88,18 @@ class Predictions:
 
 def heldout_predictions(estimator: Any, y: np.ndarray) -> Predictions | None:
     """Those that a fit kept, with its splits; None for fits that held nothing out."""
-    kept = getattr(estimator, "heldout_prediction_", None)
-    if kept is None:
+    heldout = getattr(estimator, "heldout_prediction_", None)
+    if heldout is None:
         return None
-    values = as_columns(kept)
+    values = as_columns(heldout)
     probabilities = getattr(estimator, "heldout_proba_", None)
     probabilities = None if probabilities is None else as_columns(probabilities)
     how = "held-out predictions of the fit, each from a model that was not fitted to that row"
     if estimator.splits_ is None:
-        splits = own_folds(y, hasattr(estimator, "classes_"), 10)
-        every = [np.arange(len(y))]
+        splits = shuffled_folds(y, hasattr(estimator, "classes_"), 10)
+        tests = [np.arange(len(y))]
         where = f"{len(splits)} folds, because refitting for every single row would take long"
-        return Predictions(values, probabilities, splits, every, how, where)
+        return Predictions(values, probabilities, splits, tests, how, where)
     splits = unpacked(to_numpy(estimator.splits_))
     tests = [test for _, test in splits]
     if np.bincount(np.concatenate(tests)).max() > 1:
@@ -111,13 +120,13 @@ def new_predictions(estimator: Any, X: Any, y: np.ndarray) -> Predictions:
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         values = as_columns(estimator.decision_function(X) if classifier else estimator.predict(X))
         probabilities = np.asarray(to_numpy(estimator.predict_proba(X))) if calibrated else None
-    splits = own_folds(y, classifier)
+    splits = shuffled_folds(y, classifier)
     how = "predictions of these rows, which are new to the model"
     where = f"{len(splits)} folds of these rows"
     return Predictions(values, probabilities, splits, [np.arange(len(y))], how, where)
 
 
-def own_folds(y: np.ndarray, classifier: bool, count: int = 5) -> Splits:
+def shuffled_folds(y: np.ndarray, classifier: bool, count: int = 5) -> Splits:
     """Shuffled folds, evenly by class where that is possible."""
     count = max(2, min(count, len(y)))
     labels = y if y.ndim == 1 else y[:, 0]
@@ -129,27 +138,36 @@ def own_folds(y: np.ndarray, classifier: bool, count: int = 5) -> Splits:
 
 
 def scores_of(
-    estimator: Any, found: Predictions, X: Any, y: np.ndarray, weight: np.ndarray | None = None
+    estimator: Any, predictions: Predictions, X: Any, y: np.ndarray, weight: np.ndarray | None = None
 ) -> dict[str, Any]:
     """:func:`score_facts` of an estimator's predictions next to simple models on the same matrix."""
     classes = getattr(estimator, "classes_", None)
     classes = None if classes is None else np.asarray(classes)
-    tested = np.isfinite(found.values).all(axis=1)
+    tested = np.isfinite(predictions.values).all(axis=1)
     # Folds that taught a metric have no predictions: simple models need not be tried on them.
-    splits = [(train, test) for train, test in found.splits if tested[test].any()]
+    splits = [(train, test) for train, test in predictions.splits if tested[test].any()]
     pairwise = estimator.__sklearn_tags__().input_tags.pairwise
-    simple = simple_models(None if pairwise else X, y, splits, classes=classes, weight=weight)
-    given: dict[str, Any] = {"classes": classes, "probabilities": found.probabilities}
-    given["criterion"] = asked_criterion(estimator)
-    scores = score_facts(y, found.values, found.tests, simple, **given, weight=weight)
-    scores |= {"how": found.how, "splits": f"simple models on {found.where}"}
-    return scores | {"untested": int(len(y) - scores["rows"])}
+    scores = score_facts(
+        y,
+        predictions.values,
+        predictions.tests,
+        simple_models(None if pairwise else X, y, splits, classes=classes, weight=weight),
+        classes=classes,
+        probabilities=predictions.probabilities,
+        weight=weight,
+        criterion=asked_criterion(estimator),
+    )
+    return scores | {
+        "how": predictions.how,
+        "splits": f"simple models on {predictions.where}",
+        "untested": int(len(y) - scores["rows"]),
+    }
 
 
 def as_columns(values: Any) -> np.ndarray:
     """Numbers (n,) or (n, columns) as the latter, in NumPy."""
-    found = np.asarray(to_numpy(values), dtype=np.float64)
-    return found.reshape(len(found), -1)
+    numbers = np.asarray(to_numpy(values), dtype=np.float64)
+    return numbers.reshape(len(numbers), -1)
 
 
 def score_facts(
@@ -170,45 +188,54 @@ def score_facts(
     go by the `criterion` that was asked for where it is one of the measures.
     """
     rows = ScoredRows.of(y, values, tests, classes, weight)
-    wanted = measure_of(criterion)
-    measured = rows.measure(values, probabilities, wanted)
-    main = rows.main_measure(measured, wanted)
-    found: dict[str, Any] = {
+    requested = measure_of(criterion)
+    measured = rows.measure(values, probabilities, requested)
+    main = rows.main_measure(measured, requested)
+    baselines = []
+    for model in simple:
+        model_probabilities = None if classes is None else model.values
+        model_measured = rows.measure(model.values, model_probabilities, requested)
+        gain = _gain(main, measured[main], model_measured[main])
+        baselines.append(
+            {
+                "name": model.name,
+                "measures": _with_errors(rows, model_measured),
+                "gain": {"value": gain.value, "error": gain.error(rows.weight)},
+            }
+        )
+    notes = []
+    if simple[0].train_rows is not None:  # so have all
+        names = ", ".join(model.name for model in simple)
+        notes.append(f"{names}: fitted to {simple[0].train_rows:,} rows of each training set")
+    return {
         "rows": int(np.sum(rows.weight > 0)),
         "folds": len(rows.tests),
         "main": main,
-        "instead_of": None if criterion is None or main == wanted else criterion,
+        "instead_of": None if criterion is None or main == requested else criterion,
         "model": {"name": "this model", "measures": _with_errors(rows, measured)},
-        "baselines": [],
+        "baselines": baselines,
         "classes": None if classes is None else _class_facts(rows, values),
-        "notes": [],
+        "notes": notes,
+        "verdict": verdict(baselines),
     }
-    for one in simple:
-        other = rows.measure(one.values, None if classes is None else one.values, wanted)
-        own = measured[main]
-        its = other[main]
-        sign = -1.0 if MEASURES[main].smaller else 1.0
-        difference = Measured(sign * (own.value - its.value), own.influence - its.influence)
-        gain = {"value": difference.value, "error": difference.error(rows.weight)}
-        simply = {"name": one.name, "measures": _with_errors(rows, other), "gain": gain}
-        found["baselines"].append(simply)
-    if simple[0].train_rows is not None:  # so have all
-        names = ", ".join(one.name for one in simple)
-        count = simple[0].train_rows
-        found["notes"].append(f"{names}: fitted to {count:,} rows of each training set")
-    return found | {"verdict": verdict(found)}
 
 
-def _with_errors(rows: ScoredRows, measured: dict[str, Any]) -> dict[str, Any]:
-    return {name: interval(name, one, rows.weight) for name, one in measured.items()}
+def _gain(name: str, measured: Measured, other: Measured) -> Measured:
+    """By how much a measure is better than another, on the same rows: (4) of `facts.measures`."""
+    sign = -1.0 if MEASURES[name].smaller else 1.0
+    return Measured(sign * (measured.value - other.value), measured.influence - other.influence)
+
+
+def _with_errors(rows: ScoredRows, measured: dict[str, Measured]) -> dict[str, Any]:
+    return {name: interval(name, measure, rows.weight) for name, measure in measured.items()}
 
 
 def _class_facts(rows: ScoredRows, values: np.ndarray) -> dict[str, Any]:
     """Recall of every class, and how often each was taken for another."""
     labels = [str(label) for label in rows.classes]  # type: ignore[union-attr]
     used = rows.weight > 0
-    found = rows.index[used], labels_of(values[used])
-    table = confusion_matrix(*found, labels=np.arange(len(labels)))
+    predicted = labels_of(values[used])
+    table = confusion_matrix(rows.index[used], predicted, labels=np.arange(len(labels)))
     counts = table.sum(axis=1)
     by_class = {}
     for place, label in enumerate(labels):
@@ -226,11 +253,11 @@ def _class_facts(rows: ScoredRows, values: np.ndarray) -> dict[str, Any]:
     return {"recall": by_class, "labels": labels, "confusion": None if many else table.tolist()}
 
 
-def verdict(scores: dict[str, Any]) -> dict[str, Any]:
+def verdict(baselines: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What the comparison with the baseline, and with the best simple model, comes to."""
-    best = min(scores["baselines"], key=lambda one: float(one["gain"]["value"]))
+    best = min(baselines, key=lambda baseline: float(baseline["gain"]["value"]))
     return {
-        "better_than_baseline": _clear(scores["baselines"][0]["gain"]) > 0,
+        "better_than_baseline": _clear(baselines[0]["gain"]) > 0,
         "best": best["name"],
         "than_best": {1: "better", 0: "alike", -1: "worse"}[_clear(best["gain"])],
         "gain": best["gain"],
@@ -245,23 +272,22 @@ def _clear(gain: dict[str, float]) -> int:
 
 def comparison_words(scores: dict[str, Any], lead: str = "the best simple model, ") -> str:
     """What the best simple model has, and which of the two is better by how much."""
-    found = scores["verdict"]
+    comparison = scores["verdict"]
     main = scores["main"]
-    best = next(one for one in scores["baselines"] if one["name"] == found["best"])
+    name = comparison["best"]
+    best = next(baseline for baseline in scores["baselines"] if baseline["name"] == name)
     value = number(main, best["measures"][main]["value"])
     label = MEASURES[main].label
-    words = f"{lead}{found['best']}{',' if lead else ''} has {label} {value}"
-    gain = found["gain"]
+    words = f"{lead}{name}{',' if lead else ''} has {label} {value}"
+    gain = comparison["gain"]
     size = f"{number(main, abs(gain['value']))} ± {error_number(main, gain['error'])}"
-    asked = scores.get("instead_of")
-    why = (
-        ""
-        if asked is None
-        else f"; compared by {label}, because simple models are not scored by {asked}"
-    )
-    if found["than_best"] == "better":
+    criterion = scores.get("instead_of")
+    why = ""
+    if criterion is not None:
+        why = f"; compared by {label}, because simple models are not scored by {criterion}"
+    if comparison["than_best"] == "better":
         return f"{words}: this model is better by {size}{why}"
-    if found["than_best"] == "worse":
+    if comparison["than_best"] == "worse":
         return f"{words}: it is better than this model by {size}; use it instead{why}"
     which = "better" if gain["value"] >= 0 else "worse"
     return f"{words}: this model is {which} by {size}, which is within two standard errors{why}"
@@ -271,23 +297,9 @@ def score_notes(scores: dict[str, Any] | None) -> list[str]:
     """What somebody who reads nothing else should know: no better than the baseline, or in doubt."""
     if scores is None:
         return []
-    found = scores["verdict"]
-    main = scores["main"]
-    baseline = scores["baselines"][0]
     notes = []
-    new = scores.get("new_rows", False)  # where simple models were fitted to these rows
-    if not new and not found["better_than_baseline"]:
-        gain = f"gain in {MEASURES[main].label} {measured_words(main, baseline['gain'])}"
-        notes.append(f"not better than the {baseline['name']} by two standard errors: {gain}")
-    if not new and found["than_best"] == "worse" and found["best"] != baseline["name"]:
-        gain = found["gain"]
-        size = f"{number(main, -gain['value'])} ± {error_number(main, gain['error'])}"
-        notes.append(f"a simple model is better: {found['best']}, by {size} in {MEASURES[main].label}")
-    if not new and scores.get("in_order_of") is not None:
-        notes.append(
-            f"the rows are sorted by '{shortened(scores['in_order_of'])}': to predict later rows, use "
-            "blocks of consecutive rows as folds (ordered=True, or --ordered on the command line)"
-        )
+    if not scores.get("new_rows", False):  # else simple models were fitted to these rows
+        notes += _comparison_notes(scores)
     if scores["rows"] < _FEW_ROWS:
         notes.append(
             f"scores from {counted(scores['rows'], 'row')} are uncertain, as are their standard errors"
@@ -295,41 +307,64 @@ def score_notes(scores: dict[str, Any] | None) -> list[str]:
     return notes
 
 
+def _comparison_notes(scores: dict[str, Any]) -> list[str]:
+    """Notes on a model that is not better than others, and on rows that are sorted."""
+    comparison = scores["verdict"]
+    main = scores["main"]
+    label = MEASURES[main].label
+    baseline = scores["baselines"][0]
+    notes = []
+    if not comparison["better_than_baseline"]:
+        gain = f"gain in {label} {measured_words(main, baseline['gain'])}"
+        notes.append(f"not better than the {baseline['name']} by two standard errors: {gain}")
+    if comparison["than_best"] == "worse" and comparison["best"] != baseline["name"]:
+        gain = comparison["gain"]
+        size = f"{number(main, -gain['value'])} ± {error_number(main, gain['error'])}"
+        notes.append(f"a simple model is better: {comparison['best']}, by {size} in {label}")
+    if scores.get("in_order_of") is not None:
+        notes.append(
+            f"the rows are sorted by '{shortened(scores['in_order_of'])}': to predict later rows, use "
+            "blocks of consecutive rows as folds (ordered=True, or --ordered on the command line)"
+        )
+    return notes
+
+
 def score_lines(scores: dict[str, Any]) -> list[tuple[str, str]]:
     """The measures of a model next to the baseline's, as label and value; recalls of uneven classes."""
-    own = scores["model"]["measures"]
+    measures = scores["model"]["measures"]
     baseline = scores["baselines"][0]["measures"]
     names = dict.fromkeys(["r2", "rmse", "accuracy", "balanced_accuracy", scores["main"]])
     if scores["main"] == "accuracy":
         del names["balanced_accuracy"]
     lines = []
-    for name in (name for name in names if name in own):
-        words = measured_words(name, own[name])
-        if name in baseline and name != "r2":
-            words += f"  (baseline: {number(name, baseline[name]['value'])})"
-        lines.append((MEASURES[name].label, words))
+    for name in names:
+        if name in measures:
+            words = measured_words(name, measures[name])
+            if name in baseline and name != "r2":  # that of a mean is 0
+                words += f"  (baseline: {number(name, baseline[name]['value'])})"
+            lines.append((MEASURES[name].label, words))
     if scores["classes"] is not None and scores["main"] != "accuracy":
         recall = scores["classes"]["recall"]
         order = sorted(recall, key=lambda label: float(recall[label]["value"]))
-        for label in order[:_SHOWN_RECALLS]:
+        for label in order[:_MOST_RECALLS]:
             words = measured_words("accuracy", recall[label])
             lines.append((f"recall of '{label}'", f"{words}  ({counted(recall[label]['rows'], 'row')})"))
     return lines
 
 
 def flat_scores(scores: dict[str, Any]) -> dict[str, Any]:
-    """The numbers alone: each measure by its name, the baseline's, standard errors, recalls."""
-    own = scores["model"]["measures"]
+    """The numbers without the rest: each measure by its name, the baseline's, errors, recalls."""
+    measures = scores["model"]["measures"]
     baseline = scores["baselines"][0]["measures"]
-    found: dict[str, Any] = {"rows": scores["rows"], "folds": scores["folds"]}
-    found |= {name: one["value"] for name, one in own.items()}
-    found |= {f"baseline_{name}": one["value"] for name, one in baseline.items()}
-    found["standard_errors"] = {name: one["error"] for name, one in own.items()}
+    numbers: dict[str, Any] = {"rows": scores["rows"], "folds": scores["folds"]}
+    numbers |= {name: measure["value"] for name, measure in measures.items()}
+    numbers |= {f"baseline_{name}": measure["value"] for name, measure in baseline.items()}
+    numbers["standard_errors"] = {name: measure["error"] for name, measure in measures.items()}
     if scores["classes"] is not None:
         recall = scores["classes"]["recall"]
-        found["recall"] = {label: one["value"] for label, one in recall.items()}
-        found["class_rows"] = {label: one["rows"] for label, one in recall.items()}
-    return found
+        numbers["recall"] = {label: measure["value"] for label, measure in recall.items()}
+        numbers["class_rows"] = {label: measure["rows"] for label, measure in recall.items()}
+    return numbers
 
 
 # Simple models
@@ -340,7 +375,7 @@ def simple_models(
 ) -> list[SimpleModel]:
     """Held-out predictions of every simple model, the mean over the splits that test a row.
 
-    `X` is None where there are no features, only a kernel matrix: then there is the constant alone.
+    `X` is None where there are no features, only a kernel matrix: then there is the constant only.
     """
     kinds = _kinds(is_sparse(X), classes is not None)
     if X is None:
@@ -350,47 +385,49 @@ def simple_models(
     most = max(_FEWEST_ROWS, _MOST_NUMBERS // (X.shape[1] * columns * len(splits)))
     totals = {name: np.zeros((len(y), columns)) for name in kinds}
     times = np.zeros((len(y), 1))
-    # Rows that are mapped from a file stay there: some of them at a time are scaled and predicted.
-    at_once = max(_FEWEST_ROWS, _MOST_NUMBERS // X.shape[1]) if isinstance(X, np.memmap) else len(y)
+    # Rows that are mapped from a file stay there: a block of them at a time is scaled and predicted.
+    block = max(_FEWEST_ROWS, _MOST_NUMBERS // X.shape[1]) if isinstance(X, np.memmap) else len(y)
     X = check_array(X, accept_sparse=("csr", "csc"), dtype=FLOAT_DTYPES, ensure_all_finite="allow-nan")
     unit = MaxAbsScaler()  # trees have float32, and nothing else depends on the unit
-    for part in spans(len(y), at_once):
+    for part in spans(len(y), block):
         unit.partial_fit(X[part])
     random = np.random.default_rng(0)
-    drawn = None
+    train_rows = None
     for train, test in splits:
         if weight is not None:
             train = train[weight[train] > 0]
         if len(train) > most:
-            drawn = most
+            train_rows = most
             train = np.sort(random.choice(train, most, replace=False))
         scaler = StandardScaler(with_mean=classes is None and not is_sparse(X))
-        seen = unit.transform(X[train])
-        scaled = scaler.fit_transform(seen)
-        given = {} if weight is None else {"sample_weight": weight[train]}
+        features = unit.transform(X[train])
+        scaled = scaler.fit_transform(features)
+        fit_params = {} if weight is None else {"sample_weight": weight[train]}
         times[test] += 1
         models = {name: clone(kind) for name, kind in kinds.items()}
         if classes is not None and len(np.unique(y[train])) < 2:
             models = {name: DummyClassifier(strategy="prior") for name in kinds}
-        # Without routing, whatever the user's own pipelines do.
-        plainly = config_context(enable_metadata_routing=False)
-        with warnings.catch_warnings(), limit_blas(1), np.errstate(all="ignore"), plainly:
+        # Whatever the pipelines of the user do.
+        without_routing = config_context(enable_metadata_routing=False)
+        with warnings.catch_warnings(), limit_blas(1), np.errstate(all="ignore"), without_routing:
             warnings.simplefilter("ignore", ConvergenceWarning)
             for name, model in models.items():
-                model.fit(scaled if isinstance(kinds[name], _LINEAR) else seen, y[train], **given)
-            for part in spans(len(test), at_once):
+                model.fit(
+                    scaled if isinstance(kinds[name], _LINEAR) else features, y[train], **fit_params
+                )
+            for part in spans(len(test), block):
                 rows = test[part]
-                unseen = unit.transform(X[rows])
-                scaled = scaler.transform(unseen)
+                features = unit.transform(X[rows])
+                scaled = scaler.transform(features)
                 for name, model in models.items():
-                    features = scaled if isinstance(kinds[name], _LINEAR) else unseen
+                    inputs = scaled if isinstance(kinds[name], _LINEAR) else features
                     if classes is None:
-                        totals[name][rows] += np.reshape(model.predict(features), (len(rows), -1))
+                        totals[name][rows] += np.reshape(model.predict(inputs), (len(rows), -1))
                     else:
                         places = np.searchsorted(classes, model.classes_)
-                        totals[name][rows[:, None], places] += model.predict_proba(features)
+                        totals[name][rows[:, None], places] += model.predict_proba(inputs)
     with np.errstate(invalid="ignore"):
-        return [SimpleModel(name, total / times, drawn) for name, total in totals.items()]
+        return [SimpleModel(name, total / times, train_rows) for name, total in totals.items()]
 
 
 def _kinds(sparse: bool, classifier: bool) -> dict[str, Any]:

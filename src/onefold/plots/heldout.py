@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 import numpy as np
 
 from onefold.calibration.intervals import upper_rank
-from onefold.facts.ran import subject_of
 from onefold.facts.scores import as_columns
+from onefold.facts.unwrap import unwrap
 from onefold.facts.words import counted, readable
 from onefold.linalg import to_numpy
 from onefold.plots.display import (
@@ -92,11 +92,11 @@ class PredictionDisplay(Display):
         target : int, default=0
             Index of the target to plot, if there are several.
         """
-        subject = subject_of(estimator)
-        machine = subject.estimator
+        unwrapped = unwrap(estimator)
+        machine = unwrapped.estimator
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must be between 0 and 1; got {coverage!r}.")
-        if subject.classes is not None:
+        if unwrapped.classes is not None:
             raise ValueError(
                 f"{type(machine).__name__} predicts classes; use ReliabilityDisplay.from_estimator."
             )
@@ -126,10 +126,10 @@ class PredictionDisplay(Display):
             known = as_columns(scores)[tested, target]
             rank = upper_rank(coverage, len(known))
             half = float(np.sort(known)[rank - 1]) if rank <= len(known) else np.inf
-            band = [subject.in_target_units(heldout + q)[:, target] for q in (-half, half)]
+            band = [unwrapped.in_target_units(heldout + q)[:, target] for q in (-half, half)]
             lower, upper = np.sort(band, axis=0)
         name = "target" if count == 1 else f"target {target} of {count}"
-        predicted = subject.in_target_units(heldout)[:, target]
+        predicted = unwrapped.in_target_units(heldout)[:, target]
         return cls(given[tested, target], predicted, lower, upper, coverage, kind, name)
 
     @property
@@ -261,9 +261,9 @@ class ReliabilityDisplay(Display):
             The class to plot. None is the second of two classes, or the most likely class of each row
             if there are more.
         """
-        subject = subject_of(estimator)
-        machine = subject.estimator
-        classes = cast(Any, subject.classes)
+        unwrapped = unwrap(estimator)
+        machine = unwrapped.estimator
+        classes = cast(Any, unwrapped.classes)
         if hasattr(machine, "expansion_") and classes is None:
             raise ValueError(
                 f"{type(machine).__name__} predicts numbers; use PredictionDisplay.from_estimator."

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from onefold.facts.criteria import criterion_of, format_of, score_words
-from onefold.facts.ran import choice_rule, group_words, subject_of
 from onefold.facts.scores import as_columns
+from onefold.facts.summary import choice_rule, group_words
+from onefold.facts.unwrap import unwrap
 from onefold.facts.words import counted, power_of_two
 from onefold.plots.display import (
     BLUE,
@@ -95,7 +96,7 @@ class GridDisplay(Display):
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
         """Plot the search of a fitted LSSVCCV, LSSVRCV or KernelRidgeCV, for the chosen kernel."""
-        machine = subject_of(estimator).estimator
+        machine = unwrap(estimator).estimator
         remedy = "only estimators that search have it; fit LSSVCCV, LSSVRCV or KernelRidgeCV."
         results = fitted(machine, "cv_results_", remedy)
         best = machine.best_params_
@@ -290,7 +291,7 @@ class RoundsDisplay(Display):
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
         """Plot the rounds of an estimator that was fitted with ``metric=``."""
-        machine = subject_of(estimator).estimator
+        machine = unwrap(estimator).estimator
         remedy = 'rounds need a learned metric; fit with metric="auto".'
         history = fitted(machine, "metric_history_", remedy)
         if not any(one["round"] > 0 for one in history):
@@ -403,10 +404,10 @@ class ImportanceDisplay(Display):
         named = getattr(estimator, "importances_", None)
         if named:  # of a table's columns
             return cls({str(name): float(share) for name, share in named.items()}, most)
-        subject = subject_of(estimator)
+        unwrapped = unwrap(estimator)
         remedy = 'importances need a learned metric; fit with metric="auto".'
-        shares = fitted(subject.estimator, "feature_importances_", remedy)
-        return cls(dict(zip(subject.features, map(float, shares))), most)
+        shares = fitted(unwrapped.estimator, "feature_importances_", remedy)
+        return cls(dict(zip(unwrapped.features, map(float, shares))), most)
 
     @property
     def _largest(self) -> dict[str, float]:

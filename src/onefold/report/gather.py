@@ -20,23 +20,26 @@ from onefold._version import __version__
 from onefold.estimators.base import KernelMachine
 from onefold.facts.data import data_facts, duplicate_facts, largest, weak_slices
 from onefold.facts.measures import labels_of
-from onefold.facts.ran import Subject, ran_facts, subject_of, trust_facts
 from onefold.facts.scores import (
     Predictions,
     heldout_predictions,
     new_predictions,
-    own_folds,
     scores_of,
+    shuffled_folds,
 )
+from onefold.facts.summary import fit_facts, trust_facts
+from onefold.facts.unwrap import Unwrapped, unwrap
 from onefold.facts.words import counted, shortened
 from onefold.machine.threads import count_workers
 from onefold.report.report import Report, sentences
-from onefold.report.rows import ReportRows, rows_given
+from onefold.report.rows import ReportRows, report_rows
 from onefold.tables.findings import ColumnFacts
 
 _NO_ROWS = "pass X and y, the rows that the model was fitted on"
+# Columns whose importance is kept.
 _MOST_SHARES = 50
-_MOST_ROWS = 3000  # of which a fixed estimator is given held-out predictions
+# Rows up to which an estimator with fixed hyper-parameters is given held-out predictions.
+_MOST_ROWS = 3000
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "pyarrow", "matplotlib", "torch")
 
 
@@ -84,108 +87,128 @@ def write_report(
     >>> report.as_dict()["scores"]["main"]
     'r2'
     """
-    subject = subject_of(model)
-    estimator = subject.estimator
-    given = None
-    predictions = None
+    unwrapped = unwrap(model)
+    estimator = unwrapped.estimator
     if not isinstance(estimator, KernelMachine):
         raise ValueError(
             "model must be a onefold estimator, a Pipeline that ends in one, or a table model; got "
             f"{type(estimator).__name__}."
         )
     check_is_fitted(estimator, "expansion_")
-    if X is not None:
-        given = rows_given(subject, X, y, sample_weight, new_rows)
-        if given.new:
-            predictions = new_predictions(estimator, given.matrix, given.fitted)
-        else:
-            predictions = heldout_predictions(estimator, given.fitted)
-            predictions = predictions or _predictions_of_fixed(estimator, given)
-    if predictions is not None:
-        predictions = replace(predictions, values=subject.in_target_units(predictions.values))
-    tuned = getattr(model, "report_", None) or {}
-    question = _question(subject, given, tuned)
-    what = f"'{shortened(question['target'])}'" if question["target"] else question["task"]
-    rows = "" if question["rows"] is None else f" on {counted(question['rows'], 'row')}"
-    scores = _scores(estimator, given, predictions, tuned)
+    rows = None if X is None else report_rows(unwrapped, X, y, sample_weight, new_rows)
+    predictions = None if rows is None else _predictions(unwrapped, rows)
+    tuning = getattr(model, "report_", None) or {}
+    question = _question(unwrapped, rows, tuning)
+    scores = _scores(estimator, rows, predictions, tuning)
     facts: dict[str, Any] = {
-        "title": title or f"onefold report: {what}{rows}",
+        "title": title or _title(question),
         "question": question,
         "summary": [],
         "scores": scores,
-        "test": tuned.get("test"),
-        "ran": ran_facts(estimator, tuned.get("seconds")),
-        "importances": _importances(subject),
-        "slices": {"absent": _NO_ROWS if given is None else _no_predictions(estimator)},
+        "test": tuning.get("test"),
+        "ran": fit_facts(estimator, seconds=tuning.get("seconds")),
+        "importances": _importances(unwrapped),
+        "slices": {"absent": _NO_ROWS if rows is None else _no_predictions(estimator)},
         "trust": trust_facts(estimator.approximation_),
         "data": {"absent": _NO_ROWS},
         "environment": environment_facts(),
         "repeat": list(repeat) if repeat else _python_lines(model),
     }
-    if given is not None:
-        splits = None if predictions is None or given.new else predictions.splits
-        copies = duplicate_facts(given.matrix, given.y, splits, given.columns)
-        explained = _explained(scores)
-        known = _as_the_fit_saw(subject, given)
-        data = data_facts(
-            given.columns, given.y, subject.classes, copies, explained, given.fitted, **known
-        )
-        data |= {"more_columns": max(0, given.width - len(given.columns))}
-        facts["data"] = data | {"warnings": sentences("warnings", data)}
+    if rows is not None:
+        facts["data"] = _data(unwrapped, rows, predictions, scores)
         if predictions is not None:
-            facts["slices"] = _slices(subject, given, predictions.values)
+            facts["slices"] = _slices(unwrapped, rows, predictions.values)
     facts["cautions"] = sentences("cautions", facts)
     facts["summary"] = sentences("summary", facts)
-    found = Report(facts, model, None if given is None or given.new else given.y)
+    report = Report(facts, model, None if rows is None or rows.origin.new else rows.y)
     if path is not None:
-        found.save(path)
-    return found
+        report.save(path)
+    return report
 
 
-def _as_the_fit_saw(subject: Subject, given: ReportRows) -> dict[str, Any]:
-    """What columns of a table explain alone, and which are copies, by the functions of its fit."""
-    if subject.table is None:
+def _title(question: dict[str, Any]) -> str:
+    what = f"'{shortened(question['target'])}'" if question["target"] else question["task"]
+    rows = "" if question["rows"] is None else f" on {counted(question['rows'], 'row')}"
+    return f"onefold report: {what}{rows}"
+
+
+def _predictions(unwrapped: Unwrapped, rows: ReportRows) -> Predictions | None:
+    """Predictions, in units of the target, of models that have not seen the rows; None without such."""
+    estimator = unwrapped.estimator
+    if rows.origin.new:
+        predictions: Predictions | None = new_predictions(estimator, rows.matrix, rows.fitted)
+    else:
+        predictions = heldout_predictions(estimator, rows.fitted)
+        if predictions is None:
+            predictions = _predictions_of_fixed(estimator, rows)
+    if predictions is None:
+        return None
+    return replace(predictions, values=unwrapped.in_target_units(predictions.values))
+
+
+def _data(
+    unwrapped: Unwrapped, rows: ReportRows, predictions: Predictions | None, scores: dict[str, Any]
+) -> dict[str, Any]:
+    """What the columns and the target are like, with warnings; as the fit has it of its own rows."""
+    splits = None if predictions is None or rows.origin.new else predictions.splits
+    data = data_facts(
+        rows.columns,
+        rows.y,
+        unwrapped.classes,
+        duplicate_facts(rows.matrix, rows.y, splits, rows.columns),
+        _explained(scores),
+        rows.fitted,
+        **_column_facts(unwrapped, rows),
+    )
+    data |= {"more_columns": max(0, rows.width - len(rows.columns))}
+    return data | {"warnings": sentences("warnings", data)}
+
+
+def _column_facts(unwrapped: Unwrapped, rows: ReportRows) -> dict[str, Any]:
+    """What columns of a table explain alone, and which are copies, as its fit found it or would."""
+    table_model = unwrapped.table_model
+    if table_model is None:
         return {}
-    fitted = subject.table.report_.get("data")
-    if fitted is not None and not given.new:
-        return {"alone": fitted["alone"], "copies": fitted["copies"]}
-    facts = ColumnFacts.of(subject.table.preparation_, given.matrix)
-    return {"alone": facts.alone(given.y, subject.classes is not None), "copies": facts.copies}
+    fit_data = table_model.report_.get("data")
+    if fit_data is not None and not rows.origin.new:
+        return {"alone": fit_data["alone"], "copies": fit_data["copies"]}
+    facts = ColumnFacts.of(table_model.preparation_, rows.matrix)
+    return {"alone": facts.alone(rows.y, unwrapped.classes is not None), "copies": facts.copies}
 
 
-def _predictions_of_fixed(estimator: Any, given: ReportRows) -> Predictions | None:
+def _predictions_of_fixed(estimator: Any, rows: ReportRows) -> Predictions | None:
     """Five folds at the hyper-parameters that were given, from one factorisation."""
     chooser_of = getattr(estimator, "as_chooser", None)
-    X = given.matrix
-    y = given.fitted
+    X = rows.matrix
+    y = rows.fitted
     if chooser_of is None or hasattr(estimator, "cv") or len(y) > _MOST_ROWS or y.ndim > 1:
         return None
     chooser = chooser_of(X)
-    folds = own_folds(y, hasattr(estimator, "classes_"))
-    one_width = None if chooser.gammas is None else [1.0]
-    chooser.set_params(gammas=one_width, alphas=[estimator.alpha], cv=folds, client=None)
+    folds = shuffled_folds(y, hasattr(estimator, "classes_"))
+    gammas = None if chooser.gammas is None else [1.0]
+    chooser.set_params(gammas=gammas, alphas=[estimator.alpha], cv=folds, client=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = heldout_predictions(chooser.fit(X, y, sample_weight=given.weight), y)
+            predictions = heldout_predictions(chooser.fit(X, y, sample_weight=rows.weight), y)
         except (ValueError, MemoryError):
             return None
     how = "held-out predictions from 5 folds, made for this report with the given hyper-parameters"
-    return None if found is None else replace(found, how=how, where="the same 5 folds")
+    return None if predictions is None else replace(predictions, how=how, where="the same 5 folds")
 
 
 def _scores(
-    estimator: Any, given: ReportRows | None, predictions: Predictions | None, tuned: dict[str, Any]
+    estimator: Any, rows: ReportRows | None, predictions: Predictions | None, tuning: dict[str, Any]
 ) -> dict[str, Any]:
     """The scores of the fit, as a table's model has them already, or of these rows."""
-    if tuned.get("scores") is not None and not (given is not None and given.new):
-        return tuned["scores"] | {"new_rows": False}
-    if given is None:
+    if tuning.get("scores") is not None and not (rows is not None and rows.origin.new):
+        return tuning["scores"] | {"new_rows": False}
+    if rows is None:
         return {"absent": _NO_ROWS}
     if predictions is None or not np.isfinite(predictions.values).all(axis=1).any():
         return {"absent": _no_predictions(estimator)}
-    found = scores_of(estimator, predictions, given.matrix, given.y, given.weight)
-    return found | {"new_rows": given.new}
+    scores = scores_of(estimator, predictions, rows.matrix, rows.y, rows.weight)
+    return scores | {"new_rows": rows.origin.new}
 
 
 def _no_predictions(estimator: Any) -> str:
@@ -200,87 +223,98 @@ def _explained(scores: dict[str, Any]) -> float | None:
     """The share of a constant prediction's loss that the model explains."""
     if "absent" in scores:
         return None
-    own = scores["model"]["measures"]
-    constant = scores["baselines"][0]["measures"]
-    if "r2" in own:
-        return float(own["r2"]["value"])
-    if "accuracy" not in own or constant["accuracy"]["value"] >= 1:
+    measures = scores["model"]["measures"]
+    baseline = scores["baselines"][0]["measures"]
+    if "r2" in measures:
+        return float(measures["r2"]["value"])
+    if "accuracy" not in measures or baseline["accuracy"]["value"] >= 1:
         return None
-    return 1.0 - (1.0 - own["accuracy"]["value"]) / (1.0 - constant["accuracy"]["value"])
+    return 1.0 - (1.0 - measures["accuracy"]["value"]) / (1.0 - baseline["accuracy"]["value"])
 
 
-def _question(subject: Subject, given: ReportRows | None, tuned: dict[str, Any]) -> dict[str, Any]:
-    classes = subject.classes
-    estimator = subject.estimator
-    table = subject.table
-    kept = getattr(estimator, "heldout_prediction_", None)
-    rows = len(given.y) if given is not None else tuned.get("rows", None if kept is None else len(kept))
-    target = given.target if given is not None else getattr(table, "target_", None)
+def _question(unwrapped: Unwrapped, rows: ReportRows | None, tuning: dict[str, Any]) -> dict[str, Any]:
+    """What is predicted from what."""
+    classes = unwrapped.classes
+    estimator = unwrapped.estimator
+    table_model = unwrapped.table_model
+    target = getattr(table_model, "target_", None) if rows is None else rows.target
     columns = None
+    if table_model is not None:
+        preparation = table_model.preparation_
+        columns = len(preparation.columns) + len(preparation.constant)
     fitted = None
-    if table is not None:
-        columns = len(table.preparation_.columns) + len(table.preparation_.constant)
-    if subject.targets:
-        words = "a transform of {}" if table is None else "log({})"
+    if unwrapped.target_transformers:
+        words = "a transform of {}" if table_model is None else "log({})"
         fitted = words.format(target or "the target")
     return {
         "target": target,
         "fitted": fitted,
         "task": "regression" if classes is None else "classification",
         "classes": None if classes is None else [str(label) for label in classes],
-        "rows": rows,
+        "rows": _row_count(estimator, rows, tuning),
         "features": int(estimator.n_features_in_),
         "columns": columns,
-        "assumed": None if given is None else given.assumed,
-        "optimistic": given is not None and given.optimistic,
+        "assumed": None if rows is None else rows.origin.words,
+        "optimistic": rows is not None and rows.origin.has_training_rows,
     }
 
 
-def _importances(subject: Subject) -> dict[str, Any]:
-    features = getattr(subject.estimator, "feature_importances_", None)
+def _row_count(estimator: Any, rows: ReportRows | None, tuning: dict[str, Any]) -> int | None:
+    """How many rows the report is on, or the model was fitted to; None if that is not known."""
+    if rows is not None:
+        return len(rows.y)
+    heldout = getattr(estimator, "heldout_prediction_", None)
+    return tuning.get("rows", None if heldout is None else len(heldout))
+
+
+def _importances(unwrapped: Unwrapped) -> dict[str, Any]:
+    features = getattr(unwrapped.estimator, "feature_importances_", None)
     if features is None:
-        reason = getattr(subject.estimator, "search_", {}).get("no_importances")
+        reason = getattr(unwrapped.estimator, "search_", {}).get("no_importances")
         return {"absent": reason or 'they are computed only if a metric is learned (metric="auto")'}
-    if subject.table is not None:
-        shares = subject.table.preparation_.shares(features) or {}
+    if unwrapped.table_model is not None:
+        shares = unwrapped.table_model.preparation_.shares(features) or {}
     else:
-        shares = dict(zip(subject.features, np.asarray(features, dtype=np.float64).tolist()))
+        shares = dict(zip(unwrapped.features, np.asarray(features, dtype=np.float64).tolist()))
     order = sorted(shares, key=lambda name: -shares[name])
     kept = {name: shares[name] for name in order[:_MOST_SHARES]}
     how = "increase in held-out squared error when a column is permuted, as a fraction of the total"
     return {"shares": kept, "more": len(shares) - len(kept), "how": how}
 
 
-def _slices(subject: Subject, given: ReportRows, values: np.ndarray) -> dict[str, Any]:
-    """Slices of larger mean loss and the rows with the largest, by absolute error or wrong labels."""
-    classes = subject.classes
-    weight = given.weight
-    used = np.isfinite(values).all(axis=1) & (True if weight is None else weight > 0)
+def _slices(unwrapped: Unwrapped, rows: ReportRows, values: np.ndarray) -> dict[str, Any]:
+    """Slices of larger mean loss, and the rows with the largest: absolute errors, or wrong labels."""
+    classes = unwrapped.classes
+    used = np.isfinite(values).all(axis=1)
+    if rows.weight is not None:
+        used &= rows.weight > 0
     if classes is None:
-        y = given.y.reshape(len(given.y), -1)
-        loss = surprise = np.abs(y - values).mean(axis=1)
+        y = rows.y.reshape(len(rows.y), -1)
+        loss = np.abs(y - values).mean(axis=1)
+        surprise = loss
         predicted = values[:, 0]
         truth = y[:, 0]
         what = "mean absolute error"
     else:
-        index = np.searchsorted(classes, given.y)
+        index = np.searchsorted(classes, rows.y)
         values = np.nan_to_num(values)
-        places = labels_of(values)
-        predicted = classes[places]
-        truth = given.y
+        labels = labels_of(values)
+        predicted = classes[labels]
+        truth = rows.y
         what = "error rate"
-        loss = (places != index).astype(np.float64)
+        loss = (labels != index).astype(np.float64)
         # By how much another class was preferred to the right one.
-        full = np.column_stack([-values, values]) if values.shape[1] == 1 else values.copy()
-        right = full[np.arange(len(full)), index]
-        surprise = np.where(loss > 0, full.max(axis=1) - right, np.nan)
-    loss, surprise = (np.where(used, one, np.nan) for one in (loss, surprise))
-    first = 0 if subject.table is None else 1
-    names = given.names or range(first, len(loss) + first)
-    rows = [
+        decisions = np.column_stack([-values, values]) if values.shape[1] == 1 else values
+        decision = decisions[np.arange(len(decisions)), index]
+        surprise = np.where(loss > 0, decisions.max(axis=1) - decision, np.nan)
+    loss = np.where(used, loss, np.nan)
+    surprise = np.where(used, surprise, np.nan)
+    first = 0 if unwrapped.table_model is None else 1  # rows of a table are counted from 1
+    names = rows.names or range(first, len(loss) + first)
+    worst = [
         {"row": str(names[i]), "target": truth[i], "prediction": predicted[i]} for i in largest(surprise)
     ]
-    return weak_slices(given.columns, loss) | {"what": what, "rows": rows}
+    return weak_slices(rows.columns, loss) | {"what": what, "rows": worst}
 
 
 def environment_facts() -> list[tuple[str, str]]:
@@ -290,15 +324,22 @@ def environment_facts() -> list[tuple[str, str]]:
         with suppress(PackageNotFoundError):
             lines.append((name, version(name)))
     # NumPy and SciPy may each bring their own.
-    blas = [one for one in threadpool_info() if one["user_api"] == "blas"]
-    words = {f"{one['internal_api']} {one['version']}, threads: {one['num_threads']}" for one in blas}
+    libraries = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    blas = {
+        f"{library['internal_api']} {library['version']}, threads: {library['num_threads']}"
+        for library in libraries
+    }
     machine = f"{platform.system()}, {platform.machine()}, threads: {count_workers(None)}"
-    lines += [("BLAS", "; ".join(sorted(words))), ("machine", machine)]
+    lines += [("BLAS", "; ".join(sorted(blas))), ("machine", machine)]
     return [*lines, ("date of this report", datetime.datetime.now(datetime.UTC).date().isoformat())]
 
 
 def _python_lines(model: Any) -> list[str]:
-    """Python that fits the like of it again."""
-    silent = {name: None for name in ("callback", "client") if hasattr(model, name)}
-    given = type(model)(**model.get_params(deep=False) | silent)
-    return [f"model = {given!r}", "model.fit(X, y)", 'onefold.write_report(model, "report.html", X, y)']
+    """Python that fits a model with the same parameters."""
+    without = {name: None for name in ("callback", "client") if hasattr(model, name)}
+    unfitted = type(model)(**model.get_params(deep=False) | without)
+    return [
+        f"model = {unfitted!r}",
+        "model.fit(X, y)",
+        'onefold.write_report(model, "report.html", X, y)',
+    ]

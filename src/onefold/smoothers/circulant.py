@@ -2,26 +2,41 @@ r"""R(μ) of a multilevel circulant matrix: a filter between two real Fourier tr
 
 The eigenvalues λ of U = circ_n[u] are the transform of u over its p axes, so
 
-    R y = F⁻¹ [μ/(λ+μ)] F y,    R_ii = mean of the filter,    O(n log n) time, O(n) memory.
+    (1)  R y = F⁻¹ [μ/(λ+μ)] F y,    R_ii = mean of the filter,    O(n log n) time, O(n) memory
 
-The vector of ones is an eigenvector: with an intercept R_b is R with the filter's constant
-component set to 0. The diagonal blocks of the leading levels are circulant matrices again, and
-their eigenvalues are the filter averaged over the leading frequencies: folds that are such blocks
-are solved by Fourier transforms too, all of them in O(n log n) [edwards2013]_.
+The vector of ones is an eigenvector: with an intercept R_b is R with the filter's constant component set
+to 0, and
 
-The predictions of any other set J, −R_JJ⁻¹ (R y⁰)_J with zeros for y on J, need R_JJ. It is a principal
-submatrix of a circulant one: its entries are read off R's first row, and a product with it is a
-product with R of a vector that vanishes outside J, two Fourier transforms. Up to a bounded size
-the block is formed and factorised; beyond that conjugate gradients work on products alone.
+    (2)  α = R_b y / μ,    b = mean of y
 
-U need not be positive semi-definite, and U + μI not positive definite. All of the above holds as long
-as no λ + μ is 0, R_JJ being indefinite too: blocks are then solved by LU factors, or by MINRES with the
-preconditioner |U + μI|_JJ/μ, whose eigenvalues are |λ + μ|/μ before the restriction to J. What leaves a
-large residual is refused.
+*Rows held out*. The diagonal blocks of the leading levels are circulant matrices again, and their
+eigenvalues are the filter averaged over the leading frequencies: folds that are such blocks are solved
+by Fourier transforms too, all of them in O(n log n) [edwards2013]_,
 
-A matrix may have more cells than there are rows. The extra cells P are rows left out of training;
-with y_P set to their predictions −R_PP⁻¹ (R y⁰)_P, the residuals R y on the real rows are those of
-the model trained on them alone, and its diagonal is that of R_OO − R_OP R_PP⁻¹ R_PO.
+    (3)  y_J − f_J = (R_b)_JJ⁻¹ (R_b y)_J
+
+The predictions of any other set J need R_JJ, for targets y⁰ with zeros on J:
+
+    (4)  f_J = −R_JJ⁻¹ (R y⁰)_J
+
+R_JJ is a principal submatrix of a circulant one: its entries are read off R's first row, and a product
+with it is a product with R of a vector that vanishes outside J, two Fourier transforms. Up to a bounded
+size the block is formed and factorised; beyond that conjugate gradients work on products alone.
+
+*Indefinite systems*. U need not be positive semi-definite, and U + μI not positive definite. All of the
+above holds as long as no λ + μ is 0, R_JJ being indefinite too: blocks are then solved by LU factors, or
+by MINRES with the preconditioner
+
+    (5)  |U + μI|_JJ / μ
+
+whose eigenvalues are |λ + μ|/μ before the restriction to J. What leaves a large residual is refused.
+
+*Empty cells*. A matrix may have more cells than there are rows. The extra cells P are rows left out of
+training; with y_P set to their predictions by (4), the residuals R y on the real rows O are those of the
+model trained on them alone, and
+
+    (6)  its diagonal is that of R_OO − R_OP R_PP⁻¹ R_PO
+    (7)  det G_OO = det G · det (G⁻¹)_PP,    G = U + μI, with the border or without it
 """
 
 from __future__ import annotations
@@ -30,7 +45,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -54,14 +69,22 @@ from onefold.machine.threads import cached_property, check_stop, spans
 from onefold.machine.warning import warn_user
 from onefold.smoothers.base import Flags, Smoother, UnsolvableError
 
-_IN_CACHE = 2**16  # numbers that several μ may take together
-_DENSE = 1024  # cells: a block of 8 MiB
-_CHUNK = 8192
+# Numbers that several μ may take together: they stay in a core's cache.
+_IN_CACHE = 2**16
+# Cells of a block that is formed and factorised: 8 MiB.
+_DENSE = 1024
+# Cells whose columns of R_PO are formed at a time in (6).
+_COLUMNS_AT_ONCE = 8192
+# Relative residual at which a block's conjugate gradients have converged.
 _TOLERANCE = 1e-10
+# Their iterations.
 _MAX_ITERATIONS = 1000
-_LOOSE = 1e-6  # the largest relative residual of MINRES: its error may be far larger
-_SCATTERED = 0.25  # runs per row, above which a set counts as scattered
-_ROUNDING = 8 * float(np.finfo(np.float64).eps)  # of the largest number: a smaller one counts as 0
+# The largest relative residual of MINRES: its error may be far larger.
+_LOOSE_RESIDUAL = 1e-6
+# Runs per row, above which a set counts as scattered.
+_SCATTERED = 0.25
+# Of the largest number: a smaller eigenvalue counts as 0.
+_ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 Negative = Literal["raise", "clip", "solve"]
 
@@ -102,7 +125,7 @@ class CirculantSpectrum:
         return round(_weighted_sum(below, self.shape))
 
     def filter(self, alpha: float, *, fit_intercept: bool) -> CirculantFilter:
-        """R_b(μ) in frequencies; raises if U + μI cannot be solved with, or should not be."""
+        """The filter of (1); raises if U + μI cannot be solved with, or should not be."""
         check_stop()
         count = self.count_nonpositive(alpha)
         if count and self.policy == "raise":
@@ -142,18 +165,18 @@ class CirculantFilter:
     definite: bool = True  # whether U + μI is positive definite
     error: float = 0.0  # of the values, by rounding, where it is not
 
-    def back(self, spectrum: Array) -> Array:
-        """R_b of what has this spectrum."""
+    def apply_to_spectrum(self, spectrum: Array) -> Array:
+        """(1) for targets of this spectrum."""
         return inverse_real_fft(spectrum * self.values, self.shape)
 
     def apply(self, grid: Array) -> Array:
-        """R_b of targets (t, n_0, …, n_{p−1})."""
-        return self.back(real_fft(grid, len(self.shape)))
+        """(1) for targets (t, n_0, …, n_{p−1})."""
+        return self.apply_to_spectrum(real_fft(grid, len(self.shape)))
 
     def diagonal(self, pads: Index, n: int) -> Array:
         """The diagonal of R_b over the first n cells (n,), or its one number (1,) without empty cells.
 
-        With empty cells P it is that of R_OO − R_OP R_PP⁻¹ R_PO, O(n |P|²).
+        (1), and with empty cells (6), O(n |P|²).
         """
         mean = _half_mean(self.values[None, ...], self.shape)
         if not pads.size:
@@ -161,7 +184,7 @@ class CirculantFilter:
         xp = namespace(self.values)
         solve = self.solver(pads)
         pieces = []
-        for part in spans(n, _CHUNK):
+        for part in spans(n, _COLUMNS_AT_ONCE):
             columns = self.block(pads, np.arange(part.start, part.stop))
             pieces.append(mean - xp.sum(columns * solve(columns), axis=0))
         return xp.concat(pieces)
@@ -189,9 +212,9 @@ class CirculantFilter:
         return _entries(self.first_row, self.shape, rows, columns)
 
     def leading_residuals(self, spectrum: Array, length: int) -> Array:
-        """e_J = (R_b)_JJ⁻¹ (R_b y)_J for all leading blocks J of `length` cells at once."""
+        """(3) for all leading blocks J of `length` cells at once."""
         shape = self.shape
-        residuals = self.back(spectrum)
+        residuals = self.apply_to_spectrum(spectrum)
         s = next(s for s in range(1, len(shape) + 1) if math.prod(shape[s:]) == length)
         if s == len(shape):
             averages = _half_mean(self.values[None, ...], shape)
@@ -214,12 +237,21 @@ class CirculantFilter:
             raise self._singular() from error
 
 
+class _Batch(NamedTuple):
+    """Some of the μ, and what they make of the targets."""
+
+    part: slice  # which μ
+    residuals: Array  # R_b Y (μ, n, t)
+    filters: list[CirculantFilter]
+    grid: Array  # the targets (t, n_0, …, n_{p−1}), completed in empty cells
+
+
 class CirculantSmoother(Smoother):
     """R_b(μ) of a circulant matrix whose first n cells hold the rows; the others hold no data."""
 
     def __init__(self, spectrum: CirculantSpectrum, n: int, *, fit_intercept: bool) -> None:
-        one = asarray_like([1.0], spectrum.eigenvalues)
-        super().__init__(n, namespace(one).broadcast_to(one, (n,)) if fit_intercept else None)
+        unit = asarray_like([1.0], spectrum.eigenvalues)
+        super().__init__(n, namespace(unit).broadcast_to(unit, (n,)) if fit_intercept else None)
         self.spectrum = spectrum
         self._cells = math.prod(spectrum.shape)
         self._pads = np.arange(n, self._cells)
@@ -246,10 +278,8 @@ class CirculantSmoother(Smoother):
     def _filter(self, alpha: float) -> CirculantFilter:
         return self.spectrum.filter(alpha, fit_intercept=self.border is not None)
 
-    def _in_turn(
-        self, Y: Array, values: list[float]
-    ) -> Iterator[tuple[slice, Array, list[CirculantFilter], Array]]:
-        """Some μ at a time, as cache allows: which, R_b Y (μ, n, t), filters, targets on the grid."""
+    def _batches(self, Y: Array, values: list[float]) -> Iterator[_Batch]:
+        """R_b Y for some μ at a time, as cache allows."""
         xp = namespace(Y)
         grid = self._grid(Y)
         if self._pads.size:
@@ -257,53 +287,63 @@ class CirculantSmoother(Smoother):
                 filtered = self._filter(values[part.start])
                 predicted = self._predicted(filtered, grid, self._pads)
                 completed = _with(grid, self._pads, predicted)
-                yield part, self._rows(filtered.apply(completed))[None, ...], [filtered], completed
+                residuals = self._rows(filtered.apply(completed))[None, ...]
+                yield _Batch(part, residuals, [filtered], completed)
             return
         spectrum = real_fft(grid, len(self.spectrum.shape))
         for part in spans(len(values), max(1, _IN_CACHE // (self._cells * Y.shape[1]))):
-            bank = [self._filter(a) for a in values[part]]
-            stacked = bank[0].values[None, ...] if len(bank) == 1 else xp.stack([f.values for f in bank])
+            filters = [self._filter(alpha) for alpha in values[part]]
+            if len(filters) == 1:
+                stacked = filters[0].values[None, ...]
+            else:
+                stacked = xp.stack([filtered.values for filtered in filters])
             product = spectrum[None, ...] * stacked[:, None, ...]
-            residuals = inverse_real_fft(product, self.spectrum.shape)
-            yield part, self._rows(residuals), bank, grid
+            residuals = self._rows(inverse_real_fft(product, self.spectrum.shape))
+            yield _Batch(part, residuals, filters, grid)
 
     def residuals(self, Y: Array, alphas: ArrayLike) -> Array:
+        """(1)."""
         values = as_vector(alphas).tolist()
         out = zeros((len(values), *Y.shape), Y)
-        for part, rows, _, _ in self._in_turn(Y, values):
-            out[part, ...] = rows
+        for batch in self._batches(Y, values):
+            out[batch.part, ...] = batch.residuals
         return out
 
     def coefficients(self, Y: Array, alphas: ArrayLike) -> tuple[Array, Array]:
-        """Dual coefficients R_b y / μ (μ, n, t) and intercepts (μ, t), zero without a border.
+        """(2): dual coefficients (μ, n, t) and intercepts (μ, t), zero without a border.
 
-        1ᵀα = 0 and U1 ∝ 1 leave the intercept only the mean of the completed targets.
+        1ᵀα = 0 and U1 ∝ 1 leave the intercept only the mean of the targets, completed in empty cells.
         """
         xp = namespace(Y)
         values = as_vector(alphas).tolist()
         dual = zeros((len(values), *Y.shape), Y)
         intercepts = dual[:, 0, :] * 0.0
-        for part, rows, _, grid in self._in_turn(Y, values):
-            dual[part, ...] = rows / asarray_like(values[part], Y)[:, None, None]
+        for batch in self._batches(Y, values):
+            part = batch.part
+            dual[part, ...] = batch.residuals / asarray_like(values[part], Y)[:, None, None]
             if self.border is not None:
-                intercepts[part, :] = xp.mean(xp.reshape(grid, (-1, self._cells)), axis=1)[None, :]
+                means = xp.mean(xp.reshape(batch.grid, (-1, self._cells)), axis=1)
+                intercepts[part, :] = means[None, :]
         return dual, intercepts
 
     def leave_one_out(self, Y: Array, alphas: ArrayLike) -> Array:
+        """(3) for single rows."""
         values = as_vector(alphas).tolist()
         out = zeros((len(values), *Y.shape), Y)
-        for part, rows, bank, _ in self._in_turn(Y, values):
-            for k, filtered in enumerate(bank):
+        for batch in self._batches(Y, values):
+            predictions = batch.residuals
+            for k, filtered in enumerate(batch.filters):
                 diagonal = filtered.diagonal(self._pads, self.n)
                 filtered.require_nonzero(diagonal)
-                rows[k, ...] /= -diagonal[:, None]
-            rows += Y[None, ...]
-            if rows.shape[0] == len(values):  # no copy of all of them at once
-                return rows
-            out[part, ...] = rows
+                predictions[k, ...] /= -diagonal[:, None]
+            predictions += Y[None, ...]
+            if predictions.shape[0] == len(values):  # no copy of all of them at once
+                return predictions
+            out[batch.part, ...] = predictions
         return out
 
     def heldout(self, Y: Array, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
+        """(3) for blocks of the leading levels, (4) for other sets."""
         xp = namespace(Y)
         grid = self._grid(Y)
         cells = [np.asarray(rows) for rows in parts]
@@ -315,8 +355,9 @@ class CirculantSmoother(Smoother):
             by_length: dict[int, Array] = {}
             for k, (part, length) in enumerate(zip(cells, blocks)):
                 if length is None:
-                    found = self._predicted(filtered, grid, np.concatenate([part, self._pads]))
-                    pieces[k].append(found[: part.size, :])
+                    cells_left_out = np.concatenate([part, self._pads])
+                    predicted = self._predicted(filtered, grid, cells_left_out)
+                    pieces[k].append(predicted[: part.size, :])
                     continue
                 if length not in by_length:
                     by_length[length] = self._rows(filtered.leading_residuals(spectrum, length))
@@ -332,11 +373,11 @@ class CirculantSmoother(Smoother):
         first = int(cells.min())
         if length not in [math.prod(shape[s:]) for s in range(1, len(shape) + 1)]:
             return None
-        whole = first % length == 0 and np.array_equal(np.sort(cells), np.arange(first, first + length))
-        return length if whole else None
+        run = np.arange(first, first + length)
+        return length if first % length == 0 and np.array_equal(np.sort(cells), run) else None
 
     def _predicted(self, filtered: CirculantFilter, grid: Array, cells: Index) -> Array:
-        """−R_JJ⁻¹ (R y⁰)_J of shape (|J|, t) for the cells J, whatever stands in y_J."""
+        """(4) of shape (|J|, t) for the cells J, whatever stands in y_J."""
         rhs = _pick(filtered.apply(_with(grid, cells, None)), cells)
         if cells.size <= _DENSE:
             self.solves["dense_blocks"] = self.solves.get("dense_blocks", 0) + 1
@@ -346,8 +387,8 @@ class CirculantSmoother(Smoother):
     def _iterate(self, filtered: CirculantFilter, rhs: Array, cells: Index) -> Array:
         """Conjugate gradients or, on an indefinite matrix, MINRES on R_JJ x = rhs, all targets at once.
 
-        Where J is made of long runs its rows see mostly each other, and (U + μI)_JJ/μ is close to
-        the inverse of R_JJ; where J is scattered R_JJ is well conditioned by itself.
+        Where J is made of long runs its rows depend mostly on each other, and (5) is close to the
+        inverse of R_JJ; where J is scattered R_JJ is well conditioned by itself.
         """
         runs = 1 + np.count_nonzero(np.diff(np.sort(cells)) != 1)
         inverse = None
@@ -359,7 +400,7 @@ class CirculantSmoother(Smoother):
             blank = zeros((x.shape[1], *by.shape), x)  # of the targets that are not yet solved
             return _pick(by.apply(_with(blank, cells, x)), cells)
 
-        found = refined_gradients(
+        solution = refined_gradients(
             lambda x: product(filtered, x),
             lambda r: r if inverse is None else product(inverse, r),
             rhs,
@@ -367,12 +408,12 @@ class CirculantSmoother(Smoother):
             limit=_MAX_ITERATIONS,
             definite=filtered.definite,
         )
-        worst = float(found.residual.max())
+        worst = float(solution.residual.max())
         solves = self.solves
         solves["iterative_solves"] = solves.get("iterative_solves", 0) + 1
-        solves["most_iterations"] = max(solves.get("most_iterations", 0), found.iterations)
+        solves["most_iterations"] = max(solves.get("most_iterations", 0), solution.iterations)
         solves["largest_residual"] = max(solves.get("largest_residual", 0.0), worst)
-        if not (filtered.definite or worst <= _LOOSE):
+        if not (filtered.definite or worst <= _LOOSE_RESIDUAL):
             raise UnsolvableError(
                 f"the indefinite system of {cells.size} held-out rows stopped at a relative residual of "
                 f"{worst:.1e}; use folds that are blocks of the leading levels, folds of at most "
@@ -381,11 +422,11 @@ class CirculantSmoother(Smoother):
         if worst > _TOLERANCE:
             warn_user(
                 f"a fold's system stopped at a relative residual of {worst:.1e} after "
-                f"{found.iterations} iterations; its held-out predictions are inaccurate. Use folds "
+                f"{solution.iterations} iterations; its held-out predictions are inaccurate. Use folds "
                 "that are blocks of the leading levels, or a larger alpha.",
                 ConvergenceWarning,
             )
-        return found.X
+        return solution.X
 
     def trace(self, alphas: ArrayLike) -> HostArray:
         filters = [self._filter(alpha) for alpha in as_vector(alphas).tolist()]
@@ -428,25 +469,26 @@ class CirculantSmoother(Smoother):
         return _entries(_first_row(self.spectrum.eigenvalues, shape), shape, cells, cells)
 
     def logdet(self, alphas: ArrayLike) -> HostArray:
+        """The sum of log |λ + μ|, and with empty cells (7)."""
         values = self.spectrum.eigenvalues
         shape = self.spectrum.shape
-        found = []
+        logdets = []
         xp = namespace(values)
         for alpha in as_vector(alphas).tolist():
             filtered = self._filter(alpha)
             if not self._is_definite(alpha):
-                found.append(np.nan)
+                logdets.append(np.nan)
                 continue
             value = _weighted_sum(xp.log(xp.abs(values + alpha)), shape)
             if self.border is not None:  # on the complement of 1: without the constant's eigenvalue
                 value -= math.log(abs(float(values[(0,) * len(shape)]) + alpha))
             if self._pads.size:
-                # det G_OO = det G · det (G⁻¹)_PP, bordered or not; the border's length goes from N to n.
-                _, of_pads = np.linalg.slogdet(host_array(filtered.block(self._pads, self._pads)))
-                value += float(of_pads) - self._pads.size * math.log(alpha)
+                # (7); the border's length goes from N to n.
+                _, logdet_of_pads = np.linalg.slogdet(host_array(filtered.block(self._pads, self._pads)))
+                value += float(logdet_of_pads) - self._pads.size * math.log(alpha)
                 value += 0.0 if self.border is None else math.log(self._cells / self.n)
-            found.append(value)
-        return np.array(found)
+            logdets.append(value)
+        return np.array(logdets)
 
 
 def _with(grid: Array, cells: Index, values: Array | None) -> Array:
@@ -471,10 +513,11 @@ def _first_row(half: Array, shape: tuple[int, ...]) -> Array:
 def _entries(first_row: Array, shape: tuple[int, ...], rows: Index, columns: Index) -> Array:
     """The entries of a circulant matrix between two sets of cells."""
     index = np.zeros((rows.size, columns.size), dtype=np.intp)
-    places = (np.unravel_index(cells, shape) for cells in (rows, columns))
-    for size, left, right in zip(shape, *places):
+    row_places = np.unravel_index(rows, shape)
+    column_places = np.unravel_index(columns, shape)
+    for size, row, column in zip(shape, row_places, column_places):
         index *= size
-        index += (right[None, :] - left[:, None]) % size
+        index += (column[None, :] - row[:, None]) % size
     return take_rows(first_row, index)
 
 

@@ -59,9 +59,11 @@ from onefold.machine.extras import pip_install
 from onefold.machine.threads import cached_property, map_all
 from onefold.smoothers.base import Flags, Smoother, UnsolvableError
 
-LONGEST_STEP = 800.0  # from which exp(−step) is 0 in float64
-_LOST = 1e-3  # of a diagonal entry, below which the intercept has taken its digits
-# P_∞ as L D Lᵀ, by the dimension of the state: D on the diagonal, L below it.
+# In units of (1): exp(−step) is 0 in float64 from 746 on.
+LONGEST_STEP = 800.0
+# Of a diagonal entry of G⁻¹: where (12) leaves less, the intercept has taken its digits.
+_LEAST_SHARE = 1e-3
+# P_∞ of (1) as L D Lᵀ, by the dimension of the state: D on the diagonal, L below it.
 _STATIONARY = {
     1: np.array([[1.0]]),
     2: np.array([[1.0, 0.0], [0.0, 1.0]]),
@@ -91,16 +93,16 @@ class Chain:
 
     def __init__(self, steps: HostArray, dimension: int) -> None:
         size = (len(steps), dimension, dimension)
-        self.loops = loops = cast(Any, _loops())
+        self.loops = cast(Any, _loops())
         self.h = (1.0, *[0.0] * (dimension - 1))
         self.stationary = _STATIONARY[dimension]
         self.A = np.empty(size)
         self.noise = np.empty(size)
-        loops.fill_transitions(np.minimum(steps, LONGEST_STEP), self.h, self.A, self.noise)
+        self.loops.fill_transitions(np.minimum(steps, LONGEST_STEP), self.h, self.A, self.noise)
 
 
-class Pass:
-    """The filter and the smoother for one precision of every row."""
+class KalmanFilter:
+    """The filter (5) to (7), and what the smoother makes of it, for one precision of every row."""
 
     def __init__(self, chain: Chain, mu: float, precision: HostArray) -> None:
         self._chain = chain
@@ -111,7 +113,7 @@ class Pass:
 
     @cached_property
     def noise_share(self) -> HostArray:
-        """1 / (w F) of every row: the part of an innovation's variance that is noise."""
+        """1 / (w F) of every row, as in (13): the part of an innovation's variance that is noise."""
         return 1.0 / (1.0 + self._precision * self.C[:, 0])
 
     @cached_property
@@ -145,7 +147,7 @@ class Pass:
 class Solved:
     """The targets at one μ, trained on the rows of positive precision."""
 
-    passed: Pass
+    kalman: KalmanFilter
     targets: HostArray  # y (n, targets), 0 for rows left out
     errors: HostArray  # ε_b
     constant: HostArray | None  # u = G⁻¹1; None without an intercept
@@ -154,12 +156,12 @@ class Solved:
     @property
     def duals(self) -> HostArray:
         """G_b⁻¹ y (n, targets): the coefficients of the kernel expansion, 0 for rows left out."""
-        return self.passed.inverse[:, None] * self.errors
+        return self.kalman.inverse[:, None] * self.errors
 
     @property
     def residuals(self) -> HostArray:
         """y − f(x) (n, targets), (13)."""
-        return self.passed.noise_share[:, None] * self.errors
+        return self.kalman.noise_share[:, None] * self.errors
 
     @property
     def fitted(self) -> HostArray:
@@ -167,12 +169,12 @@ class Solved:
         return self.targets - self.residuals
 
     def diagonal(self) -> tuple[HostArray, HostArray]:
-        """The diagonal of G_b⁻¹, and the share of that of G⁻¹ which the intercept leaves."""
-        whole = self.passed.diagonal()
+        """(12): the diagonal of G_b⁻¹, and the share of that of G⁻¹ which the intercept leaves."""
+        diagonal = self.kalman.diagonal()
         if self.constant is None:
-            return whole, np.ones(len(whole))
-        left = whole - self.constant * (self.constant / self.constant.sum())
-        return left, left / whole
+            return diagonal, np.ones(len(diagonal))
+        bordered = diagonal - self.constant * (self.constant / self.constant.sum())
+        return bordered, bordered / diagonal
 
 
 class StateSpaceSmoother(Smoother):
@@ -186,7 +188,7 @@ class StateSpaceSmoother(Smoother):
         super().__init__(n, self.root if intercept else None)
         self._chain = Chain(steps, dimension)
 
-    def pass_without(self, left_out: Index | None, mu: float) -> Pass:
+    def filter_without(self, left_out: Index | None, mu: float) -> KalmanFilter:
         """The filter of all rows but some, at one μ."""
         with np.errstate(over="ignore"):
             precision = self.root**2 / mu
@@ -196,75 +198,80 @@ class StateSpaceSmoother(Smoother):
             raise UnsolvableError(
                 f"weights divided by {mu:.3g} leave float64's range; use a larger alpha."
             )
-        return Pass(self._chain, mu, precision)
+        return KalmanFilter(self._chain, mu, precision)
 
-    def solve(self, Y: Array, passed: Pass) -> Solved:
-        """The targets S Y; those of rows left out are not looked at."""
-        y = np.where(passed.trained[:, None], host_array(Y) / self.root[:, None], 0.0)
+    def solve(self, Y: Array, kalman: KalmanFilter) -> Solved:
+        """(12) for the targets S Y; those of rows left out are not looked at."""
+        y = np.where(kalman.trained[:, None], host_array(Y) / self.root[:, None], 0.0)
         if self.border is None:
-            return Solved(passed, y, passed.errors(y), None, np.zeros(y.shape[1]))
-        together = passed.errors(np.hstack([y, np.ones((self.n, 1))]))
-        errors = together[:, :-1]
-        of_ones = together[:, -1]
-        constant = passed.inverse * of_ones
+            return Solved(kalman, y, kalman.errors(y), None, np.zeros(y.shape[1]))
+        bordered = kalman.errors(np.hstack([y, np.ones((self.n, 1))]))
+        errors = bordered[:, :-1]
+        errors_of_ones = bordered[:, -1]
+        constant = kalman.inverse * errors_of_ones
         with np.errstate(over="ignore", invalid="ignore"):  # of a ridge near the end of float64's range
-            intercept = passed.inverse @ errors / constant.sum()
-        return Solved(passed, y, errors - of_ones[:, None] * intercept, constant, intercept)
+            intercept = kalman.inverse @ errors / constant.sum()
+        return Solved(kalman, y, errors - errors_of_ones[:, None] * intercept, constant, intercept)
 
     def _each(self, Y: Array, alphas: ArrayLike, function: Any) -> list[Any]:
         """function(solved) for every μ, side by side in threads."""
 
         def solved(mu: float) -> Any:
-            return function(self.solve(Y, self.pass_without(None, mu)))
+            return function(self.solve(Y, self.filter_without(None, mu)))
 
         return map_all(solved, as_vector(alphas).tolist())
 
     def residuals(self, Y: Array, alphas: ArrayLike) -> HostArray:
+        """(13), times √weights."""
         root = self.root[:, None]
         return np.stack(self._each(Y, alphas, lambda solved: root * solved.residuals))
 
     def leave_one_out(self, Y: Array, alphas: ArrayLike) -> HostArray:
-        return np.stack(self._each(Y, alphas, partial(self._left_out_alone, Y)))
+        """From the coefficients over the diagonal in (12)."""
+        return np.stack(self._each(Y, alphas, partial(self._leave_one_out, Y)))
 
-    def _left_out_alone(self, Y: Array, solved: Solved) -> HostArray:
+    def _leave_one_out(self, Y: Array, solved: Solved) -> HostArray:
         diagonal, share = solved.diagonal()
         with np.errstate(divide="ignore", invalid="ignore"):
             errors = solved.duals / diagonal[:, None]
         predictions = host_array(Y) - self.root[:, None] * errors
-        for row in np.flatnonzero(share < _LOST):
-            predictions[row] = self._predicted(Y, solved.passed.mu, np.array([row]))[0]
+        for row in np.flatnonzero(share < _LEAST_SHARE):
+            predictions[row] = self._predicted(Y, solved.kalman.mu, np.array([row]))[0]
         return predictions
 
     def heldout(self, Y: Array, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
+        """By a pass without each part."""
         values = as_vector(alphas)
-        passes = product(parts, values)
-        found = map_all(lambda each: self._predicted(Y, float(each[1]), each[0]), passes)
+        pairs = product(parts, values)
+        predictions = map_all(lambda pair: self._predicted(Y, float(pair[1]), pair[0]), pairs)
         return [
-            np.stack(found[number * len(values) : (number + 1) * len(values)])
+            np.stack(predictions[number * len(values) : (number + 1) * len(values)])
             for number in range(len(parts))
         ]
 
     def _predicted(self, Y: Array, mu: float, rows: Index) -> HostArray:
-        """S f of rows that the model is trained without."""
-        solved = self.solve(Y, self.pass_without(rows, mu))
+        """S f of rows that the model is trained without, by a pass without them."""
+        solved = self.solve(Y, self.filter_without(rows, mu))
         return self.root[rows, None] * solved.fitted[rows]
 
     def trace(self, alphas: ArrayLike) -> HostArray:
-        none = np.zeros((self.n, 0))
+        """μ times the sum of the diagonal in (12), over the weights."""
+        no_targets = np.zeros((self.n, 0))
 
-        def trace(solved: Solved) -> float:
-            return float(np.sum(solved.passed.mu * solved.diagonal()[0] / self.root**2))
+        def trace_of(solved: Solved) -> float:
+            return float(np.sum(solved.kalman.mu * solved.diagonal()[0] / self.root**2))
 
-        return np.array(self._each(none, alphas, trace))
+        return np.array(self._each(no_targets, alphas, trace_of))
 
     def logdet(self, alphas: ArrayLike) -> HostArray:
-        none = np.zeros((self.n, 0))
+        """(11), for S G S, and of the border 1ᵀu."""
+        no_targets = np.zeros((self.n, 0))
         weight = self.root**2
 
-        def logdet(solved: Solved) -> float:
-            value = float(np.sum(np.log(weight * solved.passed.C[:, 0] + solved.passed.mu)))
+        def logdet_of(solved: Solved) -> float:
+            value = float(np.sum(np.log(weight * solved.kalman.C[:, 0] + solved.kalman.mu)))
             if solved.constant is None:
                 return value
             return value + float(np.log(solved.constant.sum()) - np.log(weight.sum()))
 
-        return np.array(self._each(none, alphas, logdet))
+        return np.array(self._each(no_targets, alphas, logdet_of))

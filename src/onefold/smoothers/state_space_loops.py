@@ -13,7 +13,8 @@ import numpy as np
 
 from onefold.linalg.compiled import compiled
 
-_SERIES = 4.0  # below twice a step of 2 the incomplete gamma function is summed as a series
+# Twice the step, below which the incomplete gamma function is summed as a series of positive terms.
+_SERIES = 4.0
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -179,7 +180,7 @@ def fill_covariances(A: Any, noise: Any, start: Any, precision: Any, h: Any, C: 
 
 @compiled()
 def fill_innovations(A: Any, C: Any, inverse: Any, Y: Any, h: Any, E: Any) -> None:
-    """(8): what each row says that the rows before it do not, for every column of Y."""
+    """(8): the part of each row that the rows before it do not predict, for every column of Y."""
     n, columns = Y.shape
     p = len(h)
     mean = np.zeros((columns, p))
@@ -204,7 +205,7 @@ def fill_innovations(A: Any, C: Any, inverse: Any, Y: Any, h: Any, E: Any) -> No
 
 @compiled()
 def smooth_innovations(A: Any, C: Any, inverse: Any, h: Any, E: Any) -> None:
-    """(9): in place of the innovations what each row says that no other row does, ε."""
+    """(9): in place of the innovations ε, the part of each row that no other row predicts."""
     n, columns = E.shape
     p = len(h)
     adjoint = np.zeros((columns, p))
@@ -227,7 +228,7 @@ def smooth_innovations(A: Any, C: Any, inverse: Any, h: Any, E: Any) -> None:
 
 @compiled()
 def fill_diagonal(A: Any, C: Any, precision: Any, h: Any, diagonal: Any) -> None:
-    """(10): the diagonal of G⁻¹."""
+    """(10) and (11): the diagonal of G⁻¹."""
     n = len(precision)
     p = len(h)
     N = np.zeros((p, p))

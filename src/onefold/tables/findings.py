@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onefold.facts.criteria import criterion_of
-from onefold.facts.data import MOST_VALUES, UNEXPLAINED, Column, equal_columns, explained_alone
+from onefold.facts.data import MOST_VALUES, UNEXPLAINED, ColumnValues, equal_columns, explained_alone
 from onefold.facts.scores import flat_scores, heldout_predictions, score_notes, scores_of
 from onefold.search.ledger import edges
 from onefold.tables.errors import listing
@@ -42,7 +42,7 @@ class ColumnFacts:
 
     Parameters
     ----------
-    columns : list of Column
+    columns : list of ColumnValues
         As the matrix of the fit has them; of many rows, those at distances of `step`.
     step : int
     copies : list of lists of str
@@ -51,7 +51,7 @@ class ColumnFacts:
         Columns with a different value in every row, whether they are features or were left out.
     """
 
-    columns: list[Column]
+    columns: list[ColumnValues]
     step: int
     copies: list[list[str]]
     identifiers: tuple[str, ...]
@@ -126,20 +126,20 @@ def in_order_of(training: Training) -> str | None:
     return None
 
 
-def columns_of(preparation: Preparation, matrix: Any) -> list[Column]:
+def columns_of(preparation: Preparation, matrix: Any) -> list[ColumnValues]:
     """The columns of a table as its matrix has them."""
     rows = np.asarray(matrix, dtype=np.float64)
     columns = []
     for part, (name, place) in zip(preparation.parts, preparation.spans()):
         values = rows[:, place]
         if part.indicators:
-            columns.append(Column(name, values.argmax(axis=1), part.names))
+            columns.append(ColumnValues(name, values.argmax(axis=1), part.names))
         else:  # of a moment, the elapsed time; where all values are equal, whether there is one
-            columns.append(Column(name, values[:, 0]))
+            columns.append(ColumnValues(name, values[:, 0]))
     return columns
 
 
-def duplicate_columns(columns: Sequence[Column]) -> list[list[str]]:
+def duplicate_columns(columns: Sequence[ColumnValues]) -> list[list[str]]:
     """Names of columns that say the same; none of few rows, where they may do so by chance."""
     return equal_columns(columns) if columns and len(columns[0].values) >= _FEWEST else []
 

@@ -1,99 +1,32 @@
-"""What ran and why: the choice, what it was preferred to, the search, the approximation behind both."""
+"""A fit in words: the choice, its scores, what it was preferred to, the search, the approximation.
+
+`onefold tune`, `onefold inspect` and the report all show the lines of `fit_facts`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.preprocessing import FunctionTransformer
 
-from onefold.estimators.base import on_host
 from onefold.facts.criteria import OWN_FUNCTION, criterion_of, score_label, score_text, score_words
+from onefold.facts.scores import comparison_words, score_lines
 from onefold.facts.words import aligned, counted, number_words, percent, power_of_two
 
+# Rivals of the choice that are named.
 _NEXT_BEST = 4
+# Columns whose importance is printed.
 _MOST_FEATURES = 6
-_LEAST_SHARE = 0.01  # of a feature that is worth a line
+# The share of a column's importance below which it has no line.
+_LEAST_SHARE = 0.01
+# Values of alpha, one for each target, that are printed.
+_MOST_ALPHAS = 8
 _VERDICTS = {
     "applies": "can be trusted",
     "doubtful": "is doubtful",
     "does not apply": "cannot be trusted here",
 }
-
-
-@dataclass(frozen=True)
-class Subject:
-    """The estimator of ours behind a model, and what stands before it."""
-
-    estimator: Any
-    table: Any = None  # that prepares the rows
-    before: list[Any] = field(default_factory=list)  # transformers of the rows
-    targets: list[Any] = field(default_factory=list)  # transformers of the targets
-
-    @property
-    def classes(self) -> np.ndarray | None:
-        """The labels; None for regression."""
-        found = getattr(self.estimator, "classes_", None)
-        return None if found is None else np.asarray(found)
-
-    @property
-    def pairwise(self) -> bool:
-        """Whether rows are those of a kernel matrix."""
-        return bool(self.estimator.__sklearn_tags__().input_tags.pairwise)
-
-    @property
-    def features(self) -> list[str]:
-        """Names of the columns of the matrix that the estimator takes."""
-        named = getattr(self.estimator, "feature_names_in_", None)
-        if self.table is not None:
-            named = self.table.get_feature_names_out()
-        elif named is None and self.before:
-            try:
-                named = self.before[-1].get_feature_names_out()
-            except (AttributeError, TypeError, ValueError):  # a step does not know
-                named = None
-        count = int(self.estimator.n_features_in_)
-        if named is None or len(named) != count:
-            return [f"feature {j}" for j in range(count)]
-        return [str(name) for name in named]
-
-    def fitted_target(self, y: np.ndarray) -> np.ndarray:
-        """Targets as the estimator fits them; NaN where that does not exist, as the logarithm of 0."""
-        for one in self.targets:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                y = np.asarray(one.transform(y.reshape(len(y), -1))).reshape(y.shape)
-            y = np.where(np.isfinite(y), y, np.nan)
-        return y
-
-    def in_target_units(self, values: np.ndarray) -> np.ndarray:
-        """What the estimator predicts (n, columns), in the units of the target."""
-        for one in reversed(self.targets):
-            values = np.asarray(one.inverse_transform(values))
-        return values
-
-
-def subject_of(model: Any) -> Subject:
-    """Look behind pipelines, tables and transforms of the target."""
-    inner = model
-    table = None
-    before = list[Any]()
-    targets = list[Any]()
-    while True:
-        if hasattr(inner, "steps"):
-            before += [inner[:-1]] if len(inner.steps) > 1 else []
-            inner = inner.steps[-1][1]
-        elif hasattr(inner, "estimator_"):  # of a table
-            if getattr(inner, "target_transform", None):
-                targets.append(FunctionTransformer(np.log, np.exp))
-            table = inner
-            inner = inner.estimator_
-        elif hasattr(inner, "regressor_"):  # of a TransformedTargetRegressor
-            targets.append(inner.transformer_)
-            inner = inner.regressor_
-        else:
-            return Subject(on_host(inner), table, before, targets)
 
 
 def group_words(params: Mapping[str, Any]) -> str:
@@ -121,29 +54,29 @@ def spacing_words(spacing: Any) -> str:
     return spacing if isinstance(spacing, str) else " × ".join(f"{float(h):.4g}" for h in spacing)
 
 
-def blend_lines(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The members of a blend and its score next to that of the best of them alone."""
-    members = report.get("blend")
-    criterion = report["criterion"]
+def blend_lines(estimator: Any) -> list[tuple[str, str]]:
+    """The members of a blend, and its score next to that of the best of them."""
+    members = getattr(estimator, "blend_", None)
     if not members:
         return []
     if len(members) == 1:
         return [("blend", "none; a single model was best")]
-    whole = score_words(criterion, report["blend_score"])
-    alone = score_text(criterion, report["best_score"])
-    # It goes by the squared error, of which an error rate is a coarse picture.
-    why = ", though worse in squared error" if report["best_score"] > report["blend_score"] else ""
-    score = f"{whole}  (best single model: {alone}{why}), cross-fitted"
-    return [("blend", score), *member_lines(members)]
+    criterion = criterion_of(estimator)
+    blended = score_words(criterion, estimator.blend_score_)
+    single = score_text(criterion, estimator.best_score_)
+    # The choice goes by the squared error, of which an error rate is a coarse picture.
+    worse = estimator.best_score_ > estimator.blend_score_
+    why = ", though worse in squared error" if worse else ""
+    return [
+        ("blend", f"{blended}  (best single model: {single}{why}), cross-fitted"),
+        *(("member", f"{member['weight']:.2f} × {_member_words(member)}") for member in members),
+    ]
 
 
-def member_lines(members: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """The members of a blend: weight, family, metric, width and ridge."""
-    lines = []
-    for one in members:
-        words = [group_words(one), _cell_words(one)] if "kernel" in one else [_cell_words(one)]
-        lines.append(("member", f"{one['weight']:.2f} × {', '.join(words)}"))
-    return lines
+def _member_words(member: Mapping[str, Any]) -> str:
+    """Family, metric, width and ridge of a member of a blend."""
+    words = [group_words(member)] if "kernel" in member else []
+    return ", ".join([*words, _cell_words(member)])
 
 
 def _cell_words(params: Mapping[str, Any]) -> str:
@@ -158,14 +91,14 @@ def _cell_words(params: Mapping[str, Any]) -> str:
 
 def importance_lines(shares: Mapping[str, float] | None) -> list[tuple[str, str]]:
     """The most important columns, with their shares; none where no column has one."""
-    first = [name for name, share in (shares or {}).items() if share > 0][:_MOST_FEATURES]
-    if not shares or not first:
+    largest = [name for name, share in (shares or {}).items() if share > 0][:_MOST_FEATURES]
+    if not shares or not largest:
         return []
-    shown = [name for name in first if shares[name] >= _LEAST_SHARE] or first
-    lines = [(name, percent(shares[name])) for name in shown]
-    if len(shares) > len(shown):
-        left = percent(max(0.0, 1.0 - sum(shares[name] for name in shown)))
-        lines.append((counted(len(shares) - len(shown), "other"), f"{left} in total"))
+    names = [name for name in largest if shares[name] >= _LEAST_SHARE] or largest
+    lines = [(name, percent(shares[name])) for name in names]
+    if len(shares) > len(names):
+        others = percent(max(0.0, 1.0 - sum(shares[name] for name in names)))
+        lines.append((counted(len(shares) - len(names), "other"), f"{others} in total"))
     return lines
 
 
@@ -176,7 +109,7 @@ def choice_rule(estimator: Any) -> str | None:
         return None
     if (
         getattr(estimator, "metric", None) is not None
-        or len({group_words(one) for one in results["params"]}) > 1
+        or len({group_words(params) for params in results["params"]}) > 1
     ):
         return "the simplest kernel and metric within one standard error of the best, by squared error"
     if getattr(estimator, "select", "min") == "1se":
@@ -184,24 +117,27 @@ def choice_rule(estimator: Any) -> str | None:
     return "the best score"
 
 
-def next_best(estimator: Any, criterion: str | None) -> list[str]:
+def next_best(estimator: Any) -> list[str]:
     """The rivals of the choice with their scores: other cells, or the best of other families."""
     results = estimator.cv_results_
-    chosen = estimator.best_params_
+    choice = estimator.best_params_
+    criterion = criterion_of(estimator)
     params = results["params"]
     scores = np.asarray(results["mean_test_score"], dtype=float)
     order = [int(i) for i in np.argsort(-scores, kind="stable") if np.isfinite(scores[i])]
-    families = len({group_words(one) for one in params}) > 1
-    key = ("kernel", "metric") if families else ("gamma", "alpha", "spacing")
+    by_family = len({group_words(candidate) for candidate in params}) > 1
+    key = ("kernel", "metric") if by_family else ("gamma", "alpha", "spacing")
     best: dict[tuple[Any, ...], int] = {}  # of every family, or every cell of the only one
     for i in order:
-        if group_words(params[i]) != group_words(chosen) or (not families and params[i] != chosen):
+        other_family = group_words(params[i]) != group_words(choice)
+        other_cell = not by_family and params[i] != choice
+        if other_family or other_cell:
             best.setdefault(tuple(params[i].get(name) for name in key), i)
     rivals = [*best.values()][:_NEXT_BEST]
     if not rivals:
         return ["  no other candidate has a score"]
-    names = [group_words(params[i]) if families else _cell_words(params[i]) for i in rivals]
-    lines = aligned([(name, score_words(criterion, scores[i])) for name, i in zip(names, rivals)])
+    words = group_words if by_family else _cell_words
+    lines = aligned([(words(params[i]), score_words(criterion, scores[i])) for i in rivals])
     if scores[rivals[0]] > estimator.best_score_:
         lines.append("  (chosen by squared error: the simplest model within one standard error of the")
         lines.append("  best)")
@@ -244,14 +180,14 @@ def trust_facts(approximation: dict[str, Any]) -> dict[str, Any]:
     stages = [approximation.get(name, {}).get("name") for name in ("selected_with", "fitted_with")]
     if {*stages} <= {"exact"} or approximation.get("name") == "exact":
         return {"verdict": "exact", "words": "exact method: nothing was approximated"}
-    found = approximation.get("trust")
-    if found is not None:
+    trust = approximation.get("trust")
+    if trust is not None:
         words = (
-            f"the approximation {_VERDICTS[found['verdict']]} "
-            f"({counted(found['steps'], 'grid step')} from the exact choice on {found['rows']} rows, "
-            f"regret {found['regret']:.3g})"
+            f"the approximation {_VERDICTS[trust['verdict']]} "
+            f"({counted(trust['steps'], 'grid step')} from the exact choice on {trust['rows']} rows, "
+            f"regret {trust['regret']:.3g})"
         )
-        return {"verdict": found["verdict"], "words": words}
+        return {"verdict": trust["verdict"], "words": words}
     if approximation.get("name") == "sparse":
         words = "pruned to few centres; path_ has the score of every size"
         return {"verdict": None, "words": words}
@@ -261,41 +197,49 @@ def trust_facts(approximation: dict[str, Any]) -> dict[str, Any]:
     return {"verdict": None, "words": words}
 
 
-def ran_facts(estimator: Any, seconds: float | None = None) -> dict[str, Any]:
-    """The choice, its score and the search, and all of it as label and value."""
+def fit_facts(
+    estimator: Any,
+    *,
+    seconds: float | None = None,
+    scores: dict[str, Any] | None = None,
+    log_scale: bool = False,
+) -> dict[str, Any]:
+    """The choice, its score and the search, and all of it as pairs of label and value.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    seconds : float, optional
+        The time of the fit; by default that of its search.
+    scores : dict, optional
+        Held-out scores, as `score_facts` gives them, to be among the lines.
+    log_scale : bool, default=False
+        Whether the criterion is one of logarithms of the target, and the scores are not.
+    """
     results = getattr(estimator, "cv_results_", None)
     history = getattr(estimator, "history_", None)
     if seconds is None and history:
-        seconds = float(sum(one.get("seconds", 0.0) for one in history))
-    members = list(getattr(estimator, "blend_", None) or [])
+        seconds = float(sum(event.get("seconds", 0.0) for event in history))
     search = getattr(estimator, "search_", {})
+    candidates = len(results["params"]) if results is not None else 1
     choice = _choice(estimator)
     score = _score(estimator)
-    candidates = len(results["params"]) if results is not None else 1
-    rule = choice_rule(estimator)
-    alone = " of the best single model" if len(members) > 1 else ""
-    lines = [("estimator", type(estimator).__name__)]
-    lines += [(f"{label}{alone}", value) for label, value in choice]
-    lines += member_lines(members) if len(members) > 1 else []
+    lines = [("estimator", type(estimator).__name__), *choice, *blend_lines(estimator)]
     if getattr(estimator, "loss", "sum") == "mean":
         lines.append(("loss", "the mean squared error, of which alpha is the ridge"))
-    if score is not None:
-        lines.append((f"criterion: {score['label']}", score["words"]))
+    lines += _score_lines(score, scores, log_scale)
+    rule = choice_rule(estimator)
     if rule is not None:
         lines.append(("selection rule", rule))
     lines += approximation_lines(estimator.approximation_)
     if search:
-        words = f"{search.get('method', 'grid')}, {counted(candidates, 'candidate')}"
-        if search.get("stopped"):
-            untried = counted(len(search.get("untried", ())), "candidate")
-            words += f"; stopped early ({search['stopped'].replace('_', ' ')}), {untried} not tried"
-        lines.append(("search", words))
+        lines.append(("search", _search_words(search, candidates)))
     if seconds is not None:
         lines.append(("search time", f"{seconds:.1f} s"))
     return {
         "estimator": type(estimator).__name__,
         "choice": choice,
-        "blend": members,
+        "blend": list(getattr(estimator, "blend_", None) or []),
         "score": score,
         "search": dict(search),
         "candidates": candidates,
@@ -304,14 +248,44 @@ def ran_facts(estimator: Any, seconds: float | None = None) -> dict[str, Any]:
     }
 
 
+def _score_lines(
+    score: dict[str, Any] | None, scores: dict[str, Any] | None, log_scale: bool
+) -> list[tuple[str, str]]:
+    """Measures ± standard errors next to the baseline's; the criterion unless it is one of them."""
+    lines = [] if score is None else [(f"criterion: {score['label']}", score["words"])]
+    if scores is None:
+        return lines
+    measures = dict(score_lines(scores))
+    if score is not None and score["label"] in measures:
+        if measures[score["label"]].startswith(score["words"]):
+            lines = []
+        else:
+            unit = "on the log scale" if log_scale else "mean over the folds"
+            lines = [(f"criterion: {score['label']}", f"{score['words']}, {unit}")]
+    lines += measures.items()
+    if scores["verdict"]["best"] is not None:
+        lines.append(("best simple model", comparison_words(scores, "")))
+    return lines
+
+
+def _search_words(search: Mapping[str, Any], candidates: int) -> str:
+    """The strategy of a search, how many candidates it tried, and whether it was stopped."""
+    words = f"{search.get('method', 'grid')}, {counted(candidates, 'candidate')}"
+    if search.get("stopped"):
+        untried = counted(len(search.get("untried", ())), "candidate")
+        words += f"; stopped early ({search['stopped'].replace('_', ' ')}), {untried} not tried"
+    return words
+
+
 def _choice(estimator: Any) -> list[tuple[str, str]]:
+    """The hyper-parameters of the model, chosen or given."""
     if hasattr(estimator, "best_params_"):
         return parameter_lines(estimator.best_params_)
     if hasattr(estimator, "n_centres_"):
-        given = {"gamma": estimator.gamma_, "alpha": estimator.alpha_}
-        return [("centres", str(int(estimator.n_centres_))), *parameter_lines(given)]
+        params = {"gamma": estimator.gamma_, "alpha": estimator.alpha_}
+        return [("centres", str(int(estimator.n_centres_))), *parameter_lines(params)]
     alphas = np.atleast_1d(np.asarray(estimator.alpha, dtype=np.float64))
-    words = ", ".join(number_words(float(alpha)) for alpha in alphas[:8])
+    words = ", ".join(number_words(float(alpha)) for alpha in alphas[:_MOST_ALPHAS])
     kernel = getattr(estimator.expansion_.parts[0][1], "kernel", None)
     width = getattr(kernel, "gamma", None)
     lines = [("kernel", type(kernel).__name__)]
@@ -327,18 +301,22 @@ def _score(estimator: Any) -> dict[str, Any] | None:
     criterion = criterion_of(estimator)
     blended = getattr(estimator, "blend_score_", None)
     value = float(estimator.best_score_ if blended is None else blended)
-    error = None
-    if blended is None:
-        if (table := getattr(estimator, "cv_results_", None)) is not None:
-            place = int(estimator.best_index_)
-        else:
-            table = estimator.path_
-            place = int(np.flatnonzero(table["n_centres"] == estimator.n_centres_)[0])
-        splits = [n for n in table if n.startswith("split") and n.endswith("_test_score")]
-        scores = np.array([table[name][place] for name in splits], dtype=np.float64)
-        error = float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else None
+    error = _standard_error(estimator) if blended is None else None
     # Where there are held-out predictions the standard error is theirs, among the scores.
-    known = getattr(estimator, "heldout_prediction_", None) is not None
-    words = score_text(criterion, value, None if known else error)
+    has_predictions = getattr(estimator, "heldout_prediction_", None) is not None
+    words = score_text(criterion, value, None if has_predictions else error)
     label = OWN_FUNCTION if criterion is None else score_label(criterion)
     return {"criterion": criterion, "value": value, "error": error, "label": label, "words": words}
+
+
+def _standard_error(estimator: Any) -> float | None:
+    """That of the mean score of the choice, from its scores on the splits; None with fewer than two."""
+    results = getattr(estimator, "cv_results_", None)
+    if results is not None:
+        row = int(estimator.best_index_)
+    else:
+        results = estimator.path_
+        row = int(np.flatnonzero(results["n_centres"] == estimator.n_centres_)[0])
+    splits = [name for name in results if name.startswith("split") and name.endswith("_test_score")]
+    scores = np.array([results[name][row] for name in splits], dtype=np.float64)
+    return float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else None
