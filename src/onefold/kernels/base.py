@@ -90,6 +90,12 @@ class Kernel(ABC):
         """The function rows → [k(row, z_j)] for rows like the landmarks, which are prepared once."""
         return lambda rows, out=None: self(rows, landmarks)
 
+    def bind_rounded(self, landmarks: Array) -> Tile:
+        """The same function of float64 rows, in float32; distances keep their digits where they can."""
+        xp = namespace(landmarks)
+        bound = self.bind(xp.astype(landmarks, xp.float32))
+        return lambda rows, out=None: bound(xp.astype(rows, xp.float32), out)
+
     @abstractmethod
     def diagonal(self, A: Array) -> Any:
         """[k(a, a)], without the tile."""
@@ -193,6 +199,11 @@ class _Pair(Kernel):
         return lambda rows, out=None: self.combine(
             left(as_floating(rows), out), right(as_floating(rows))
         )
+
+    def bind_rounded(self, landmarks: Array) -> Tile:
+        left = self.left.bind_rounded(landmarks)
+        right = self.right.bind_rounded(landmarks)
+        return lambda rows, out=None: self.combine(left(rows, out), right(rows))
 
     def on_grid(self, axes: Sequence[Array]) -> Array:
         return self.combine(self.left.on_grid(axes), self.right.on_grid(axes))

@@ -33,7 +33,16 @@ import numpy as np
 from onefold import linalg
 from onefold.kernels.base import Kernel, Tile, listed
 from onefold.kernels.metric import Transform, WidthKernel, outer_sum, weighted_sums
-from onefold.linalg import Array, HostArray, as_float64, as_floating, in_place, is_sparse, namespace
+from onefold.linalg import (
+    Array,
+    HostArray,
+    as_float64,
+    as_floating,
+    in_place,
+    is_numpy,
+    is_sparse,
+    namespace,
+)
 from onefold.linalg import distances as between
 from onefold.linalg.distances import inner_products, squared_norms
 from onefold.machine.threads import spans
@@ -100,6 +109,18 @@ class Radial(WidthKernel):
         transform = self.transform(landmarks)
         distances = self._distances(transform(landmarks))
         return lambda rows, out=None: self.profile(distances(transform(rows), out)[0])
+
+    def bind_rounded(self, landmarks: Array) -> Tile:
+        if is_numpy(landmarks):  # whose close pairs are computed from differences in either type
+            return super().bind_rounded(landmarks)
+        xp = namespace(landmarks)
+        transform = self.transform(landmarks)
+        distances = self._distances(transform(landmarks))
+
+        def tile(rows: Array, out: Array | None = None) -> Array:
+            return self.profile(xp.astype(distances(transform(rows))[0], xp.float32))
+
+        return tile
 
     def on_grid(self, axes: Sequence[Array]) -> Array:
         scale = self.gamma**self.width_power

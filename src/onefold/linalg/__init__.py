@@ -244,6 +244,16 @@ def scattered(values: Array, rows: Index, n: int) -> Any:
     return asarray_like(out, values)
 
 
+def scattered_like(values: Array, rows: Index, n: int) -> Any:
+    """The same where `values` are, in float64."""
+    if not is_foreign(values):
+        return scattered(values, rows, n)
+    xp = namespace(values)
+    source = np.full(n, values.shape[0], dtype=np.intp)
+    source[rows] = np.arange(rows.size)
+    return take_rows(xp.concat([values, xp.zeros_like(values[:1, :])]), source)
+
+
 def with_columns(x: Any, columns: Index, values: Array | None) -> Array:
     """A copy of a matrix with `values` (rows of x, some columns), or zeros, in the given columns."""
     if not is_foreign(x):

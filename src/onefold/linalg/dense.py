@@ -221,25 +221,52 @@ def _factorise_by_panels(matrix: Any) -> int:
 
 def solve_by_blocks(factor: Array, rhs: Array) -> Array:
     """Solve L Lᵀ x = rhs in the dtype of rhs, which may be wider than L's, without a copy of L."""
+    return solve_triangle(factor, solve_triangle(factor, rhs, transposed=False), transposed=True)
+
+
+def solve_triangle(factor: Array, rhs: Array, *, transposed: bool) -> Array:
+    """Solve L x = rhs or Lᵀ x = rhs in the dtype of rhs, which may be wider than L's: panel by panel."""
     xp = namespace(factor)
+    solution = np.array(rhs, order="F") if is_numpy(rhs) else xp.asarray(rhs, copy=True)
+    if (
+        is_numpy(factor)
+        and factor.dtype == solution.dtype
+        and _solve_in_place(factor, solution, transposed=transposed)
+    ):
+        return solution
     parts = list(spans(factor.shape[0], _PANEL))
-    found = xp.asarray(rhs, copy=True)
-
-    def solved(part: slice, right: Array, *, transposed: bool) -> Array:
-        corner = xp.astype(factor[part, part], rhs.dtype)
+    for part in reversed(parts) if transposed else parts:
+        check_stop()
+        if transposed:
+            known = factor[part.stop :, part].T
+            solved = solution[part.stop :, :]
+        else:
+            known = factor[part, : part.start]
+            solved = solution[: part.start, :]
+        corner = xp.astype(factor[part, part], rhs.dtype, copy=False)
+        residual = solution[part, :] - xp.astype(known, rhs.dtype, copy=False) @ solved
         if is_numpy(corner):
-            return scipy.linalg.solve_triangular(corner, right, transposed, lower=True)
-        return xp.linalg.solve_triangular(corner.T if transposed else corner, right, upper=transposed)
+            solution[part, :] = scipy.linalg.solve_triangular(
+                corner, residual, transposed, lower=True, check_finite=False
+            )
+        else:
+            triangle = corner.T if transposed else corner
+            solution[part, :] = xp.linalg.solve_triangular(triangle, residual, upper=transposed)
+    return solution
 
-    for part in parts:
-        check_stop()
-        above = xp.astype(factor[part, : part.start], rhs.dtype) @ found[: part.start, :]
-        found[part, :] = solved(part, found[part, :] - above, transposed=False)
-    for part in reversed(parts):
-        check_stop()
-        below = xp.astype(factor[part.stop :, part], rhs.dtype).T @ found[part.stop :, :]
-        found[part, :] = solved(part, found[part, :] - below, transposed=True)
-    return found
+
+def _solve_in_place(factor: Any, rhs: Any, *, transposed: bool) -> bool:
+    """Whether BLAS could solve L x = rhs or Lᵀ x = rhs over rhs (Fortran's order) without the lock."""
+    routine = _routine("trsm", factor.dtype)
+    if routine is None or not factor.flags.f_contiguous or not rhs.flags.f_contiguous or not rhs.size:
+        return False
+    by = ctypes.byref
+    real = ctypes.c_float if factor.itemsize == 4 else ctypes.c_double
+    lead = ctypes.c_int(len(factor))
+    sizes = by(lead), by(ctypes.c_int(rhs.shape[1])), by(real(1.0))
+    matrices = factor.ctypes.data, by(lead), rhs.ctypes.data, by(lead)
+    routine(b"L", b"L", b"T" if transposed else b"N", b"N", *sizes, *matrices)
+    return True
 
 
 def invert_lower(factor: Array) -> Array:

@@ -50,9 +50,10 @@ class Solution:
     """
 
     X: Any  # (…, n, columns)
-    residual: Any  # the one carried along, like X; of `refined` the true relative ones (columns,)
+    residual: Any  # b − A X like X: the one carried along, of `refined` the true one
     iterations: int
     state: State
+    relative: Any = None  # the sizes of the residuals (columns,), where `refined` has measured them
 
 
 def conjugate_gradients(
@@ -140,7 +141,7 @@ def refined(
         goal = enough(X) if callable(enough) else enough
         some = np.flatnonzero(~(relative <= goal))  # NaN too
         if not some.size or spent >= limit or rung == len(ladder):
-            return Solution(X, relative, spent, "slow" if some.size else "converged")
+            return Solution(X, left, spent, "slow" if some.size else "converged", relative)
         before = relative[some]
         found = ladder[rung](_columns(left, some), some, before, limit - spent)
         if found is None:
@@ -154,7 +155,7 @@ def refined(
         X, left = (_replaced(old, new, some, better) for old, new in ((X, tried), (left, fresh)))
         relative[some[better]] = after[better]
         if found.state == "indefinite":
-            return Solution(X, relative, spent, "indefinite")
+            return Solution(X, left, spent, "indefinite", relative)
         if not np.any(after <= 0.5 * before):
             rung += 1
 

@@ -408,7 +408,7 @@ class CirculantSmoother(Smoother):
             limit=_MAX_ITERATIONS,
             definite=filtered.definite,
         )
-        worst = float(solution.residual.max())
+        worst = float(solution.relative.max())
         solves = self.solves
         solves["iterative_solves"] = solves.get("iterative_solves", 0) + 1
         solves["most_iterations"] = max(solves.get("most_iterations", 0), solution.iterations)

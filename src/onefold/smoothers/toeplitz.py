@@ -346,7 +346,7 @@ class ToeplitzSmoother(Smoother):
                 lambda V: self.toeplitz.product(V, mu), rows, norm=self.toeplitz.norm + mu
             )
             X = solution.X
-            residual = float(solution.residual.max(initial=0.0))
+            residual = float(solution.relative.max(initial=0.0))
             if residual > _LOOSE_RESIDUAL and self.n <= _LEVINSON_ROWS:
                 X, residual = self._refined_levinson(mu, rows)
             if not residual <= _LOOSE_RESIDUAL:
@@ -449,7 +449,7 @@ class ToeplitzSmoother(Smoother):
             )
             if solution.state == "converged":
                 self._note("iterations", solution.iterations)
-                self._note("residual", float(solution.residual.max(initial=0.0)))
+                self._note("residual", float(solution.relative.max(initial=0.0)))
             return solution
 
         solution = iterate(unit_row(self.n), descent.start(mu))
@@ -469,7 +469,7 @@ class ToeplitzSmoother(Smoother):
         if solution.state == "indefinite":
             why = "conjugate gradients met a direction of negative curvature"
             raise _unsolvable(mu, why, indefinite=True)
-        residual = float(solution.residual.max(initial=0.0))
+        residual = float(solution.relative.max(initial=0.0))
         if self.n <= _LEVINSON_ROWS:
             why = f"conjugate gradients did not converge ({residual:.1g})"
             self.report.update(solver="levinson", reason=why)
@@ -542,7 +542,7 @@ class ToeplitzSmoother(Smoother):
         else:
             norm = 1.0 / (self.toeplitz.norm + solved.mu)  # the order of the smallest eigenvalues
             solution = self._minimal_residuals(product, targets, norm=norm)
-        residual = float(solution.residual.max(initial=0.0))
+        residual = float(solution.relative.max(initial=0.0))
         if solution.state != "converged" and residual > _HELDOUT_RESIDUAL:
             raise UnsolvableError(
                 f"the held-out block of {rows.size} rows did not converge (residual {residual:.2g}); "

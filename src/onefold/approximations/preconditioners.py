@@ -1,0 +1,314 @@
+r"""What nearly inverts A = S K S + μI, S = diag √weights: landmarks for what rows far apart share,
+blocks of near rows for what is left.
+
+With m landmarks Z, K_ZZ = U Λ Uᵀ and T = U Λ^{-1/2}, and rows in blocks i,
+
+    (1)  Ψ = S K_nZ T                      ΨΨᵀ is the part of S K S that the landmarks explain
+    (2)  B_i = A_ii − Ψ_i Ψ_iᵀ = L_i L_iᵀ   what they leave of each block, with the ridge
+    (3)  V = L⁻¹ Ψ,  L = diag L_i
+    (4)  P = ΨΨᵀ + B = L (I + VVᵀ) Lᵀ
+    (5)  P⁻¹ = L⁻ᵀ (I − V (I + VᵀV)⁻¹ Vᵀ) L⁻¹
+
+K_ii − Ψ_iΨ_iᵀ is a Schur complement and positive semi-definite, so that L exists for any μ > 0 but for
+rounding. Where rounding leaves no factor, the diagonal of that block is raised by 1e-7 of the largest
+eigenvalue that it may have, by ten times as much, and so on.
+
+P is *defined* by L and V as they are stored, in whatever precision: (5) is applied in float64, with
+VᵀV of the stored V, and is therefore symmetric and positive definite to rounding, which conjugate
+gradients rely on. One block and no landmarks are a factor of A itself; blocks of one row and landmarks
+are a low-rank model with the diagonal put right.
+
+The factors of one μ serve its neighbours, too: the condition of what they precondition is at most the
+ratio of the two ridges.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onefold.basis import Design, Whitening
+from onefold.kernels import Kernel
+from onefold.kernels.tiles import common_origin, device_rows
+from onefold.linalg import (
+    Array,
+    as_float64,
+    device_of,
+    namespace,
+    prefers_large_calls,
+    take_rows,
+    zeros,
+)
+from onefold.linalg.dense import (
+    add_gram,
+    add_to_diagonal,
+    cholesky,
+    cholesky_solve,
+    mirror,
+    solve_triangle,
+)
+from onefold.linalg.iterate import Map
+from onefold.linalg.partition import near_blocks
+from onefold.machine.threads import check_stop, map_in_order, spans
+
+# Rows of a block at least, where there are as many: smaller ones are not worth their calls.
+_SMALLEST_BLOCK = 1024
+# Multiply-adds that a kernel value costs beyond those of its distance; measured, with exponentials.
+_VALUE_COST = 5
+# Landmarks at most: their whitening costs m³.
+_MOST_LANDMARKS = 4000
+# Share of the usable memory that the factors of the blocks may take; the rest is for landmarks, tiles
+# and iterates.
+_FACTOR_SHARE = 0.5
+# Rounding of a float32 factor, as a multiple of eps/2 and the root of its rows, that a ridge must exceed.
+_SINGLE_NOISE = 30.0
+# A factor serves ridges up to so many times its own, or so small a part of it.
+_REACH = 30.0
+# Of the largest eigenvalue: what is first added where rounding leaves no factor, and the most.
+_JITTER = 1e-7
+_LARGEST_JITTER = 1e-3
+# Bytes of V beyond which it is kept in float32.
+_LARGE = 2**29
+# Rows of V that one thread takes at a time: they stay in cache.
+_STRIP = 256
+
+
+@dataclass(frozen=True)
+class PreconditionerPlan:
+    """The sizes of a preconditioner."""
+
+    blocks: int  # blocks of near rows
+    landmarks: int
+    single: bool  # whether factors are kept in float32
+
+    def bytes(self, n: int) -> float:
+        """Bytes of the factors, of V, and of the largest arrays while they are made."""
+        rows = math.ceil(n / self.blocks)
+        number = 4 if self.single else 8
+        features = 4 if 8 * n * self.landmarks > _LARGE else 8
+        return float(number * n * rows + features * n * self.landmarks + 8 * rows * self.landmarks)
+
+    def operations(self, n: int, d: int) -> float:
+        """Multiply-adds to make it."""
+        rows = n / self.blocks
+        m = self.landmarks
+        return n * rows * (d + rows / 6 + m) + n * m * (d + 2 * m) + 10.0 * m**3
+
+
+def plan_preconditioner(
+    shape: tuple[int, int, int],
+    usable: float | None,
+    *,
+    systems: int = 1,
+    landmarks: int | None = None,
+    block_rows: int | None = None,
+    mu: float = math.inf,
+) -> PreconditionerPlan:
+    """The sizes for rows, features and targets, in so many usable bytes (None: unknown).
+
+    ======================================  =======================================================
+    rows of a block b, where nobody said    n b² / 6 = n² (d + targets + 5), a product with K:
+                                            to make the factors costs as much as one iteration;
+                                            1024 at least
+    all rows are not much more than that    one block of all rows, without landmarks
+    (up to 2 b)
+    landmarks m, where nobody said          n m (m + b) = n² (d + targets + 5) / 2; 4000 and an
+                                            eighth of the rows at most
+    half of the memory holds the factors    in float64
+    of all systems
+    it does not, and the ridge exceeds      in float32
+    30 times their rounding
+    it does not hold those either           smaller blocks
+    ======================================  =======================================================
+
+    `systems` are preconditioners that exist at once: of all rows, and without each fold.
+    """
+    n, d, targets = shape
+    product = float(n) * (d + targets + _VALUE_COST)
+    rows = block_rows or max(_SMALLEST_BLOCK, int(math.sqrt(6.0 * product)))
+    share = math.inf if usable is None else _FACTOR_SHARE * usable / systems
+    noise = _SINGLE_NOISE * float(np.finfo(np.float32).eps) / 2
+    if block_rows is None and n <= 2 * rows and 8.0 * n * n <= share:
+        rows = n
+    rows = min(rows, n)
+    single = 8.0 * n * rows > share and mu > noise * math.sqrt(rows)
+    rows = max(1, min(rows, int(share / ((4 if single else 8) * n)) if share < math.inf else rows))
+    blocks = -(-n // rows)
+    if landmarks is None:
+        half = rows / 2
+        m = int(math.sqrt(half * half + product / 2) - half)
+        landmarks = 0 if blocks == 1 else max(1, min(m, _MOST_LANDMARKS, n // 8))
+    return PreconditionerPlan(blocks, min(landmarks, n), single)
+
+
+class LocalPreconditioner:
+    """P⁻¹ of (5) for one kernel, some rows with positive weights, and one μ with its neighbours."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Array,
+        root: Array,
+        plan: PreconditionerPlan,
+        generator: np.random.Generator,
+    ) -> None:
+        n = int(X.shape[0])
+        origin = common_origin(kernel, X)
+        rows = as_float64(X)
+        self._rows = rows if origin is None else rows - origin[None, :]
+        self._kernel = kernel
+        self._root = root
+        self._plan = plan
+        self._threads = None if kernel.thread_safe and not prefers_large_calls(X) else 1
+        transform = getattr(kernel, "transform", None)
+        moved = self._rows if transform is None else transform(self._rows)(self._rows)
+        blocks = near_blocks(moved, plan.blocks, generator) if plan.blocks > 1 else [np.arange(n)]
+        self._order = np.concatenate(blocks)
+        self._back = np.argsort(self._order)
+        ends = np.cumsum([block.size for block in blocks])
+        self._parts = [slice(int(end) - block.size, int(end)) for block, end in zip(blocks, ends)]
+        self._ordered = plan.blocks > 1
+        if self._ordered:
+            self._rows = take_rows(self._rows, self._order)
+            self._root = take_rows(root, self._order)
+        drawn = np.sort(generator.choice(n, plan.landmarks, replace=False))
+        self._landmarks = take_rows(self._rows, drawn)
+        self._mu = 0.0
+        self._factors: list[Any] = []
+        self._features: Any = None  # V (n, r), (3)
+        self._core: Any = None  # the Cholesky factor of I + VᵀV
+        self.report: dict[str, Any] = {
+            "method": "factor" if plan.blocks == 1 else "landmarks and blocks",
+            "blocks": plan.blocks,
+            "block_rows": max(block.size for block in blocks),
+            "landmarks": plan.landmarks,
+            "precision": "float32" if plan.single else "float64",
+        }
+
+    def solver(self, mu: float) -> Map:
+        """The function Z ↦ P⁻¹ Z for Z (n, columns) in float64; LinAlgError where there is no factor."""
+        if not self._factors or not 1 / _REACH <= mu / self._mu <= _REACH:
+            self._factorise(mu)
+        return self._solve
+
+    def _factorise(self, mu: float) -> None:
+        self._factors = []  # before the next ones need their memory
+        self._features = self._core = None
+        n = int(self._rows.shape[0])
+        xp = namespace(self._rows)
+        T: Any = None
+        rank = 0
+        if self._plan.landmarks:
+            T = Whitening.of(Design(self._kernel, self._landmarks).inner(), rows=n).T
+            rank = int(T.shape[1])
+            dtype = xp.float32 if 8 * n * rank > _LARGE else xp.float64
+            self._features = xp.empty((n, rank), dtype=dtype, device=device_of(self._root))
+
+        def factorised(part: slice) -> tuple[Any, float]:
+            psi = self._psi(part, T) if rank else None
+            factor, jitter = self._factor(part, mu, psi)
+            if psi is not None:
+                self._features[part, :] = solve_triangle(factor, psi, transposed=False)
+            return factor, jitter
+
+        results = list(map_in_order(factorised, self._parts, self._threads))
+        self._factors = [factor for factor, _ in results]
+        if rank:
+            self._core = cholesky(add_to_diagonal(self._gram(rank), 1.0), overwrite=True)
+        self._mu = mu
+        jitter = max(jitter for _, jitter in results)
+        self.report = self.report | {"alpha": mu, "jitter": jitter, "rank": rank}
+
+    def _psi(self, part: slice, T: Array) -> Array:
+        """Ψ of some rows, (1), from the whitening T of the landmarks."""
+        bound = self._kernel.bind(self._landmarks)
+        xp = namespace(self._rows)
+        strips = []
+        step = device_rows(int(T.shape[0])) if prefers_large_calls(T) else 4 * _STRIP
+        for strip in spans(part.stop - part.start, step):
+            strip = slice(part.start + strip.start, part.start + strip.stop)
+            tile = as_float64(bound(self._rows[strip, :]))
+            strips.append((tile @ T) * self._root[strip, None])
+        return xp.concat(strips)
+
+    def _factor(self, part: slice, mu: float, psi: Array | None) -> tuple[Any, float]:
+        """L_i of (2), and what was added to its diagonal, as a share of the largest eigenvalue."""
+        jitter = 0.0
+        while True:
+            matrix = self._block(part, mu, psi, jitter)
+            try:
+                return cholesky(matrix, overwrite=True), jitter
+            except np.linalg.LinAlgError:
+                jitter = 10 * jitter or _JITTER
+                if jitter > _LARGEST_JITTER:
+                    raise np.linalg.LinAlgError(
+                        "the kernel matrix is not positive semi-definite"
+                    ) from None
+
+    def _block(self, part: slice, mu: float, psi: Array | None, jitter: float) -> Any:
+        """B_i of (2), made strip by strip in its place from float64 kernel values."""
+        rows = self._rows[part, :]
+        root = self._root[part]
+        xp = namespace(rows)
+        n = int(rows.shape[0])
+        dtype = xp.float32 if self._plan.single else xp.float64
+        matrix = xp.empty((n, n), dtype=dtype, device=device_of(root))
+        bound = self._kernel.bind(rows)
+        largest = 0.0
+        for strip in spans(n, device_rows(n) if prefers_large_calls(rows) else 2 * _STRIP):
+            check_stop()
+            tile = as_float64(bound(rows[strip, :]))
+            tile *= root[strip, None]
+            tile *= root[None, :]
+            # No eigenvalue is larger than the largest sum of a row's sizes.
+            largest = max(largest, float(xp.max(xp.sum(xp.abs(tile), axis=1))))
+            if psi is not None:
+                tile -= psi[strip, :] @ psi.T
+            matrix[strip, :] = xp.astype(tile, dtype, copy=False)
+            del tile
+        diagonal = as_float64(self._kernel.diagonal(rows)) * root**2 + (mu + jitter * largest)
+        if psi is not None:
+            diagonal = diagonal - xp.sum(psi * psi, axis=1)
+        xp.reshape(matrix, (-1,))[:: n + 1] = xp.astype(diagonal, dtype, copy=False)
+        return matrix
+
+    def _gram(self, rank: int) -> Array:
+        """VᵀV, in float64, of V as it is stored."""
+        n = int(self._rows.shape[0])
+
+        def gram(part: slice) -> Array:
+            total = zeros((rank, rank), self._root)
+            add_gram(total, as_float64(self._features[part, :]))
+            return mirror(total)
+
+        step = device_rows(rank) if prefers_large_calls(self._root) else 8 * _STRIP
+        return sum(map_in_order(gram, spans(n, step), self._threads))
+
+    def _solve(self, Z: Array) -> Array:
+        """P⁻¹ Z, (5)."""
+        xp = namespace(Z)
+        Z = take_rows(Z, self._order) if self._ordered else xp.asarray(Z, copy=True)
+        numbers = range(len(self._parts))
+
+        def lowered(number: int) -> tuple[Array, Any]:
+            part = self._parts[number]
+            solved = solve_triangle(self._factors[number], Z[part, :], transposed=False)
+            projected = None if self._core is None else as_float64(self._features[part, :]).T @ solved
+            return solved, projected
+
+        results = list(map_in_order(lowered, numbers, self._threads))
+        shared = None
+        if self._core is not None:
+            shared = cholesky_solve(self._core, sum(projected for _, projected in results))
+
+        def raised(number: int) -> Array:
+            solved, _ = results[number]
+            if shared is not None:
+                solved = solved - as_float64(self._features[self._parts[number], :]) @ shared
+            return solve_triangle(self._factors[number], solved, transposed=True)
+
+        total = xp.concat(list(map_in_order(raised, numbers, self._threads)))
+        return take_rows(total, self._back) if self._ordered else total
