@@ -61,11 +61,10 @@ _LEARNING_FITS = 100
 # Seconds that dense fits of all members may take before conjugate gradients are considered; chosen, not
 # measured.
 _DENSE_MEMBERS_SECONDS = 20.0
-# Seconds that fits of all members with the true kernel may take; chosen, not measured.
-_MEMBERS_SECONDS = 100.0
-# How many times as many rows as landmarks, fitted exactly, are better than landmarks at all rows;
-# chosen, not measured: 27 times as many were far better (docs/studies/large.md).
-_ROWS_PER_LANDMARK = 10.0
+# Seconds that fits of all members with the true kernel may take, and of one if there is no time for
+# more; chosen, not measured.
+_MEMBERS_SECONDS = 300.0
+_LONGEST_MEMBER_SECONDS = 900.0
 # From one number of rows to the next that `rows_within` considers.
 _ROWS_STEP = 1.2
 
@@ -244,23 +243,23 @@ def make_plan(
 
 
 def with_true_kernel(
-    problem: Problem, kernel: Kernel, seconds: float | None = None
+    problem: Problem, kernel: Kernel, seconds: float | None = None, load: Workload | None = None
 ) -> Approximation | None:
-    """What makes a fit with the true kernel; None where it may take more than `seconds`.
+    """What makes fits with the true kernel; None where they may take more than `seconds`.
 
     ===================================================  ===============================================
     sparse rows, or a given kernel matrix                the dense matrix
-    memory holds the dense matrix, whose fit takes ten   the dense matrix
+    memory holds the dense matrix, whose fits take ten   the dense matrix
     seconds, or twice as long as conjugate gradients,
     at most
     otherwise                                            conjugate gradients
     ===================================================  ===============================================
 
     Without `seconds` that is the answer. With them it is None for rows that are streamed or on Dask, for
-    a matrix that memory does not hold, for iterations of unknown number, and for what takes longer.
+    a matrix that memory does not hold, and for what takes longer. The `load` is one fit by default.
     """
     machine = problem.machine
-    load = machine.load()
+    load = machine.load(load)
     dense = Exact()
     iterative = ConjugateGradients()
     if seconds is not None and (problem.remote or problem.streamed):
@@ -274,8 +273,7 @@ def with_true_kernel(
     dense_only = isinstance(kernel, Precomputed) or is_sparse(problem.X)
     dense_is_quick = fits and time[dense] <= max(_DENSE_RATIO * time[iterative], _DIRECT_SECONDS)
     method = dense if dense_only or dense_is_quick else iterative
-    unfit = not method.has_known_duration(problem) or (method is dense and not fits)
-    if seconds is not None and (unfit or time[method] > seconds):
+    if seconds is not None and ((method is dense and not fits) or time[method] > seconds):
         return None
     return method
 
@@ -308,56 +306,43 @@ def learning_rows(problem: Problem) -> int:
 
 
 class MembersRun(NamedTuple):
-    """What fits the members of a blend, and how many of the rows; None for all."""
+    """What scores and fits the members of a blend, and how many of them, the best first."""
 
     run: Run
-    rows: int | None = None
+    members: int
 
 
 def choose_for_members(run: Run, kernel: Kernel, members: int, folds: int) -> MembersRun:
-    """What scores and fits the members of a blend after a search with metrics, and on how many rows.
+    """What scores and fits the members of a blend after a search with metrics, on all rows.
 
     ===================================================  ===============================================
-    asked for by the user; Dask or streamed rows         the run of the search, on all rows
-    the run is exact: dense fits take 20 seconds at      the run of the search, on all rows
+    asked for by the user; Dask or streamed rows         the run of the search
+    the run is exact: dense fits take 20 seconds at      the run of the search
     most
-    the run is exact, and conjugate gradients are        conjugate gradients on all rows
-    quicker and take 100 seconds at most
-    the run has landmarks, and would refit with the      the true kernel on all rows
-    true kernel; memory holds what its folds need
-    the run has landmarks and no such refit; in 100      the exact method, on as many rows
-    seconds it takes ten times as many rows as
-    landmarks
-    otherwise                                            the run of the search, on all rows
+    the true kernel takes 15 minutes at most for one     the true kernel, dense or by conjugate
+    member                                               gradients; as many members as 5 minutes have
+                                                         time for, at least one
+    otherwise                                            the run of the search
     ===================================================  ===============================================
 
     `kernel` is that of one of the `members`, `folds` the number of parts that are held out.
     """
     problem = run.problem
-    n, d, targets = problem.shape
     if not run.reason or problem.remote or problem.streamed:
-        return MembersRun(run)
+        return MembersRun(run, members)
     fits = Workload(members, 1)
-    exact = run.approximation.exact
-    refit = run.refit
-    if exact and rows_within(_DENSE_MEMBERS_SECONDS, problem, fits) < n:
-        method = with_true_kernel(problem, kernel, _MEMBERS_SECONDS)
-        if method is not None and not method.selects:  # conjugate gradients
-            refit = method.start(problem, [kernel], Workload())
-    if refit is not None:
-        if not refit.approximation.selects:
-            return MembersRun(replace(refit, reason=run.reason))
-        with_folds = replace(fits, folds=folds)
-        needed = Exact().peak_bytes(n, d, targets, with_folds, 1)
-        usable = problem.machine.usable
-        if usable is None or needed <= usable:
-            return MembersRun(replace(refit, reason=run.reason, load=with_folds))
-    elif not exact:
-        rows = rows_within(_MEMBERS_SECONDS, problem, fits)
-        landmarks = getattr(run.approximation, "n_components", None) or rows
-        if rows >= _ROWS_PER_LANDMARK * landmarks:
-            return MembersRun(replace(run, approximation=Exact(), shared=None), rows)
-    return MembersRun(run)
+    if run.approximation.exact and rows_within(_DENSE_MEMBERS_SECONDS, problem, fits) >= problem.n:
+        return MembersRun(run, members)
+    machine = problem.machine
+    of_member = Workload(1, 1, folds=folds)
+    method = with_true_kernel(problem, kernel, _LONGEST_MEMBER_SECONDS, of_member)
+    if method is None:
+        return MembersRun(run, members)
+    duration = partial(method.duration, *problem.shape, machine.load(of_member))
+    time = machine.seconds(duration, _MEMBERS_SECONDS) or 0.0
+    affordable = max(1, int(min(_MEMBERS_SECONDS / max(time, 1e-9), members)))
+    started = method.start(problem, [kernel], replace(of_member, kernels=affordable))
+    return MembersRun(replace(started, reason=run.reason), affordable)
 
 
 class _Undecided:

@@ -14,6 +14,10 @@ so that r counts up to multiples of s only, and b is what is closest to the resi
 
     (3)  b = mean of (S Y − A a)_i / s_i over the rows of the system
     (4)  ‖S⁻¹ (S Y − A a) − b‖ ≤ tolerance · ‖Y‖ ends the iteration, in every column
+    (5)  or ≤ a tenth of the held-out error, √n times its root mean square, where rows are left out
+
+As ‖K A⁻¹‖ ≤ 1, f is no further from its limit than (4) says, at the root of the mean over the rows; by
+(5) the held-out error is right to about half a per cent.
 
 Products that carry the iteration along have float32 kernel values where the ridge is above their
 rounding; the residual that decides is computed with float64 tiles from the coefficients themselves. In
@@ -72,6 +76,12 @@ _SKINNY = 8
 _DIGITS = 1e-3
 # Share of the tolerance that the recurrence goes to: it drifts from the true residual.
 _MARGIN = 0.5
+# Residual relative to the targets where nobody asked for another one, and no rows are held out.
+_TOLERANCE = 1e-5
+# Share of the held-out error that the residual may have: f is then right to half a per cent of it.
+_ERROR_SHARE = 0.1
+# What that is, relative to the targets, as a rule: of an R² of 0.9.
+_USUAL_TOLERANCE = 0.03
 # Distinct rows that are worth the search for them, as a share of all rows.
 _DISTINCT_SHARE = 0.9
 # Iterations for each digit of the tolerance; measured (docs/studies/large.md), 3 to 8.
@@ -96,10 +106,11 @@ class ConjugateGradients(Approximation):
     block_rows : int or None, default=None
         Rows of a block of near rows, at most; by default so many that the blocks take about as long to
         factorise as one iteration, as far as memory allows. Up to twice as many rows are one block.
-    tolerance : float, default=1e-5
+    tolerance : float or None, default=None
         Stop when ‖y − b − (K + μV⁻¹)α‖ ≤ tolerance · ‖y‖, computed in float64; y is centred if
-        there is an intercept. ``approximation_`` contains the residual reached; a warning is raised if
-        it is above the tolerance.
+        there is an intercept. None means 1e-5 or, where rows are held out, when the left side is at
+        most a tenth of the held-out error, times √n. ``approximation_`` contains the residual reached;
+        a warning is raised if it is above the tolerance.
     max_iterations : int, default=500
         Maximum number of iterations.
     random_state : int, default=0
@@ -118,7 +129,7 @@ class ConjugateGradients(Approximation):
     """
 
     n_components: int | None = None
-    tolerance: float = 1e-5
+    tolerance: float | None = None
     max_iterations: int = 500
     random_state: int = 0
     block_rows: int | None = None
@@ -140,17 +151,17 @@ class ConjugateGradients(Approximation):
             unset = value is None and name != "max_iterations"
             if not unset and (not isinstance(value, numbers.Integral) or value < least):
                 raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
-        if not 0 < self.tolerance < 1:
+        if self.tolerance is not None and not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
 
     def max_parallel_models(self, n: int, d: int, targets: int, load: Workload, free: int | None) -> int:
         """One after the other: each has threads of its own, and keeps what tiles it finds room for."""
         return 1
 
-    @property
-    def usual_iterations(self) -> float:
+    def usual_iterations(self, folds: int) -> float:
         """How many iterations a solution takes, as a rule."""
-        return 2 - _ITERATIONS_PER_DIGIT * float(np.log10(self.tolerance))
+        tolerance = self.tolerance or (_USUAL_TOLERANCE if folds else _TOLERANCE)
+        return 2 - _ITERATIONS_PER_DIGIT * float(np.log10(tolerance))
 
     def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
         """Per kernel and ridge: a preconditioner for each system, and the products of the iterations."""
@@ -169,7 +180,7 @@ class ConjugateGradients(Approximation):
             workers = min(thread_budget(), count_workers(None))
             product = pairs * (d + 2 * columns + _SKINNY) / (2 * speed.multiply_adds)
             product += pairs / (workers * speed.exponentials)
-        each = precondition + self.usual_iterations * product
+        each = precondition + self.usual_iterations(load.folds) * product
         return load.kernels * load.alphas * each
 
     def peak_bytes(self, n: int, d: int, targets: int, load: Workload, n_parallel: int) -> int:
@@ -196,6 +207,7 @@ class System:
     rows: Index  # those with a weight
     root: Array  # s (n,), 0 in the others
     targets: Array  # S Y (n, t), Y in units of its own about an offset
+    held_out: Array  # Y itself (n, t) in the other rows, NaN in these
     unit: Array  # (t,)
     offset: Array  # (t,)
 
@@ -238,7 +250,7 @@ class IterativeModel(Model):
         order = np.argsort(first)  # in the order of the rows
         place = np.empty_like(order)
         place[order] = np.arange(order.size)
-        return first[order], place[inverse.reshape(-1)]
+        return first[order].astype(np.intp), place[inverse.reshape(-1)]
 
     @cached_property
     def _X(self) -> Array:
@@ -254,11 +266,15 @@ class IterativeModel(Model):
         weight = np.ones(problem.n) if problem.weight is None else problem.weight.copy()
         weight[left_out] = 0.0
         Y = problem.targets
+        held_out = np.full(Y.shape, np.nan)
+        held_out[left_out] = Y[left_out]
         if self._distinct is not None:
             first, place = self._distinct
+            held_out = held_out[first]
             sums = [np.bincount(place, weight * column, first.size) for column in Y.T]
-            weight = np.bincount(place, weight, first.size)
+            weight = np.asarray(np.bincount(place, weight, first.size), dtype=np.float64)
             Y = np.stack(sums, axis=1) / np.where(weight > 0, weight, 1.0)[:, None]
+            held_out[weight > 0] = np.nan
         rows = np.flatnonzero(weight > 0)
         root = np.sqrt(weight)
         offset = np.zeros(Y.shape[1])
@@ -267,7 +283,7 @@ class IterativeModel(Model):
         Y = Y - offset
         # In units of their own, by a power of 2: squares neither underflow nor overflow.
         unit = np.exp2(np.frexp(np.abs(Y[rows]).max(axis=0, initial=0.0))[1])
-        arrays = (root, root[:, None] * (Y / unit), unit, offset)
+        arrays = (root, root[:, None] * (Y / unit), (held_out - offset) / unit, unit, offset)
         return System(rows, *(asarray_like(array, problem.Y) for array in arrays))
 
     # -- what a model is asked ------------------------------------------------------------------------
@@ -295,7 +311,10 @@ class IterativeModel(Model):
         return FoldModels.of(Expansion(self._kernel, self._X, coef, intercept), len(parts))
 
     def _is_of_load(self, parts: Parts) -> bool:
-        return self._load.parts is not None and parts is self._load.parts
+        known = self._load.parts
+        if known is None or len(known) != len(parts):
+            return False
+        return all(part is mine or np.array_equal(part, mine) for part, mine in zip(parts, known))
 
     def _at_ridges(self, parts: Sequence[Index], alpha: ArrayLike) -> list[Fit]:
         """The models without each part at one ridge, or at one for each target."""
@@ -388,6 +407,7 @@ class IterativeModel(Model):
     def _solve(self, parts: Sequence[Index], mu: float, targets: Any = slice(None)) -> list[Fit]:
         """The systems without each part at one μ, for some of the targets."""
         settings = self._settings
+        tolerance = settings.tolerance or _TOLERANCE
         systems = Systems([self._system(part) for part in parts], targets, self.problem.fit_intercept)
         with limit_blas(1):  # the same digits whatever the number of threads
             preconditioners = self._solvers(systems, mu)
@@ -395,10 +415,11 @@ class IterativeModel(Model):
                 self._operators(mu),
                 preconditioners,
                 mu,
-                tolerance=settings.tolerance,
+                tolerance=tolerance,
+                error_share=_ERROR_SHARE if settings.tolerance is None else 0.0,
                 max_iterations=settings.max_iterations,
             )
-        residual = float(solved.relative.max(initial=0.0))
+        residual = systems.relative(solved.residual)
         outcome = {
             "alpha": mu * self.problem.alpha_unit,
             "systems": len(parts),
@@ -410,7 +431,7 @@ class IterativeModel(Model):
         if not outcome["converged"]:
             warn_user(
                 f"conjugate gradients stopped after {solved.iterations} iterations at a relative "
-                f"residual of {residual:.1e}, above the tolerance {settings.tolerance:.1e}; use more "
+                f"residual of {residual:.1e}, above the tolerance {tolerance:.1e}; use more "
                 "landmarks (n_components), larger blocks (block_rows), a larger alpha, or more "
                 "iterations (max_iterations).",
                 ConvergenceWarning,
@@ -462,6 +483,15 @@ class Systems:
         self._inverse_root = xp.where(zero, xp.zeros_like(self._root), 1.0 / self._image_root)
         self._mask = xp.astype(~zero, xp.float64)
         self._count = xp.sum(self._mask, axis=0)
+        self._held_out = xp.concat(
+            [self._columns_of(system.held_out, targets) for system in systems], axis=1
+        )
+        units = [self._columns_of(system.unit[None, :], targets)[0, :] for system in systems]
+        self._unit = np.concatenate([host_array(unit) for unit in units])
+        self._every = np.arange(int(self._Y.shape[1]))
+        norms = self.norms(self._Y, self._every)
+        self._size = linalg.clip_in_place(norms, float(np.finfo(float).tiny), None)
+        self._leaves_out = any(system.rows.size < system.root.shape[0] for system in systems)
 
     @staticmethod
     def _columns_of(matrix: Array, targets: Any) -> Array:
@@ -484,6 +514,23 @@ class Systems:
             scaled = scaled - shift[None, :] * self._of(self._mask, columns)
         return xp.linalg.vector_norm(scaled, axis=0)
 
+    def relative(self, residual: Array) -> float:
+        """The largest norm of a residual, relative to the targets."""
+        return float(np.max(to_numpy(self.norms(residual, self._every) / self._size), initial=0.0))
+
+    def heldout_errors(self, residual: Array, columns: Index) -> HostArray:
+        """Root mean squares over the rows that are left out, in the problem's units; NaN without any."""
+        xp = namespace(residual)
+        error = (
+            self._of(self._held_out, columns) + residual - self.intercepts(residual, columns)[None, :]
+        )
+        missing = xp.isnan(error)
+        squares = xp.sum(xp.where(missing, xp.zeros_like(error), error * error), axis=0)
+        count = xp.sum(xp.astype(~missing, xp.float64), axis=0)
+        tested = to_numpy(count > 0)
+        mean = to_numpy(squares) / np.where(tested, to_numpy(count), np.nan)
+        return np.sqrt(mean) * self._unit[columns]
+
     def _of(self, matrix: Array, columns: Index) -> Array:
         """Some columns of a matrix with one for each target of each system."""
         every = columns.size == matrix.shape[1]
@@ -503,12 +550,13 @@ class Systems:
         mu: float,
         *,
         tolerance: float,
+        error_share: float,
         max_iterations: int,
     ) -> Solution:
-        """(1) until (4); the operators from the roughest on, of which the last is exact."""
+        """(1) until (4) or (5); the operators from the roughest on, of which the last is exact."""
         xp = namespace(self._Y)
-        every = np.arange(int(self._Y.shape[1]))
-        size = linalg.clip_in_place(self.norms(self._Y, every), float(np.finfo(float).tiny), None)
+        every = self._every
+        size = self._size
         constraints = [
             self._constrained(system, solver) for system, solver in zip(self.systems, solvers)
         ]
@@ -523,17 +571,38 @@ class Systems:
                 pieces.append(constraints[number](part, preconditioned))
             return pieces[0] if numbers.size == 1 else xp.concat(pieces, axis=1)
 
+        errors = np.zeros(every.size)  # the held-out ones of all columns so far, in the problem's units
+
+        def limit_of(R: Array, columns: Index) -> Array:
+            """What the norm of the residual must not exceed."""
+            limit = tolerance * take_rows(size, columns)
+            if not error_share or not self._leaves_out:
+                return limit
+            current = self.heldout_errors(R, columns)
+            tested = np.isfinite(current)
+            errors[columns[tested]] = current[tested]
+            of_targets = errors.reshape(-1, self._width).max(axis=0)
+            current = np.where(tested, current, of_targets[columns % self._width])
+            least = error_share * current / self._unit[columns]
+            return xp.maximum(limit, asarray_like(least, R) * xp.sqrt(take_rows(self._count, columns)))
+
         def correction(operator: Operator) -> Any:
             def correct(
                 residual: Array, columns: Index, relative: HostArray, limit: int
             ) -> Solution | None:
-                goal = asarray_like(np.maximum(_MARGIN * tolerance, _DIGITS * relative), self._Y)
+                least = asarray_like(_DIGITS * relative, self._Y) * limit_of(residual, columns)
+
+                def distance(R: Array) -> Array:
+                    """The norm of the residual, relative to what it must not exceed."""
+                    goal = xp.maximum(_MARGIN * limit_of(R, columns), least)
+                    return self.norms(R, columns) / goal
+
                 solution = conjugate_gradients(
                     lambda V: self.product(operator, mu, V, columns),
                     lambda R: by_system(R, columns, preconditioned=True),
                     xp.asarray(residual, copy=True),
-                    lambda R: self.norms(R, columns),
-                    goal * take_rows(size, columns),
+                    distance,
+                    xp.ones_like(size[: columns.size]),
                     limit=limit,
                 )
                 # Beyond the range of a rough product:
@@ -552,8 +621,8 @@ class Systems:
             [correction(operator) for operator in operators],
             xp.zeros_like(self._Y),
             self._Y,
-            size=lambda R, columns: self.norms(R, columns) / take_rows(size, columns),
-            enough=tolerance,
+            size=lambda R, columns: self.norms(R, columns) / limit_of(R, columns),
+            enough=1.0,
             limit=max_iterations,
         )
 
@@ -578,14 +647,13 @@ class Systems:
 
     def fits(self, solved: Solution, mu: float) -> list[Fit]:
         """What was solved, in the units of the problem."""
-        every = np.arange(int(self._Y.shape[1]))
-        intercept = self.intercepts(solved.residual, every)
+        intercept = self.intercepts(solved.residual, self._every)
         image = (self._Y - solved.residual - mu * solved.X) / self._image_root
         dual = self._root * solved.X
         fits = []
         for number, system in enumerate(self.systems):
             part = slice(number * self._width, (number + 1) * self._width)
-            unit = self._columns_of(system.unit[None, :], self._targets)[0, :]
+            unit = asarray_like(self._unit[part], self._Y)
             offset = self._columns_of(system.offset[None, :], self._targets)[0, :]
             b = intercept[part] * unit + offset
             fitted = image[:, part] * unit[None, :] + b[None, :]

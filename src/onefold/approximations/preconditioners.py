@@ -63,7 +63,7 @@ _MOST_LANDMARKS = 4000
 # Share of the usable memory that the factors of the blocks may take; the rest is for landmarks, tiles
 # and iterates.
 _FACTOR_SHARE = 0.5
-# Rounding of a float32 factor, as a multiple of eps/2 and the root of its rows, that a ridge must exceed.
+# Rounding of a float32 factor that a ridge must exceed, in units of eps/2 times the root of its rows.
 _SINGLE_NOISE = 30.0
 # A factor serves ridges up to so many times its own, or so small a part of it.
 _REACH = 30.0
@@ -285,7 +285,10 @@ class LocalPreconditioner:
             return mirror(total)
 
         step = device_rows(rank) if prefers_large_calls(self._root) else 8 * _STRIP
-        return sum(map_in_order(gram, spans(n, step), self._threads))
+        total = zeros((rank, rank), self._root)
+        for part_gram in map_in_order(gram, spans(n, step), self._threads):
+            total += part_gram
+        return total
 
     def _solve(self, Z: Array) -> Array:
         """P⁻¹ Z, (5)."""

@@ -40,13 +40,12 @@ import numpy as np
 from onefold.approximations import Run, Workload, auto
 from onefold.heldout import Splits, sample_rows
 from onefold.search.choice import WORTH, choose, worth_fitting
-from onefold.search.crossfit import Cell, CrossFit
+from onefold.search.crossfit import CrossFit
 from onefold.search.evaluation import Candidate
 from onefold.search.learned_metric import GRADIENT_ROWS, Track
 from onefold.search.loop import Proposal, Search, SearchResult
 from onefold.search.paths import (
     CROSS,
-    RESERVED_ROWS,
     Division,
     Path,
     Rounds,
@@ -383,15 +382,19 @@ class ReservedFolds(MetricStage):
         """The same paths, the best first; their models are fitted on all rows."""
         setup = search.setup
         task = setup.task
-        members = [state.leader(path).cell for path in state.best_first]
         splits = setup.scoring.held_out
         tests = [splits.tests[number] for number in division.reserved]
         left_out = [splits.left_out[number] for number in division.reserved]
         inside = Splits(splits.n, tests, left_out)
-        run, rest, reserved = self._rows(setup, members, inside)
+        paths = state.best_first
+        kernel = state.leader(paths[0]).cell.candidate.kernel
+        run, count = auto.choose_for_members(setup.run, kernel, len(paths), len(left_out))
+        paths = paths[:count]
+        members = [state.leader(path).cell for path in paths]
         problem = setup.problem
         if not run.approximation.streams:  # the exact method: rows held out cost least at the end
-            order = np.concatenate([rest, reserved])
+            reserved = np.unique(np.concatenate(left_out))
+            order = np.concatenate([np.setdiff1d(np.arange(inside.n), reserved), reserved])
             problem = problem.rows(order)
             task = task.rows(order)
             inside = inside.within(order)
@@ -416,27 +419,11 @@ class ReservedFolds(MetricStage):
                     ridges = next_ridges(setup.alphas, member.ridge)
                 proposals.append(Proposal(stage.add(candidate), ridges))
         result = stage.run([proposals]).found()
-        return replace(state, paths=state.best_first, result=result)
+        return replace(state, paths=paths, result=result)
 
     def cost(self, sizes: Sizes) -> Cost:
         """A kernel with all folds for each member."""
         return Cost(kernels=sizes.members)
-
-    def _rows(self, setup: Setup, members: Sequence[Cell], inside: Splits) -> tuple[Run, Any, Any]:
-        """What fits the members, and on which rows: those outside the reserved folds, and in them."""
-        reserved = np.unique(np.concatenate(inside.left_out))
-        rest = np.setdiff1d(np.arange(inside.n), reserved)
-        folds = max(2, len(setup.scoring.held_out))
-        run, size = auto.choose_for_members(setup.run, members[0].candidate.kernel, len(members), folds)
-        if size is None:
-            return run, rest, reserved
-        generator = np.random.default_rng([setup.seed or 0, 6])
-        labels = setup.task.labels
-        count = max(int(size * reserved.size / inside.n), RESERVED_ROWS)
-        reserved = sample_rows(reserved, count, generator, labels)
-        rest = sample_rows(rest, size - reserved.size, generator, labels)
-        reason = f"exact on {rest.size + reserved.size} of {inside.n} rows; {run.reason}"
-        return replace(run, reason=reason), rest, reserved
 
 
 def _sampled(setup: Setup, rows: Any, size: int, stream: int) -> Any:
