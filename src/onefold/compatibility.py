@@ -137,6 +137,49 @@ RULES: tuple[Rule, ...] = (
         "a precomputed kernel matrix cannot be one of several kernels",
         "give it alone",
     ),
+    # -- rows that stay in partitions -----------------------------------------------------------------
+    Rule(
+        "Dask rows",
+        lambda request, offer: offer.place == "dask" and request.prunes,
+        "{request.estimator} needs all rows in memory, and X is a Dask collection",
+        'fit X.compute(), or use LSSVRCV or LSSVCCV with approximation="nystroem"',
+    ),
+    Rule(
+        "Dask rows",
+        lambda request, offer: offer.place == "dask" and offer.precomputed,
+        "a precomputed kernel matrix must be in memory, and X is a Dask collection",
+        "fit X.compute(), or pass rows and a kernel",
+    ),
+    Rule(
+        "Dask rows",
+        lambda request, offer: offer.place == "dask" and not offer.approximation.streams,
+        "{offer.approximation!r} needs all rows in memory, and Dask rows stay on their workers",
+        'use approximation="nystroem", or fit X.compute() if it fits in memory',
+    ),
+    Rule(
+        "Dask rows",
+        lambda request, offer: offer.place == "dask" and request.all_rows,
+        "the criterion needs all rows in memory, and Dask rows stay on their workers",
+        'use criterion="mse", "error", "accuracy", "cov", "mape", "gcv" or "evidence"',
+    ),
+    Rule(
+        "Dask rows",
+        lambda request, offer: offer.place == "dask" and request.leave_one_out,
+        "leave-one-out is not available for Dask rows",
+        "use folds, such as cv=5",
+    ),
+    Rule(
+        "Dask rows",
+        lambda request, offer: offer.place == "dask" and request.refit == "exact",
+        'refit="exact" needs all rows in memory, and Dask rows stay on their workers',
+        'use refit="auto" or "same"',
+    ),
+    Rule(
+        "Dask rows",
+        lambda request, offer: offer.place == "dask" and request.intervals == "normalised",
+        "normalised intervals need all rows in memory, and Dask rows stay on their workers",
+        'use intervals="cv+"',
+    ),
     # -- what an approximation takes ------------------------------------------------------------------
     Rule(
         "a precomputed kernel",
@@ -212,49 +255,6 @@ RULES: tuple[Rule, ...] = (
         "leave-one-out",
         lambda request, offer: request.single_rows and bool(offer.approximation.no_leave_one_out),
         "{offer.approximation.no_leave_one_out}",
-    ),
-    # -- rows that stay in partitions -----------------------------------------------------------------
-    Rule(
-        "Dask rows",
-        lambda request, offer: offer.place == "dask" and request.prunes,
-        "{request.estimator} needs all rows in memory, and X is a Dask collection",
-        'fit X.compute(), or use LSSVRCV or LSSVCCV with approximation="nystroem"',
-    ),
-    Rule(
-        "Dask rows",
-        lambda request, offer: offer.place == "dask" and offer.precomputed,
-        "a precomputed kernel matrix must be in memory, and X is a Dask collection",
-        "fit X.compute(), or pass rows and a kernel",
-    ),
-    Rule(
-        "Dask rows",
-        lambda request, offer: offer.place == "dask" and not offer.approximation.streams,
-        "{offer.approximation!r} needs all rows in memory, and Dask rows stay on their workers",
-        'use approximation="nystroem", or fit X.compute() if it fits in memory',
-    ),
-    Rule(
-        "Dask rows",
-        lambda request, offer: offer.place == "dask" and request.all_rows,
-        "the criterion needs all rows in memory, and Dask rows stay on their workers",
-        'use criterion="mse", "error", "accuracy", "cov", "mape", "gcv" or "evidence"',
-    ),
-    Rule(
-        "Dask rows",
-        lambda request, offer: offer.place == "dask" and request.leave_one_out,
-        "leave-one-out is not available for Dask rows",
-        "use folds, such as cv=5",
-    ),
-    Rule(
-        "Dask rows",
-        lambda request, offer: offer.place == "dask" and request.refit == "exact",
-        'refit="exact" needs all rows in memory, and Dask rows stay on their workers',
-        'use refit="auto" or "same"',
-    ),
-    Rule(
-        "Dask rows",
-        lambda request, offer: offer.place == "dask" and request.intervals == "normalised",
-        "normalised intervals need all rows in memory, and Dask rows stay on their workers",
-        'use intervals="cv+"',
     ),
     # -- learned metrics and blends -------------------------------------------------------------------
     Rule(
