@@ -232,7 +232,7 @@ def test_tensors_in_host_memory_are_the_hosts_and_a_device_is_measured(monkeypat
     assert machine.gpu
     monkeypatch.setattr("onefold.linalg.speed._SIZE", 64)
     monkeypatch.setattr("onefold.linalg.speed._FACTOR", 64)
-    monkeypatch.setattr("onefold.linalg.speed._KNOWN", {})
+    monkeypatch.setattr("onefold.linalg.speed._MEASURED", {})
     assert min(asdict(machine.measure()).values()) > 0
 
 

@@ -33,7 +33,16 @@ import numpy as np
 from onefold import linalg
 from onefold.kernels.base import Kernel, Tile, listed
 from onefold.kernels.metric import Transform, WidthKernel, outer_sum, weighted_sums
-from onefold.linalg import Array, HostArray, as_float64, as_floating, in_place, is_sparse, namespace
+from onefold.linalg import (
+    Array,
+    HostArray,
+    as_float64,
+    as_floating,
+    exp_in_place,
+    is_sparse,
+    namespace,
+    sqrt_in_place,
+)
 from onefold.linalg import distances as between
 from onefold.linalg.distances import inner_products, squared_norms
 from onefold.machine.threads import spans
@@ -190,10 +199,10 @@ class RBF(Radial):
     slope_unit = -2.0
 
     def profile(self, distances: Array) -> Array:
-        return in_place("exp", distances)
+        return exp_in_place(distances)
 
     def slope(self, distances: Array, rounding: Array) -> Array:
-        return in_place("exp", distances)
+        return exp_in_place(distances)
 
 
 @dataclass(frozen=True, repr=False)
@@ -232,15 +241,15 @@ class Matern(Radial):
         object.__setattr__(self, "slope_unit", {0.5: -2.0, 1.5: -6.0, 2.5: -10.0 / 3.0}[self.nu])
 
     def profile(self, distances: Array) -> Array:
-        s = in_place("sqrt", distances)
+        s = sqrt_in_place(distances)
         if self.nu == 0.5:
             s *= -1.0
-            return in_place("exp", s)
+            return exp_in_place(s)
         factor = 1.0 + s
         if self.nu == 2.5:
             factor += s * s / 3.0
         s *= -1.0
-        values = in_place("exp", s)
+        values = exp_in_place(s)
         values *= factor
         return values
 
@@ -248,8 +257,8 @@ class Matern(Radial):
         xp = namespace(distances)
         if self.nu == 0.5:  # no slope at distance 0, and none of a distance that is all rounding
             distances = xp.where(distances > rounding, distances, xp.inf)
-        s = in_place("sqrt", distances)
-        values = in_place("exp", -s)
+        s = sqrt_in_place(distances)
+        values = exp_in_place(-s)
         if self.nu == 0.5:
             values /= s
         elif self.nu == 2.5:
@@ -296,14 +305,14 @@ class PowerExponential(Radial):
     def profile(self, distances: Array) -> Array:
         exponent = _rooted(distances, self.exponent_order)
         exponent *= -1.0
-        return in_place("exp", exponent)
+        return exp_in_place(exponent)
 
     def slope(self, distances: Array, rounding: Array) -> Array:
         xp = namespace(distances)
         nothing = distances <= rounding  # no slope at distance 0, and none of one that is all rounding
         distances = xp.where(nothing, 1.0, distances)
         exponent = distances ** (self.power / 2)
-        values = in_place("exp", -exponent)
+        values = exp_in_place(-exponent)
         values *= self.power * exponent / distances
         return xp.where(nothing, 0.0, values)
 
@@ -347,11 +356,11 @@ class Laplacian(WidthKernel):
         return lambda rows, out=None: exponentials(transform(rows), out)
 
     def on_grid(self, axes: Sequence[Array]) -> Array:
-        return in_place("exp", -outer_sum([abs(axis * self.gamma) for axis in axes]))
+        return exp_in_place(-outer_sum([abs(axis * self.gamma) for axis in axes]))
 
     def pairs(self, A: Array, B: Array) -> Array:
         differences = self.transform(A)(as_floating(A) - as_floating(B))
-        return in_place("exp", -namespace(A).sum(abs(differences), axis=1))
+        return exp_in_place(-namespace(A).sum(abs(differences), axis=1))
 
     def _mean_exponent(self, rows: Array, share: HostArray) -> float:
         # Σ_ij v_i v_j |x_i − x_j| = 2 Σ_k v_k x_k (Σ_{l<k} v_l − Σ_{l>k} v_l), a column's rows in order
@@ -482,7 +491,7 @@ def _rooted(squares: Array, order: float) -> Array:
     if order == 1.0:
         return squares
     if order == 2.0:
-        return in_place("sqrt", squares)
+        return sqrt_in_place(squares)
     squares **= 1.0 / order
     return squares
 
