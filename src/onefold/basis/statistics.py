@@ -356,6 +356,6 @@ def predict_groups(
     design: Design, rows: Rows, coefficients: Sequence[Array | None], groups: Groups | None = None
 ) -> Iterator[tuple[int, Any, Array]]:
     """Yield (group, rows, Φ·coefficients[group]) block by block; None skips a group."""
-    wanted = {group for group, matrix in enumerate(coefficients) if matrix is not None}
+    selected = {group for group, matrix in enumerate(coefficients) if matrix is not None}
     function = _BlockPredictions(design, coefficients)
-    yield from rows.map(function, groups, wanted=wanted, at_most=design.threads)
+    yield from rows.map(function, groups, selected=selected, at_most=design.threads)
