@@ -24,7 +24,8 @@ from onefold.linalg import (
 from onefold.machine.threads import check_stop, even_spans, inherit_threads, limit_blas, spans
 from onefold.rows import to_host
 
-_BLOCK = 2**16  # rows that move to a device at a time
+# Rows that are moved to a device at a time.
+_BLOCK = 2**16
 
 
 class FittedFunction(ABC):
@@ -151,7 +152,7 @@ class Expansion(FittedFunction):
         """The same expansion in the library and on the device of X."""
         if linalg.same_place(self.coef, X):
             return self
-        # No other library has a place for sparse centres.
+        # Other libraries have no sparse arrays.
         centres = self.centres.toarray() if is_sparse(self.centres) else self.centres
         arrays = (centres, self.coef, self.intercept)
         return Expansion(self.kernel, *(None if a is None else asarray_like(a, X) for a in arrays))
@@ -169,8 +170,8 @@ def outer_gradients(
 ) -> HostArray:
     r"""M = Σ_i v_i Σ_t ∇f_t(x_i) ∇f_t(x_i)ᵀ / Σ_i v_i: the average outer product of gradients.
 
-    As a NumPy float64 array (d, d), or its diagonal (d,), the only part that sparse rows have. The
-    gradients of a block of rows are held at a time, within scikit-learn's ``working_memory``.
+    A NumPy float64 array (d, d), or its diagonal (d,), which is all that sparse rows may ask for. The
+    gradients of one block of rows are held at a time, within scikit-learn's ``working_memory``.
     """
     n, d = X.shape
     total = float(n) if weight is None else float(np.sum(weight))
