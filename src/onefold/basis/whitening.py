@@ -25,7 +25,7 @@ import scipy.linalg
 
 from onefold.linalg import Array, HostArray, Index, as_vector, asarray_like, host_array
 from onefold.linalg.dense import symmetric_eigh
-from onefold.smoothers.base import GIVEN
+from onefold.smoothers.base import CHECKED
 
 # The smallest ridge of the default grid.
 SMALLEST_RIDGE = 2.0**-15
@@ -73,7 +73,7 @@ class Whitening:
         """
         eigenvalues, vectors = symmetric_eigh(W, release_lock=True)
         values = as_vector(eigenvalues)
-        GIVEN.without_rounding(values)  # raises if W is indefinite
+        CHECKED.without_rounding(values)  # raises if W is indefinite
         m = values.size
         largest = max(float(values[-1]), np.finfo(float).tiny)
         noise = _RANDOM * _EPS * (rows / m) * largest * largest  # infinite, where a power would raise
@@ -110,9 +110,9 @@ class Whitening:
         # W = D^½ (LLᵀ + S) D^½ has no eigenvalue below −‖S‖ max w_ii: only where S, the remainder, is
         # large do the eigenvalues have to be computed.
         remainder = scaled[np.ix_(dropped, dropped)] - factor[rank:, :rank] @ factor[rank:, :rank].T
-        small = np.abs(remainder).sum(axis=0).max(initial=0.0) <= GIVEN.tolerance
+        small = np.abs(remainder).sum(axis=0).max(initial=0.0) <= CHECKED.tolerance
         if not small or np.any(W[diagonal <= 0]):
-            GIVEN.without_rounding(np.linalg.eigvalsh(W))
+            CHECKED.without_rounding(np.linalg.eigvalsh(W))
         T = np.zeros((m, rank))
         T[kept] = scipy.linalg.solve_triangular(lower, np.eye(rank), lower=True).T
         report = {

@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike
 from onefold import linalg
 from onefold.linalg import Array, HostArray, Index, as_vector, asarray_like, dense, namespace, take_rows
 from onefold.machine.threads import check_stop, spans
-from onefold.smoothers.base import GIVEN, Rounding, UnsolvableError
+from onefold.smoothers.base import CHECKED, Rounding, UnsolvableError
 from onefold.smoothers.dense import (
     BELOW_ROUNDING,
     BlockOperator,
@@ -270,7 +270,7 @@ class CholeskySmoother(DenseSmoother):
         border: Array | None,
         *,
         remake: Callable[[], Array] | None = None,
-        rounding: Rounding = GIVEN,
+        rounding: Rounding = CHECKED,
         graded: bool = False,
         rough: bool = False,
     ) -> None:

@@ -55,7 +55,7 @@ from onefold.linalg import (
     take_rows,
 )
 from onefold.machine.threads import check_stop, spans
-from onefold.smoothers.base import GIVEN, LARGE, Rounding, not_psd
+from onefold.smoothers.base import CHECKED, LARGE, Rounding, not_psd
 from onefold.smoothers.dense import DenseSmoother, DiagonalOperator, Operator, Result
 
 # Rows of U∘U, or of K, worked on at a time: all at once would be a second array of n × n.
@@ -261,7 +261,7 @@ class SpectralSmoother(FilteringSmoother):
         *,
         isolated: Index | None = None,
         release_lock: bool | None = None,
-        rounding: Rounding = GIVEN,
+        rounding: Rounding = CHECKED,
     ) -> None:
         super().__init__(K.shape[0], border)
         check_stop()
