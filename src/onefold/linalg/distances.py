@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from array_api_compat import is_torch_array
@@ -177,16 +177,10 @@ def l1_exponentials(landmarks: Array) -> L1Tile:
         return _host_tile(landmarks)
     xp = namespace(landmarks)
     columns = xp.asarray(landmarks.T, copy=True)
-    fused = None
-    if (
-        is_torch_array(landmarks)
-        and linalg.on_accelerator(landmarks)
-        and landmarks.dtype in (xp.float32, xp.float64)
-    ):
-        fused = _triton()
-    if fused is None:
+    kernel = _triton().module if _suits_triton(landmarks) else None
+    if kernel is None:
         return lambda rows, out: _by_columns(rows, columns)
-    return lambda rows, out: fused.exponentials(rows, columns, out)
+    return lambda rows, out: kernel.exponentials(rows, columns, out)
 
 
 def signed_sums(rows: Array, landmarks: Any, tile: Any, coef: Any) -> Array:
@@ -203,25 +197,36 @@ def signed_sums(rows: Array, landmarks: Any, tile: Any, coef: Any) -> Array:
     return xp.stack([sums(feature) for feature in range(rows.shape[1])], axis=1)
 
 
+def _suits_triton(x: Array) -> bool:
+    """Whether tiles of rows like `x` are made by Triton if it works: floats of torch on a GPU."""
+    if not (is_torch_array(x) and linalg.on_accelerator(x)):
+        return False
+    xp = namespace(x)
+    return x.dtype in (xp.float32, xp.float64)
+
+
+class _Triton(NamedTuple):
+    """The module of the Triton kernel, or the reason why there is none."""
+
+    module: Any | None
+    reason: str | None = None
+
+
 @cache
-def _triton() -> Any | None:
-    """The Triton kernel, or None where Triton is missing or finds no C compiler for its launcher."""
+def _triton() -> _Triton:
+    """Without a module if Triton is not installed, or finds no C compiler for its launcher."""
     try:
         from onefold.linalg import l1_triton
 
         l1_triton.try_out()
     except (ImportError, RuntimeError, OSError) as error:
-        _MISSING.append(f"{type(error).__name__}: {error}".splitlines()[0])
-        return None
-    return l1_triton
+        return _Triton(None, f"{type(error).__name__}: {error}".splitlines()[0])
+    return _Triton(l1_triton)
 
 
-_MISSING: list[str] = []  # why there is no Triton kernel, once one was wanted
-
-
-def without_triton() -> str | None:
-    """Why tiles of the Laplacian kernel on a GPU are made without Triton; None where they are not."""
-    return _MISSING[0] if _MISSING else None
+def without_triton(x: Array) -> str | None:
+    """Why Laplacian tiles of rows like `x` on a GPU are made without Triton; None if this is not so."""
+    return _triton().reason if _suits_triton(x) else None
 
 
 def _by_columns(rows: Array, columns: Array) -> Array:
