@@ -108,7 +108,7 @@ def gram(kernel: Kernel, X: Array) -> Array:
         for strip in spans(tile.shape[0], _LINE):
             K[j, i][:, strip] = tile[strip].T
 
-    _each(fill, [(i, j) for i in range(len(parts)) for j in range(i + 1)], kernel)
+    _fill_parts(fill, [(i, j) for i in range(len(parts)) for j in range(i + 1)], kernel)
     return K
 
 
@@ -161,10 +161,10 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Arr
             out[part] += values @ coef[column]
 
     parts = list(spans(n, tile_side()))
-    for columns in _batches(n, m, centres.shape[1]):
+    for columns in _column_batches(n, m, centres.shape[1]):
         bind = _QUIET(kernel.bind)
         bound = [(column, bind(_rows(centres, column, origin))) for column in columns]
-        _each(partial(fill, bound), parts, kernel)
+        _fill_parts(partial(fill, bound), parts, kernel)
     return out
 
 
@@ -193,11 +193,11 @@ def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> A
     # An even number of tiles of the same length, the work of two threads; few rows are one tile.
     pairs = -(-n // (2 * tile_side()))
     length = n if n <= tile_side() // 4 else -(-n // (2 * pairs))
-    _each(fill, list(spans(n, max(1, length))), kernel)
+    _fill_parts(fill, list(spans(n, max(1, length))), kernel)
     return out
 
 
-def _batches(n: int, m: int, features: int) -> Iterator[list[slice]]:
+def _column_batches(n: int, m: int, features: int) -> Iterator[list[slice]]:
     """Column tiles for n rows, wider where rows are few, in batches that fit into scratch memory."""
     side = tile_side()
     room = int(_scratch() / (_TILES_ALIVE * 8 * (features + 2)))
@@ -207,7 +207,7 @@ def _batches(n: int, m: int, features: int) -> Iterator[list[slice]]:
     return (columns[start : start + size] for start in range(0, len(columns), size))
 
 
-def _each(fill: Callable[[Any], None], parts: Sequence[Any], kernel: Kernel) -> None:
+def _fill_parts(fill: Callable[[Any], None], parts: Sequence[Any], kernel: Kernel) -> None:
     """Fill all parts, on threads.
 
     For several parts BLAS has one thread, even where one worker fills them: the digits stay the same.

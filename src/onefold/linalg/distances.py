@@ -105,16 +105,11 @@ class SquaredDistances:
         No number has the wrong sign. In NumPy, distances beyond the kernel's reach are cut to it.
         """
         if not is_numpy(A):
-            xp = namespace(A)
-            unit = self._unit
-            norms = squared_norms(A)[:, None] * unit
-            extended_rows = xp.concat([A * (-2 * unit), norms, xp.full_like(norms, unit)], axis=1)
-            tile = linalg.product_into(extended_rows, self._extended_landmarks, out)
-            return linalg.clip_in_place(tile, *((0.0, None) if unit > 0 else (None, 0.0))), None
+            return self._device_tile(A, out), None
         norms = squared_norms(A)
         sign = math.copysign(1.0, self._unit)
         if is_sparse(A) or is_sparse(self._Z):
-            tile = np.asarray(inner_products(A, self._Z))
+            tile: Any = np.asarray(inner_products(A, self._Z))
             tile *= -2 * sign
             tile += sign * norms[:, None]
             tile += sign * self._norms[None, :]
@@ -127,11 +122,10 @@ class SquaredDistances:
         close = self._close_pairs(tile, norms, sign)
         for i, j in pair_blocks(close, A.shape[1]):
             differences = A[i] - self._Z[j]
-            squares = (
-                squared_norms(differences)
-                if is_sparse(differences)
-                else np.einsum("ij,ij->i", differences, differences)
-            )
+            if is_sparse(differences):
+                squares = squared_norms(differences)
+            else:
+                squares = np.einsum("ij,ij->i", differences, differences)
             tile[i, j] = sign * squares
         halvings = _SINGLE_HALVINGS if tile.dtype == np.float32 else _DOUBLE_HALVINGS
         farthest = sign * self._reach(math.log(2.0) * halvings)  # stands for all distances beyond it
@@ -139,6 +133,17 @@ class SquaredDistances:
         if abs(self._unit) != 1.0:
             tile *= abs(self._unit)
         return tile, close
+
+    def _device_tile(self, A: Array, out: Array | None) -> Array:
+        """The product alone, which a device makes without waiting for the host."""
+        xp = namespace(A)
+        unit = self._unit
+        norms = squared_norms(A)[:, None] * unit
+        extended_rows = xp.concat([A * (-2 * unit), norms, xp.full_like(norms, unit)], axis=1)
+        tile = linalg.product_into(extended_rows, self._extended_landmarks, out)
+        if unit > 0:
+            return linalg.clip_in_place(tile, 0.0, None)
+        return linalg.clip_in_place(tile, None, 0.0)
 
     def rounding(self, A: Array) -> Array | float:
         """The size (rows, 1) up to which a number of the tile may be that of equal rows; 0 in NumPy."""
@@ -148,17 +153,19 @@ class SquaredDistances:
         return squared_norms(A)[:, None] * (abs(self._unit) * _ROUNDINGS * (A.shape[1] + 2) * eps)
 
     def _close_pairs(self, tile: Any, norms: Any, sign: float) -> Pairs:
+        """The pairs near enough to matter whose distances lost digits, from a tile of sign · d²."""
         if tile.size == 0 or not norms.max() + self._norms.max() > self._harmless:
             return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
         rounding = _ROUNDINGS * (self._Z.shape[1] + 2) * float(np.finfo(tile.dtype).eps)
-        within = np.maximum(np.minimum(_LOST_DIGITS * norms, _FAR), rounding * norms)
-        limit = within.astype(tile.dtype) * tile.dtype.type(sign)
-        near = np.less if sign > 0 else np.greater
+        threshold = np.maximum(np.minimum(_LOST_DIGITS * norms, _FAR), rounding * norms)
+        signed_threshold = threshold.astype(tile.dtype) * tile.dtype.type(sign)
+        is_closer = np.less if sign > 0 else np.greater
         nearest = tile.min(axis=1) if sign > 0 else tile.max(axis=1)
-        suspects = np.flatnonzero(near(nearest, limit))
-        part = tile if suspects.size == len(tile) else tile[suspects]
-        rows, columns = np.divmod(np.flatnonzero(near(part, limit[suspects, None])), tile.shape[1])
-        return suspects[rows], columns
+        row_numbers = np.flatnonzero(is_closer(nearest, signed_threshold))
+        candidates = tile if row_numbers.size == len(tile) else tile[row_numbers]
+        pairs = np.flatnonzero(is_closer(candidates, signed_threshold[row_numbers, None]))
+        rows, columns = np.divmod(pairs, tile.shape[1])
+        return row_numbers[rows], columns
 
 
 def pair_blocks(pairs: Pairs, features: int) -> Iterator[Pairs]:

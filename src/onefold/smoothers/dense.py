@@ -42,7 +42,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -366,7 +366,7 @@ class DenseSmoother(Smoother):
         xp = namespace(residuals)
         predictions: dict[int, Array] = {}
         columns = xp.reshape(residuals[index, :, :], (self.n * sets.count, -1))
-        for numbers, rows, places in sets.groups:
+        for numbers, rows, places in sets.batches:
             check_stop()
             block = correction.block(operator.block(rows, index), rows, index)
             values = -dense.solve_positive(block, take_rows(columns, places))
@@ -401,6 +401,14 @@ class DenseSmoother(Smoother):
         return as_vector(namespace(values[0]).concat(values))
 
 
+class SetBatch(NamedTuple):
+    """Sets of rows whose blocks are solved in one call."""
+
+    numbers: list[int]  # of the sets
+    rows: Array  # of the sets, (|J|,) or (sets, |J|)
+    places: Array  # of these rows in the columns of their own sets, laid out flat
+
+
 class LeftOut:
     """Sets of rows, on the device of the targets Y (n, t): made once, used at every μ."""
 
@@ -417,10 +425,9 @@ class LeftOut:
         self.keep = asarray_like(keep, Y)  # (n, k): 1 where a row takes part in training, else 0
         # Where each row of each set stands among all f_J, one after the other; else the end.
         self._source = index_like(source.reshape(-1), Y)
-        # Sets that are solved in one call, on a device those of one size, within n rows in all and not
-        # too many numbers in the columns of their rows, which some of CUDA's functions fail with: their
-        # numbers, their rows (|J|,) or (sets, |J|), and the places of these in their own columns.
-        self.groups: list[tuple[list[int], Array, Array]] = []
+        # On a device, sets of one size are solved together: within n rows in all, and within so many
+        # numbers in the columns of their rows as all of CUDA's functions take.
+        self.batches: list[SetBatch] = []
         by_size: dict[int, list[int]] = {}
         for k, rows in enumerate(self.parts):
             by_size.setdefault(k if linalg.uses_lapack(Y) else rows.size, []).append(k)
@@ -433,7 +440,7 @@ class LeftOut:
                 if linalg.uses_lapack(Y):
                     rows = rows[0]
                     places = places[0]
-                self.groups.append((numbers, index_like(rows, Y), index_like(places, Y)))
+                self.batches.append(SetBatch(numbers, index_like(rows, Y), index_like(places, Y)))
 
     def blanked(self, Y: Array) -> Array:
         """Y⁰ for every set, shape (n, k · t)."""
