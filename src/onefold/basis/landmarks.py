@@ -47,16 +47,19 @@ _NOTHING_LEFT = 1e-10
 _SMALLEST_CHANCE = 1e-6
 # The smallest trace that the unexplained one is divided by: a kernel may be 0 everywhere.
 _TINY = 1e-300
-# Candidate rows of k-means, at least, and for each centre: the choice then costs m³, not n m².
+# Candidate rows of k-means, at least.
 _CLUSTERED_ROWS = 4096
+# Candidate rows of k-means for each centre: the choice then costs m³, not n m².
 _CLUSTERED_ROWS_PER_CENTRE = 20
-# Candidate rows of randomly pivoted Cholesky, at least, and for each landmark.
+# Candidate rows of randomly pivoted Cholesky, at least.
 _PIVOT_ROWS = 4096
+# Candidate rows of randomly pivoted Cholesky for each landmark.
 _PIVOT_ROWS_PER_LANDMARK = 4
 # Blocks of proposals that would make up all landmarks if every proposal were kept.
 _BLOCKS = 8
-# Proposals of a block, at least and at most.
+# Proposals of a block, at least.
 _SMALLEST_BLOCK = 16
+# Proposals of a block, at most.
 _LARGEST_BLOCK = 256
 # Of the largest diagonal entry: added to the diagonal of a block, against its rounding errors.
 _SHIFT = 8 * np.finfo(float).eps
@@ -76,7 +79,7 @@ class Basis:
         return int(self.rows.shape[0])
 
     def thinned(self, keep: Index) -> Basis:
-        """The landmarks at the given positions alone."""
+        """Only the landmarks at the given positions."""
         index = None if self.index is None else self.index[keep]
         return Basis(take_rows(self.rows, keep), index, self.report | {"thinned_from": self.size})
 
@@ -114,9 +117,9 @@ def _uniform(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basi
 def _clusters(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis:
     """`m` centres of k-means over all rows, or over a uniform sample of 20 m of them.
 
-    By the Euclidean distance of rows, or of S x where the kernel has a metric S, in float32 whatever X
-    is: faster, and the same rows have the same centres in either precision. In mini-batches on the host,
-    on a GPU by rounds of Lloyd's.
+    By the Euclidean distance of rows, or of S x where the kernel has a metric S. In float32 for any X:
+    this is faster, and the same rows have the same centres in either precision. In mini-batches on the
+    host, on a GPU by rounds of Lloyd's method.
     """
     if m == X.shape[0]:
         return _basis_of(X, np.arange(m), {"method": "kmeans"})
@@ -286,5 +289,5 @@ def _accepted(inner: Any, drawn_with: HostArray, rng: np.random.Generator) -> li
     return kept
 
 
-# "uniform" and "kmeans" depend on the kernel by its metric alone: one choice serves a whole search.
+# "uniform" depends on no kernel and "kmeans" only on the metric of one: a choice serves a whole search.
 BASES = {"rpcholesky": _pivots, "uniform": _uniform, "kmeans": _clusters}

@@ -3,7 +3,7 @@ r"""Sufficient statistics of a basis model, f(x) = φ(x)·β + b, over a set of 
     A = Φᵀ V Φ,   c = Φᵀ V Y,   s = Φᵀ V 1,   w = 1ᵀ V 1,   Σ v y,   Σ v y²
 
 They add over rows: those of a union of disjoint sets are the sum, those of its complement the
-difference. Training without a fold is therefore a subtraction, whatever the number of rows.
+difference. Training without a fold is therefore a subtraction, for any number of rows.
 
 One pass over row blocks collects them: block → statistics is a pure function, and the sum of each group
 is made in the order of the rows, so that it has the same digits for any number of threads. Within a
@@ -58,9 +58,9 @@ _ARRAYS = ("gram", "cross", "border", "target_sum", "target_square")
 
 
 def finite_kernel(values: Any) -> Any:
-    """The values, or several arrays of them, if all are finite; raise before they spoil what follows."""
+    """The values, an array or a list of arrays, if all are finite; raise if not."""
     arrays = values if isinstance(values, list) else [values]
-    # A sum passes on what is not finite, without a second array.
+    # The sum is not finite if an entry is not, and needs no second array.
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(sum(namespace(array).sum(array) for array in arrays))
     if not np.isfinite(total):

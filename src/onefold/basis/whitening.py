@@ -3,11 +3,11 @@ r"""Coordinates in which the penalty βᵀWβ of a basis model is ‖θ‖², W 
 W = U Λ Uᵀ, T = U_r Λ_r^{-1/2}, β = Tθ. With `rank` = k the first k directions are kept, which is the
 rank-k pseudo-inverse of ding2012: V = Φ T, K̃ = V Vᵀ.
 
-A direction of eigenvalue λ divides the rounding errors of the Gram matrix A = ΦᵀΦ by λ. Of n rows and
-m landmarks ‖A‖ is about (n/m) λ_max². Where its rounding, over λ, exceeds the smallest ridge of the
-default grid, 2^-15, the direction would hold noise that no ridge of that grid damps: it is cut, and the
-cut is reported. The same reasoning says which precision serves float32 rows, see `precision_for`. Where
-most directions are cut, a smooth kernel needs fewer landmarks: `spanning_landmarks` says which.
+A direction of eigenvalue λ divides the rounding errors of the Gram matrix A = ΦᵀΦ by λ. For n rows and
+m landmarks ‖A‖ is about (n/m) λ_max². Where its rounding, divided by λ, exceeds the smallest ridge of
+the default grid, 2⁻¹⁵, the direction would hold noise that no ridge of that grid damps: it is cut, and
+the cut is reported. By the same reasoning `precision_for` chooses the precision for float32 rows. Where
+most directions are cut, a smooth kernel needs fewer landmarks: `spanning_landmarks` chooses them.
 
 Whitening the features before they are summed or factorised, V = ΦT, takes more time and does not
 square the condition of W: `Whitening.pivoted` loses no more than the rounding of W's entries does. Its

@@ -204,7 +204,7 @@ def make_lattice(kernel: Kernel, lowest: Any, highest: Any, counts: Any | None =
 
 
 def largest_lattice(d: int, counts: Any | None = None) -> int:
-    """The most points that :func:`make_lattice` makes for d features, whatever the kernel."""
+    """The most points that :func:`make_lattice` makes for d features and any kernel."""
     if counts is not None:
         return math.prod(np.broadcast_to(np.asarray(counts, dtype=int), d).tolist())
     return int(max(round(_TOTAL[d] ** (1 / d)), _FEWEST) ** d)

@@ -135,7 +135,7 @@ class SquaredDistances:
         return tile, close
 
     def _device_tile(self, A: Array, out: Array | None) -> Array:
-        """The product alone, which a device makes without waiting for the host."""
+        """The product, without a look for close pairs: a device would have to wait for the host."""
         xp = namespace(A)
         unit = self._unit
         norms = squared_norms(A)[:, None] * unit

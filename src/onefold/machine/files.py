@@ -24,7 +24,7 @@ _REMEDIES = {
 
 
 def with_remedy(number: int) -> str:
-    """What the system says about an error of the disk, by its number, and what to do."""
+    """The system's message for an error of the disk, by its number, and what to do about it."""
     return f"{os.strerror(number)}; {_REMEDIES.get(number, 'check path, permissions and free space')}"
 
 

@@ -46,7 +46,7 @@ class Journal(AbstractContextManager["Journal"]):
             raise OSError(f"{self.path} is a pipe or a device; use another name for the journal.")
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            if fcntl is not None:  # others are kept out until this process ends in whatever way
+            if fcntl is not None:  # other processes are kept out until this one ends, even by a crash
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.records, self._end = self._read()
             if new:  # the file is on the disk only once its folder is

@@ -5,9 +5,9 @@ BLAS threads, by contrast, wait for each other inside every call and lose badly 
 process is busy; wherever there are several independent pieces of work, they are spread over
 Python threads and BLAS is held to one thread.
 
-How many threads there may be is set once, by whoever starts the work (`use_threads`), and asked for
-where threads are started (`map_threads`, `map_in_order`). Inside such a thread the budget is one: work
-there starts no further threads.
+The number of threads is set once, where the work begins (`use_threads`), and read where threads are
+started (`map_threads`, `map_in_order`). Inside such a thread the budget is one: work there starts no
+further threads.
 
 Floating-point sums depend on their order. Whatever is added up from pieces that ran in threads is added
 in the order of the pieces (`map_in_order`), never in the order in which they happened to finish.
@@ -210,7 +210,7 @@ _BEFORE: list[tuple[Any, int]] = []
 
 @contextmanager
 def limit_blas(threads: int | None) -> Iterator[None]:
-    """Hold BLAS to `threads` threads inside the context, if it has more; ``None`` leaves it alone."""
+    """Limit BLAS to `threads` threads inside the context; ``None`` sets no limit."""
     # In a library with one number for the process, the lowest limit holds for all threads, and the last
     # context to end restores the number from before the first. If each restored the number from before
     # itself, the second of two that overlap would restore the limit of the first, for good.
@@ -275,7 +275,7 @@ _CALLS: ContextVar[tuple[threading.Event, ...]] = ContextVar("onefold_calls", de
 
 
 class Stopped(BaseException):
-    """Ends a piece of work that nobody waits for; never seen outside its own thread."""
+    """Ends a piece of work whose result is no longer needed; it never leaves its own thread."""
 
 
 def check_stop() -> None:
@@ -306,7 +306,7 @@ def map_threads(
     line = user_line()
     queue = iter(items)
     calls = (*_CALLS.get(), over)
-    configuration = get_config()  # scikit-learn's, which each thread has of its own
+    configuration = get_config()  # of scikit-learn, which keeps one for each thread
 
     def work(item: Item) -> Result:
         _CALLS.set(calls)  # threads of a pool start without their caller's context

@@ -1,4 +1,4 @@
-"""Warnings that name the user's line, however deep in the package their reason lies, in any thread."""
+"""Warnings that name the user's line, from any depth of the package and in any thread."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ TASK_ROWS = 8192
 _BLOCK_BYTES = 64 * 2**20
 # Rows that are read at a time at least, however wide they are.
 _FEWEST_ROWS = 1024
-# Groupings of a source that are kept: one by training parts alone, and one by test sets, too.
+# Groupings of a source that are kept: one by training parts only, one by test sets, too.
 _KEPT_GROUPINGS = 2
 
 RowIndex: TypeAlias = Any  # numbers of rows: a slice of consecutive ones, or an integer array

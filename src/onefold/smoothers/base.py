@@ -217,7 +217,7 @@ class Route:
     gpu: bool
 
     def matrices(self, folds: int) -> float:
-        """Arrays of n × n at the peak of the factorisation, with so many folds (0: a fit alone)."""
+        """Arrays of n × n at the peak of the factorisation, with this many folds (0: only a fit)."""
         if self.gpu:  # K gives way to its factor, or keeps a copy of itself for the next ridge
             held = 5 if self.name == "eigen" else 1 if self.ridges == 1 else 2
             return held + (1 / folds + 3 / folds**2 if folds > 1 else 0.0)
@@ -234,10 +234,10 @@ def choose_route(
 ) -> Route:
     r"""How the kernel matrix of a model is factorised, decided once, for all its ridge values.
 
-    The first line that holds:
+    The first line that applies:
 
     ======================================  ==========  ==========================================
-    the matrix, and what is asked of it     route       because
+    the matrix, and what is needed of it    route       because
     ======================================  ==========  ==========================================
     weights of very different size          cholesky    a decomposition would lose their digits
     numerical rank r ≤ n/3, held-out rows   low rank    a thin factor costs n r²
@@ -259,7 +259,7 @@ def choose_route(
     triangle            0.6             0.45            1              1                1
     ==================  ==============  ==============  =============  ===============  ==========
 
-    `need` says whether solving is enough, or the diagonal or blocks of R are wanted too; `uneven`, that
+    `need` says whether solving is enough, or the diagonal or blocks of R are needed too; `uneven`, that
     weights of very different size have graded the rows; `rank` is known where there is a thin factor.
     """
     if gpu:

@@ -1,4 +1,4 @@
-r"""R(μ) of a dense matrix K, and what follows from it at every μ, whatever K was factorised into.
+r"""R(μ) of a dense matrix K, and what follows from it at every μ, for any factorisation of K.
 
 An `Operator` is R at one μ, or at a few. A `DenseSmoother` makes one operator after the other and asks
 each for everything it needs of it at once. There are two kinds: eigenvalues, which serve every μ
@@ -9,8 +9,8 @@ each for everything it needs of it at once. There are two kinds: eigenvalues, wh
 
     (1)  R_b Y = R Y − ρ (ρᵀY)/σ,    diag R_b = diag R − ρ²/σ,    ρ = R s,  σ = sᵀρ
 
-*Coefficients* of the kernel at each row, and where μ is below the rounding of K those without the
-directions that are rounding alone:
+*Coefficients* of the kernel at each row; where μ is below the rounding of K, without the directions in
+which K is nothing but rounding:
 
     (2)  α = R_b Y / μ
 
@@ -25,7 +25,7 @@ n × (k · t) columns,
 
 so that one product with R serves all of them. Rows held out come in two forms:
 
-    (4)  f_J = −(R_b)_JJ⁻¹ (R_b Y⁰)_J          the predictions alone
+    (4)  f_J = −(R_b)_JJ⁻¹ (R_b Y⁰)_J          the predictions only
     (5)  α = R_b Ŷ / μ,   sᵀŶ / sᵀs            the models trained without J
 
 α is 0 on J and elsewhere the solution of the problem without J. It takes another product with R, O(n²)
@@ -84,7 +84,7 @@ class Operator(ABC):
 
     @abstractmethod
     def apply(self, Y: Array) -> Array:
-        """R Y of shape (μ, n, t), for Y (n, t), or (μ, n, t) of its own at each μ."""
+        """R Y of shape (μ, n, t), for Y (n, t), or Y (μ, n, t) with other targets at each μ."""
 
     @abstractmethod
     def with_blocks(self, first: int) -> BlockOperator:
@@ -147,7 +147,7 @@ class BorderCorrection:
     sigma: Array
 
     def vectors(self, RY: Array, Y: Array) -> Array:
-        """(1): R Y → R_b Y, shape (μ, n, targets), for Y (n, targets), or (μ, n, targets) of its own."""
+        """(1): R Y → R_b Y, shape (μ, n, targets), for Y (n, targets), or (μ, n, targets)."""
         b = (self.rho[:, None, :] @ Y)[:, 0, :] / self.sigma[:, None]
         return RY - self.rho[:, :, None] * b[:, None, :]
 
@@ -177,7 +177,7 @@ class DenseSmoother(Smoother):
     @property
     @abstractmethod
     def smallest_eigenvalue(self) -> float:
-        """That of K, as far as the factorisation knows it: 0 unless it is negative."""
+        """The smallest eigenvalue of K if the factorisation shows that it is negative; else 0."""
 
     @abstractmethod
     def each(
@@ -193,7 +193,7 @@ class DenseSmoother(Smoother):
         """
 
     def solvable(self, alphas: ArrayLike) -> Flags:
-        """Whether K + μI is positive definite at each μ, as far as the factorisation knows."""
+        """Whether K + μI is positive definite at each μ, as far as the factorisation shows."""
         return as_vector(alphas) + self.smallest_eigenvalue > 0
 
     def below_rounding(self, alphas: ArrayLike) -> Flags:
@@ -240,8 +240,8 @@ class DenseSmoother(Smoother):
     def duals(self, Y: Array, alphas: ArrayLike) -> Array:
         r"""(2): the coefficients of the kernel at each row, shape (μ, n, targets).
 
-        Where μ is below the rounding of K, without the directions that are rounding alone: they leave
-        predictions as they are, but their coefficients, r/μ, would multiply the rounding of every
+        Where μ is below the rounding of K, without the directions in which K is nothing but rounding:
+        they do not change predictions, but their coefficients, r/μ, would multiply the rounding of every
         later kernel value.
         """
 
@@ -258,7 +258,7 @@ class DenseSmoother(Smoother):
         return namespace(Y).concat(self.each(duals_of, alphas, Y.shape[1]))
 
     def _signal(self, operator: Operator, Y: Array, correction: BorderCorrection) -> Array:
-        """(2) without the directions that are rounding alone."""
+        """(2) without the directions in which K is nothing but rounding."""
         s = self.border
         if s is None:
             return operator.solve_signal(Y)
@@ -423,7 +423,8 @@ class LeftOut:
             keep[rows, k] = 0.0
             source[rows, k] = starts[k] + np.arange(rows.size)
         self.keep = asarray_like(keep, Y)  # (n, k): 1 where a row takes part in training, else 0
-        # Where each row of each set stands among all f_J, one after the other; else the end.
+        # For each row and set, the position of its prediction in the concatenation of all f_J; for rows
+        # that are not in the set, the position after the last, where there is a zero.
         self._source = index_like(source.reshape(-1), Y)
         # On a device, sets of one size are solved together: within n rows in all, and within so many
         # numbers in the columns of their rows as all of CUDA's functions take.

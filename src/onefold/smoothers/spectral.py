@@ -14,7 +14,7 @@ for residuals and the diagonal, and 2 n |J|² per μ for a held-out part J. Rows
     (3)  R = I − U [λ/(λ+μ)] Uᵀ,    λ = σ²
     (4)  log det (K + μI) = Σ log (λ + μ) + (n − r) log μ
 
-U is orthonormal to eps whatever the size of σ, so that R has the absolute error eps for every μ. From
+U is orthonormal to eps for σ of any size, so that R has the absolute error eps for every μ. From
 the eigenvectors of BᵀB it would have that of eps · λ_max / μ: as much again as the problem itself.
 A matrix whose numerical rank r is far below n has such a factor from a pivoted Cholesky factorisation,
 
@@ -26,7 +26,7 @@ result is as exact as the dense route. Smooth kernels on a few features are of t
 time, against O(n³).
 
 *Below the rounding of K* the directions in which K is nothing but rounding count as 0: their weight in
-(1) is 1, and (K + μI)⁻¹ is taken in the other directions alone,
+(1) is 1, and (K + μI)⁻¹ is taken in the other directions only,
 
     (6)  U [1/(λ+μ), or 0 where λ is rounding] Uᵀ
 """
