@@ -363,15 +363,15 @@ def last_step(estimator: Any, X: Any, y: Any, *, what: str, **params: Any) -> tu
         if not isinstance(step, Pipeline):
             step, X, y, params = step._as_step(X, y, **params)
             continue
-        before = step[:-1]
+        preparation = step[:-1]
         step = step.steps[-1][1]
         name = name.format("a Pipeline that ends in {}")
         if prepares:
             passed = {name: value for name, value in params.items() if value is not None}
             consumed: Iterable[str] = ()
             if passed and get_config()["enable_metadata_routing"]:
-                consumed = before.get_metadata_routing().consumes("fit_transform", passed)
-            X = clone(before).fit_transform(X, y, **{name: passed[name] for name in consumed})
+                consumed = preparation.get_metadata_routing().consumes("fit_transform", passed)
+            X = clone(preparation).fit_transform(X, y, **{name: passed[name] for name in consumed})
     if not hasattr(step, "as_chooser"):
         name = name.format(step if isinstance(step, str) else type(step).__name__)
         raise ValueError(

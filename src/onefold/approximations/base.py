@@ -303,7 +303,9 @@ class Run:
                 model = self.on(self.problem, load).model(kernel)
             models = model.fold_models(parts, ridges)
             if models is None and self.approximation.fold_models == "refitted":
-                models = FoldModels.each([self._fitted_without(rows, kernel, alpha) for rows in parts])
+                models = FoldModels.from_expansions(
+                    [self._fitted_without(rows, kernel, alpha) for rows in parts]
+                )
         except UNSOLVABLE as error:  # some fold's matrix, unlike that of all rows
             warn_user(
                 f"the models without each fold, for intervals, cannot be fitted: {why_unsolvable(error)}"

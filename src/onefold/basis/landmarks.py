@@ -176,16 +176,16 @@ def _lloyd(rows: Array, metric: Metric | None, m: int, rng: np.random.Generator)
 
     norms = host_array(xp.sum(points * points, axis=1))
     residual = np.full(norms.size, np.inf)
-    chosen = fresh = rng.integers(points.shape[0], size=1)
+    chosen = drawn = rng.integers(points.shape[0], size=1)
     while len(chosen) < m:
-        least = [xp.min(tile, axis=1) for _, tile in tiles(take_rows(points, fresh))]
+        least = [xp.min(tile, axis=1) for _, tile in tiles(take_rows(points, drawn))]
         residual = np.minimum(residual, np.maximum(host_array(xp.concat(least)) + norms, 0.0))
         residual[chosen] = 0.0
         size = min(len(chosen), m - len(chosen), int(np.count_nonzero(residual)))
         if size == 0:  # no other rows are left
             break
-        fresh = rng.choice(residual.size, size, replace=False, p=residual / residual.sum())
-        chosen = np.concatenate([chosen, fresh])
+        drawn = rng.choice(residual.size, size, replace=False, p=residual / residual.sum())
+        chosen = np.concatenate([chosen, drawn])
     centres = take_rows(points, chosen)
     numbers = index_like(np.arange(chosen.size), rows)[None, :]
 
@@ -260,9 +260,9 @@ def _pivots(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis
         core = inner[np.ix_(kept, kept)]
         core.flat[:: len(kept) + 1] += _SHIFT * diagonal.max()
         lower = np.linalg.cholesky(core)
-        fresh = scipy.linalg.solve_triangular(lower, columns.T, lower=True, check_finite=False).T
-        factor[:, r : r + len(kept)] = fresh
-        residual = np.maximum(residual - np.einsum("ij,ij->i", fresh, fresh), 0.0)
+        new_columns = scipy.linalg.solve_triangular(lower, columns.T, lower=True, check_finite=False).T
+        factor[:, r : r + len(kept)] = new_columns
+        residual = np.maximum(residual - np.einsum("ij,ij->i", new_columns, new_columns), 0.0)
         residual[pivots] = 0.0
         chosen.extend(int(p) for p in pivots)
     report = {

@@ -308,7 +308,7 @@ def _single_sums(design: Design, rows: Array, columns: Any, root: Any | None) ->
         tile = _without_unseen(tile, unit if root is None else unit * root[part])
         if not tile.shape[0]:
             continue
-        add_gram(pending_gram, tile, fresh=pending_rows == 0)
+        add_gram(pending_gram, tile, overwrite=pending_rows == 0)
         pending_rows += tile.shape[0]
         if pending_rows >= _FLUSH_ROWS:
             add_lower(gram, pending_gram)

@@ -147,7 +147,7 @@ class FoldModels:
         return cls((expansion,), (np.arange(folds),), np.zeros((folds, t)))
 
     @classmethod
-    def each(cls, expansions: Sequence[Member]) -> FoldModels:
+    def from_expansions(cls, expansions: Sequence[Member]) -> FoldModels:
         """From an expansion for every fold."""
         numbers = tuple(np.array([s]) for s in range(len(expansions)))
         return cls(tuple(expansions), numbers, np.zeros((len(expansions), expansions[0].n_targets)))

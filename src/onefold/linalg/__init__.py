@@ -260,8 +260,8 @@ def with_columns(x: Any, columns: Index, values: Array | None) -> Array:
     source = np.zeros(x.shape[1], dtype=np.intp)
     source[columns] = np.arange(columns.size)
     inside = index_like(np.isin(np.arange(x.shape[1]), columns), x)[None, :]
-    fresh = xp.zeros_like(x) if values is None else take_rows(values.T, source).T
-    return xp.where(inside, fresh, x)
+    replaced = xp.zeros_like(x) if values is None else take_rows(values.T, source).T
+    return xp.where(inside, replaced, x)
 
 
 def submatrix(matrix: Array, rows: Any, columns: Any) -> Array:

@@ -394,10 +394,10 @@ def _routine(name: str, dtype: Any) -> Callable[..., None] | None:
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * expected.count("*"))(address)
 
 
-def add_gram(total: Any, tile: Any, *, fresh: bool = False) -> None:
+def add_gram(total: Any, tile: Any, *, overwrite: bool = False) -> None:
     """Add tileᵀ tile to the lower triangle of `total` (m, m); both C-ordered and of one dtype.
 
-    O(rows · m²) multiply-adds, half of a general product. With `fresh`, `total` is overwritten instead.
+    O(rows · m²) multiply-adds, half of a general product. With `overwrite`, `total` becomes tileᵀ tile.
     The strict upper triangle is left in an undefined state; :func:`mirror` fills it at the end.
     """
     rows, m = tile.shape
@@ -405,7 +405,7 @@ def add_gram(total: Any, tile: Any, *, fresh: bool = False) -> None:
     if is_numpy(tile) and tile.size and tile.flags.c_contiguous and total.flags.c_contiguous:
         routine = _routine("syrk", tile.dtype)
     if routine is None:
-        if fresh:
+        if overwrite:
             total[...] = 0
         total += tile.T @ tile
         return
@@ -415,11 +415,11 @@ def add_gram(total: Any, tile: Any, *, fresh: bool = False) -> None:
     # In Fortran's order the tile is m × rows and the lower triangle of `total` is its upper one.
     order = ctypes.c_int(m)
     count = ctypes.c_int(rows)
-    plus_one = real(1.0)
-    kept_share = real(0.0 if fresh else 1.0)
+    alpha = real(1.0)
+    beta = real(0.0 if overwrite else 1.0)
     by = ctypes.byref
     routine(
-        b"U", b"N", by(order), by(count), by(plus_one), tile.ctypes.data, by(order), by(kept_share),
+        b"U", b"N", by(order), by(count), by(alpha), tile.ctypes.data, by(order), by(beta),
         total.ctypes.data, by(order),
     )  # fmt: skip
 

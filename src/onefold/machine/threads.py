@@ -302,10 +302,10 @@ def map_threads(
             check_stop()
             yield function(item)
         return
-    over = threading.Event()
+    ended = threading.Event()
     line = user_line()
     queue = iter(items)
-    calls = (*_CALLS.get(), over)
+    calls = (*_CALLS.get(), ended)
     configuration = get_config()  # of scikit-learn, which keeps one for each thread
 
     def work(item: Item) -> Result:
@@ -333,7 +333,7 @@ def map_threads(
                 for future in finished:
                     yield future.result()
         finally:
-            over.set()
+            ended.set()
 
 
 map_in_order = partial(map_threads, in_order=True)

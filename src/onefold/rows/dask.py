@@ -92,7 +92,7 @@ class Runner:
         self.client = client
         self._warned = False
 
-    def each(self, lazy: Sequence[Any]) -> Iterator[Any]:
+    def results(self, lazy: Sequence[Any]) -> Iterator[Any]:
         """The values in their order; only a few are computed ahead of the consumer."""
         if self.client is None:
             workers = thread_budget()
@@ -107,7 +107,7 @@ class Runner:
                     waiting.append(self._submitted(lazy[part]))
                 if not waiting:
                     return
-                yield from self._results(waiting[0])
+                yield from self._gathered(waiting[0])
                 for future in waiting.pop(0):
                     future.release()
         finally:  # a traceback that somebody keeps must not keep workers busy
@@ -116,7 +116,7 @@ class Runner:
 
     def value(self, lazy: Any) -> Any:
         """The value of a lazy value or of a Dask collection."""
-        return next(iter(self.each([lazy])))
+        return next(iter(self.results([lazy])))
 
     def persisted(self, lazy: Sequence[Any]) -> list[Any]:
         """The lazy values, computed once and kept on the workers as long as these handles live."""
@@ -138,7 +138,7 @@ class Runner:
         with _quiet():
             return list(self.client.compute(list(lazy)))
 
-    def _results(self, futures: list[Any]) -> list[Any]:
+    def _gathered(self, futures: list[Any]) -> list[Any]:
         import distributed
 
         try:
@@ -439,7 +439,7 @@ class DaskTable:
             lazy.append(pick(self.parts[number], local, self.dtype, self.infos[number]))
         out = np.empty((index.size, self.shape[1]), dtype=self.dtype)
         start = 0
-        for rows in self.runner.each(lazy):
+        for rows in self.runner.results(lazy):
             out[order[start : start + len(rows)]] = rows
             start += len(rows)
         return out
@@ -448,7 +448,7 @@ class DaskTable:
         """The variance of all entries, in one pass over the rows."""
         moments = require_dask().delayed(_moments_of)
         lazy = [moments(self.parts[number], kept) for number, _, kept in self.pieces()]
-        size, _, squares = _joined(list(self.runner.each(lazy)))
+        size, _, squares = _joined(list(self.runner.results(lazy)))
         return squares / max(1.0, size)
 
 
@@ -472,7 +472,7 @@ def opened(X: Any, client: Any = None) -> Any:
         features = int(X.shape[1])
     runner = runner_of(client)
     inspect = require_dask().delayed(inspect_partition)
-    infos = list(runner.each([inspect(part, i, names, features) for i, part in enumerate(parts)]))
+    infos = list(runner.results([inspect(part, i, names, features) for i, part in enumerate(parts)]))
     for info in infos:
         if info.error is not None:
             raise ValueError(info.error)
@@ -551,7 +551,7 @@ class DaskRows(Rows):
     ) -> BlockResults:
         numbers = None if selected is None else frozenset(int(group) for group in selected)
         lazy = self._tasks(function, groups, selected=numbers, exclusive=at_most == 1)
-        for (_, rows, _), blocks in zip(self._pieces, self._table.runner.each(lazy)):
+        for (_, rows, _), blocks in zip(self._pieces, self._table.runner.results(lazy)):
             check_stop()
             for group, local, result in blocks:
                 if isinstance(local, slice):

@@ -294,7 +294,7 @@ class CholeskySmoother(DenseSmoother):
     def smallest_eigenvalue(self) -> float:
         return 0.0 if self._decomposition is None else self._decomposition.smallest_eigenvalue
 
-    def each(
+    def map_operators(
         self,
         function: Callable[[Operator], tuple[Result, Operator]],
         alphas: ArrayLike,
@@ -328,7 +328,7 @@ class CholeskySmoother(DenseSmoother):
                 return CholeskyFactor.of(self._matrix(), alpha)
         if self._decomposition is None:
             self._decomposition = SpectralSmoother(self._matrix(), self.border, rounding=self._rounding)
-        [operator] = self._decomposition.each(lambda operator: (operator, operator), [alpha])
+        [operator] = self._decomposition.map_operators(lambda operator: (operator, operator), [alpha])
         return operator
 
     def _matrix(self) -> Array:

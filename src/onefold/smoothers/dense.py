@@ -180,7 +180,7 @@ class DenseSmoother(Smoother):
         """The smallest eigenvalue of K if the factorisation shows that it is negative; else 0."""
 
     @abstractmethod
-    def each(
+    def map_operators(
         self,
         function: Callable[[Operator], tuple[Result, Operator]],
         alphas: ArrayLike,
@@ -235,7 +235,7 @@ class DenseSmoother(Smoother):
         def residuals_of(operator: Operator) -> tuple[Array, Operator]:
             return self._residuals(operator, Y)[0], operator
 
-        return namespace(Y).concat(self.each(residuals_of, alphas, Y.shape[1]))
+        return namespace(Y).concat(self.map_operators(residuals_of, alphas, Y.shape[1]))
 
     def duals(self, Y: Array, alphas: ArrayLike) -> Array:
         r"""(2): the coefficients of the kernel at each row, shape (μ, n, targets).
@@ -255,7 +255,7 @@ class DenseSmoother(Smoother):
                 dual = namespace(Y).where(below, signal, dual)
             return dual, operator
 
-        return namespace(Y).concat(self.each(duals_of, alphas, Y.shape[1]))
+        return namespace(Y).concat(self.map_operators(duals_of, alphas, Y.shape[1]))
 
     def _signal(self, operator: Operator, Y: Array, correction: BorderCorrection) -> Array:
         """(2) without the directions in which K is nothing but rounding."""
@@ -274,7 +274,7 @@ class DenseSmoother(Smoother):
             ready, residuals, correction = self._residuals_and(_with_diagonal, operator, Y)
             return (residuals, correction.diagonal(ready.diagonal())), ready
 
-        residuals, diagonals = zip(*self.each(residuals_and_diagonal, alphas, Y.shape[1]))
+        residuals, diagonals = zip(*self.map_operators(residuals_and_diagonal, alphas, Y.shape[1]))
         xp = namespace(Y)
         diagonal = self._without_saturated(xp.concat(list(diagonals)), alphas)
         return Y[None, ...] - xp.concat(list(residuals)) / diagonal[:, :, None]
@@ -288,7 +288,7 @@ class DenseSmoother(Smoother):
             diagonal = correction.diagonal_at(operator.diagonal_at(rows), places)
             return (residuals, diagonal), operator
 
-        [(residuals, diagonal)] = self.each(residuals_and_diagonal, [alpha])
+        [(residuals, diagonal)] = self.map_operators(residuals_and_diagonal, [alpha])
         diagonal = self._without_saturated(diagonal[None, :], [alpha])[0, :]
         return take_rows(Y, places) - take_rows(residuals[0, :, :], places) / diagonal[:, None]
 
@@ -310,7 +310,7 @@ class DenseSmoother(Smoother):
             ready, predictions, _ = self._heldout(operator, blanked, sets)
             return predictions, ready
 
-        by_alpha = chain.from_iterable(self.each(predictions_of, alphas, blanked.shape[1]))
+        by_alpha = chain.from_iterable(self.map_operators(predictions_of, alphas, blanked.shape[1]))
         by_set = zip(*by_alpha)
         return [namespace(Y).stack(list(predictions)) for predictions in by_set]
 
@@ -335,7 +335,7 @@ class DenseSmoother(Smoother):
                 level = xp.reshape(level, (len(predictions), sets.count, Y.shape[1]))
             return (xp.permute_dims(dual, (0, 2, 1, 3)), level), ready
 
-        pieces = self.each(duals_of, alphas, blanked.shape[1])
+        pieces = self.map_operators(duals_of, alphas, blanked.shape[1])
         levels = [level for _, level in pieces if level is not None]
         return xp.concat([dual for dual, _ in pieces]), xp.concat(levels) if levels else None
 
@@ -382,7 +382,7 @@ class DenseSmoother(Smoother):
             diagonal = correction.diagonal(ready.diagonal())
             return namespace(diagonal).sum(diagonal, axis=1), ready
 
-        traces = self.each(trace_of, alphas)
+        traces = self.map_operators(trace_of, alphas)
         return as_vector(namespace(traces[0]).concat(traces))
 
     def logdet(self, alphas: ArrayLike) -> HostArray:
@@ -397,7 +397,7 @@ class DenseSmoother(Smoother):
                 value = value + xp.log(correction.sigma / operator.alphas) - xp.log(s @ s)
             return value, operator
 
-        values = self.each(logdet_of, alphas)
+        values = self.map_operators(logdet_of, alphas)
         return as_vector(namespace(values[0]).concat(values))
 
 

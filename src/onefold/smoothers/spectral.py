@@ -226,7 +226,7 @@ class FilteringSmoother(DenseSmoother):
     def weights(self, mu: Array, alphas: ArrayLike) -> Array:
         """What is put between U and Uᵀ, (μ, λ), for μ where K is, and on the host."""
 
-    def each(
+    def map_operators(
         self,
         function: Callable[[Operator], tuple[Result, Operator]],
         alphas: ArrayLike,
@@ -341,7 +341,7 @@ class ThinSmoother(FilteringSmoother):
             ready = operator.with_diagonal()
             return ready.diagonal(), ready
 
-        diagonals = np.concatenate([host_array(d) for d in self.each(diagonal_of, alphas)])
+        diagonals = np.concatenate([host_array(d) for d in self.map_operators(diagonal_of, alphas)])
         if self.border is None:
             return diagonals
         return diagonals - self.border**2 / (self.border @ self.border)
