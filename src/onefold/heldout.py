@@ -142,12 +142,7 @@ def make_splits(
     size = n if kept is None else kept.size
     splitter = None if isinstance(cv, str) else check_cv(cv, y, classifier=labels is not None)
     if splitter is None or isinstance(splitter, LeaveOneOut):
-        if size < 2:
-            raise ValueError(f"leave-one-out needs at least 2 rows; got {size}.")
-        unlike_first: Any = [] if labels is None else np.flatnonzero(labels != labels[0])
-        if len(unlike_first) in (1, size - 1):  # a row may be the only one of its class
-            number = int(unlike_first[0]) if len(unlike_first) == 1 else 0
-            _check_classes(labels, np.delete(np.arange(size), number), number)
+        _check_leave_one_out(size, labels)
         return Splits.leave_each_out(size, pooled=splitter is None)
     plain = type(splitter) is KFold and not splitter.shuffle and labels is None and kept is None
     if plain and splitter.n_splits <= n:  # the folds are known, without lists of training rows
@@ -162,11 +157,11 @@ def make_splits(
     for number, (train, test) in enumerate(splitter.split(X, y, groups)):
         train = _as_rows(train, n, number, "training")
         test = _as_rows(test, n, number, "test")
-        inside = np.zeros(n, dtype=bool)
-        inside[train] = True
-        if np.count_nonzero(inside) != train.size:
+        in_training = np.zeros(n, dtype=bool)
+        in_training[train] = True
+        if np.count_nonzero(in_training) != train.size:
             raise ValueError(f"split {number} trains on the same row twice; use sample_weight instead.")
-        if inside[test].any():
+        if in_training[test].any():
             raise ValueError(
                 f"split {number} tests rows that it trains on; training and test rows must be disjoint."
             )
@@ -175,7 +170,7 @@ def make_splits(
         if kept is not None:
             train = place[train]
             test = place[test]
-            inside = inside[kept]
+            in_training = in_training[kept]
             train = train[train >= 0]
             test = test[test >= 0]
             if not train.size:
@@ -186,7 +181,7 @@ def make_splits(
         if not test.size:
             empty.append(number)
             continue
-        outside = np.flatnonzero(~inside)
+        outside = np.flatnonzero(~in_training)
         tests.append(test)
         # The same object if both are equal, as for most splitters: it is then grouped only once.
         left_out.append(test if np.array_equal(test, outside) else outside)
@@ -241,6 +236,19 @@ def _as_rows(index: Any, n: int, number: int, what: str) -> Index:
     if least < -n or rows.max() >= n:
         raise ValueError(f"split {number}: the {what} rows contain numbers outside the {n} rows of X.")
     return np.asarray(rows % n if least < 0 else rows, dtype=np.intp)
+
+
+def _check_leave_one_out(n: int, labels: NDArray[Any] | None) -> None:
+    """Raise if there are too few rows, or if a row is the only one of its class next to one other."""
+    if n < 2:
+        raise ValueError(f"leave-one-out needs at least 2 rows; got {n}.")
+    if labels is None:
+        return
+    unlike_first = np.flatnonzero(labels != labels[0])
+    if unlike_first.size not in (1, n - 1):  # every training part has two classes, or none has
+        return
+    row = int(unlike_first[0]) if unlike_first.size == 1 else 0
+    _check_classes(labels, np.delete(np.arange(n), row), row)
 
 
 def _check_classes(labels: NDArray[Any] | None, train: Index, number: int) -> None:

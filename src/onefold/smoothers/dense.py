@@ -186,10 +186,11 @@ class DenseSmoother(Smoother):
         alphas: ArrayLike,
         columns: int = 1,
     ) -> list[Result]:
-        """What `function` makes of R at every μ in turn, which is to be applied to so many columns.
+        """The results of `function` for the operator of every μ in turn.
 
-        It returns its result, which must not share memory with the operator, and what has become of
-        the operator (see there).
+        `function` returns its result, which must not share memory with the operator, and the operator
+        that has taken the place of the one it was given (see `Operator`). `columns` is the number of
+        columns that it applies R to: it decides how many μ share an operator.
         """
 
     def solvable(self, alphas: ArrayLike) -> Flags:
