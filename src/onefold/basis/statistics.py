@@ -1,6 +1,6 @@
 r"""Sufficient statistics of a basis model, f(x) = φ(x)·β + b, over a set of rows with weights v.
 
-    A = Φᵀ V Φ,   c = Φᵀ V Y,   s = Φᵀ V 1,   w = 1ᵀ V 1,   Σ v y,   Σ v y²
+    (1)  A = Φᵀ V Φ,   c = Φᵀ V Y,   s = Φᵀ V 1,   w = 1ᵀ V 1,   Σ v y,   Σ v y²
 
 They add over rows: those of a union of disjoint sets are the sum, those of its complement the
 difference. Training without a fold is therefore a subtraction, for any number of rows.
@@ -163,7 +163,7 @@ class Design:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Float64 arrays, in the library and on the device where the rows were worked on."""
+    """(1) as float64 arrays, in the library and on the device where the rows were worked on."""
 
     gram: Array  # A (m, m)
     cross: Array  # c (m, targets)
@@ -221,7 +221,7 @@ def holds_groups(count: int, m: int) -> bool:
 
 @dataclass(frozen=True)
 class _BlockStatistics:
-    """Block → statistics, wherever blocks are worked on. O(rows · m²) time."""
+    """Block → (1), wherever blocks are worked on. O(rows · m²) time."""
 
     design: Design
 
@@ -278,7 +278,9 @@ def _single_sums(design: Design, rows: Array, columns: Any, root: Any | None) ->
     r"""The same, summed in float32 over a few rows at a time.
 
     With leading directions U, Φ = Φ' + P Uᵀ, P = Φ U: only Φ', whose entries are small, is summed in
-    float32, ΦᵀΦ = Φ'ᵀΦ' + U (PᵀΦ') + (PᵀΦ')ᵀ Uᵀ + U (PᵀP) Uᵀ.
+    float32,
+
+        (2)  ΦᵀΦ = Φ'ᵀΦ' + U (PᵀΦ') + (PᵀΦ')ᵀ Uᵀ + U (PᵀP) Uᵀ
     """
     m = design.size
     float32 = np.dtype(np.float32)
@@ -316,7 +318,7 @@ def _single_sums(design: Design, rows: Array, columns: Any, root: Any | None) ->
     if pending_rows:
         add_lower(gram, pending_gram)
     mirror(gram)
-    if q:
+    if q:  # the last three terms of (2)
         U = U.astype(np.float64)
         half = U @ (leading_feature_sums + 0.5 * leading_gram @ U.T)
         gram += half

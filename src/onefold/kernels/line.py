@@ -3,14 +3,15 @@ r"""Σ_j c_j k(x, z_j) on a line for Matérn and Laplacian kernels: O(m log m) o
 In units in which the kernel is a polynomial of the distance s times exp(−s), the points z_j ≤ x add
 moments of their distances,
 
-    M_k(x) = Σ_{z_j ≤ x} c_j (x − z_j)^k exp(−(x − z_j)),    k = 0, …, p − 1
+    (1)  M_k(x) = Σ_{z_j ≤ x} c_j (x − z_j)^k exp(−(x − z_j)),    k = 0, …, p − 1
 
-which move from a point to the next by
+which move from a point to the next, at the distance δ, by
 
-    M_0 ← exp(−δ) M_0,   M_1 ← exp(−δ) (M_1 + δ M_0),   M_2 ← exp(−δ) (M_2 + 2δ M_1 + δ² M_0)
+    (2)  M_0 ← exp(−δ) M_0,   M_1 ← exp(−δ) (M_1 + δ M_0),   M_2 ← exp(−δ) (M_2 + 2δ M_1 + δ² M_0)
 
 The sum is the moments of both sides times the coefficients of a polynomial, and so is its derivative:
 
+    (3)            the sum           its derivative
     ν              k(s) exp(s)       −k'(s) exp(s)
     1/2            1                 1
     3/2            1 + s             s
@@ -36,9 +37,9 @@ from onefold.machine.threads import map_in_order
 
 # A distance s at which exp(−s) is 0 in float64; it stands for all larger ones.
 LONGEST = 800.0
-# The coefficients of k(s) exp(s) in the table above, by the number of moments.
+# The coefficients of the sum in (3), by the number p of moments.
 _VALUES = {1: (1.0,), 2: (1.0, 1.0), 3: (1.0, 1.0, 1 / 3)}
-# The coefficients of −k'(s) exp(s).
+# The coefficients of its derivative in (3).
 _SLOPES = {1: (1.0,), 2: (0.0, 1.0), 3: (0.0, 1 / 3, 1 / 3)}
 
 
@@ -84,12 +85,12 @@ class LineSums:
         self._coef = coef[order]
 
     def values(self, x: HostArray) -> HostArray:
-        """Σ_j c_j k(x, z_j) at points x: (points, targets)."""
+        """Σ_j c_j k(x, z_j) at points x, by (3): (points, targets)."""
         weights = _VALUES[self._line.dimension]
         return self._sum(x, weights, strict=False, sign=1.0)
 
     def slopes(self, x: HostArray) -> HostArray:
-        """Its derivative at points x: (points, targets)."""
+        """Its derivative at points x, by (3): (points, targets)."""
         weights = _SLOPES[self._line.dimension]
         return self._line.rate * self._sum(x, weights, strict=True, sign=-1.0)
 
@@ -134,7 +135,7 @@ class _Side:
         self._decay = np.exp(-self._gap)
 
     def sums(self, coef: HostArray, weights: Sequence[float]) -> HostArray:
-        """Σ_k weights_k M_k at every x."""
+        """Σ_k weights_k M_k at every x: the moments (1) of its nearest point, moved to x by (2)."""
         loops = cast(Any, _loops())
         moments = np.empty((len(coef), self._dimension))
         loops.fill_moments(self._steps, np.ascontiguousarray(coef), moments)

@@ -2,12 +2,16 @@ r"""The kernels that have names: functions of a distance or of the inner product
 
 Functions of the Euclidean distance are a profile φ of q = γ ‖S x − S x'‖².
 
-    rbf      φ = exp(−q)
-    matern   s = √(4νq): φ = exp(−s), (1 + s) exp(−s) or (1 + s + s²/3) exp(−s) for ν = 1/2, 3/2, 5/2;
-             its limit for ν → ∞ is the rbf kernel of that γ
-    powexp   φ = exp(−q^(p/2)), the powered exponential, positive definite for 0 < p ≤ 2
+    (1)  rbf      φ = exp(−q)
+    (2)  matern   s = √(4νq): φ = exp(−s), (1 + s) exp(−s) or (1 + s + s²/3) exp(−s) for ν = 1/2, 3/2,
+                  5/2; its limit for ν → ∞ is the rbf kernel of that γ
+    (3)  powexp   φ = exp(−q^(p/2)), the powered exponential, positive definite for 0 < p ≤ 2
 
-With u = √γ S x the derivative is ∇ₓ k(x, z) = 2 φ'(q) √γ Sᵀ (u − u_z), where 2 φ'(q) is
+With u = √γ S x the derivative is
+
+    (4)  ∇ₓ k(x, z) = 2 φ'(q) √γ Sᵀ (u − u_z)
+
+where 2 φ'(q) is
 
     rbf      −2 exp(−q)
     matern   −2 exp(−s)/s, −6 exp(−s) or −(10/3) (1 + s) exp(−s); at s = 0 the first is taken as 0
@@ -165,6 +169,7 @@ class Radial(WidthKernel):
             slopes *= factor
         if close is not None:  # as differences of two sums they would lose their digits
             slopes[close] = 0.0
+        # The sums over landmarks in (4), of u and of u_z.
         with_ones = xp.concat([transform.pull_back(Z), xp.ones_like(Z[:, :1])], axis=1)
         sums = weighted_sums(slopes, coef, with_ones)
         gradients = transform.pull_back(U)[:, :, None] * sums[:, -1:, :]
@@ -182,7 +187,7 @@ class Radial(WidthKernel):
         coef: Array,
         factor: Array | None,
     ) -> None:
-        """Add slope · coef · (u − u_z) of close pairs, from the differences of the rows themselves."""
+        """Add (4) of close pairs, from the differences of the rows themselves."""
         transform = self.transform(rows)
         for i, j in pair_blocks(close, rows.shape[1]):
             difference = rows[i] - landmarks[j]

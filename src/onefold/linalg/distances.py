@@ -2,7 +2,7 @@ r"""Distances between rows and landmarks, which are prepared once.
 
 Squared distances come from one matrix product,
 
-    ‖a − z‖² = [−2a, ‖a‖², 1] · [z, 1, ‖z‖²]
+    (1)  ‖a − z‖² = [−2a, ‖a‖², 1] · [z, 1, ‖z‖²]
 
 times a constant. Its sign is part of the product: the exponent −d² of the rbf kernel needs no further
 pass over the tile.
@@ -78,7 +78,7 @@ def squared_norms(A: Array) -> Any:
 
 
 class SquaredDistances:
-    """unit · ‖a − z‖² to the landmarks Z (m, d), an array or a CSR matrix, for the profile of a kernel.
+    """unit · ‖a − z‖² by (1) to the landmarks Z (m, d), an array or CSR matrix, for a kernel's profile.
 
     In NumPy they are accurate also for nearly equal rows: pairs whose distance lost digits to
     cancellation and still matters to the kernel are recomputed from their differences, unless squared
@@ -135,7 +135,7 @@ class SquaredDistances:
         return tile, close
 
     def _device_tile(self, A: Array, out: Array | None) -> Array:
-        """The product, without a look for close pairs: a device would have to wait for the host."""
+        """(1), without a look for close pairs: a device would have to wait for the host."""
         xp = namespace(A)
         unit = self._unit
         norms = squared_norms(A)[:, None] * unit
