@@ -29,7 +29,7 @@ _GROUP_FILES = {
 
 
 def available_memory() -> int | None:
-    """Bytes that this process can still get: the machine, its containers and its limits allow it."""
+    """Bytes that the machine, the containers and the limits of this process still allow."""
     return min([*_system(), *_groups(), *_limits()], default=None)
 
 
@@ -62,12 +62,14 @@ def lies_in_memory(folder: Path, proc: Path = _PROC) -> bool:
 
 
 def _system(proc: Path = _PROC) -> Iterator[int]:
+    """Bytes that are free on the machine."""
     free = read_field(proc / "meminfo", "MemAvailable:")
     with suppress(ValueError, OSError, AttributeError):  # a system that has no such number
         yield os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") if free is None else free * 1024
 
 
 def _limits(proc: Path = _PROC) -> Iterator[int]:
+    """Bytes up to each resource limit of this process (``ulimit``)."""
     if resource is None:
         return
     for kind, field in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
@@ -78,6 +80,7 @@ def _limits(proc: Path = _PROC) -> Iterator[int]:
 
 
 def _groups(proc: Path = _PROC) -> Iterator[int]:
+    """Bytes up to each limit of the control groups above this process."""
     for version, folder in _group_folders(proc):
         limits, usage, reclaimable = _GROUP_FILES[version]
         used = _read_number(folder / usage) or 0
@@ -118,7 +121,7 @@ def _group_folders(proc: Path) -> Iterator[tuple[int, Path]]:
 
 
 def _lines(path: Path) -> list[str]:
-    """No lines for no file, or no right to read it."""
+    """The lines of a file that are not empty; none if it does not exist or may not be read."""
     try:
         text = path.read_text("utf-8", "surrogateescape")  # names of mount points may be any bytes
     except OSError:

@@ -228,7 +228,7 @@ class PartitionInfo(NamedTuple):
     dtype: str = ""  # of the rows taken together
     largest: float = 0.0  # absolute value
     checksum: float = 0.0
-    scale: float = 0.0  # of the checksum: the sum of absolute values
+    scale: float = 0.0  # size of the terms of the checksum
 
 
 def inspect_partition(
@@ -296,7 +296,7 @@ def common_dtype(dtypes: Sequence[Any]) -> np.dtype[Any]:
 def _checksum(rows: Any) -> tuple[float, float]:
     """Σ_ij u_i v_j x_ij, which every value and the order of the rows change, and the size of its terms.
 
-    u and v are of irregular weights between 1 and 2; the size is Σ_i u_i |Σ_j v_j x_ij|.
+    u and v are irregular weights between 1 and 2; the size is Σ_i u_i |Σ_j v_j x_ij|.
     """
     part = Partition(rows, None, np.float64)
     total = 0.0
