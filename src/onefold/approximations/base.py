@@ -271,11 +271,12 @@ class Run:
         if self.problem.loss == "mean":
             model = with_mean_loss(model)
         model.report |= self.report
-        missing = without_triton()
-        if missing is not None and self.problem.on_device and _has_laplacian(kernel):
-            model.report["without_triton"] = (
-                f"Laplacian kernel computed without Triton, which is faster ({missing})"
-            )
+        if self.problem.on_device and _has_laplacian(kernel):
+            reason = without_triton(self.problem.source.reference)
+            if reason is not None:
+                model.report["without_triton"] = (
+                    f"Laplacian kernel computed without Triton, which is faster ({reason})"
+                )
         return model
 
     def finished(self, model: Model, alpha: ArrayLike) -> tuple[Expansion, dict[str, Any]]:
@@ -302,7 +303,9 @@ class Run:
                 model = self.on(self.problem, load).model(kernel)
             models = model.fold_models(parts, ridges)
             if models is None and self.approximation.fold_models == "refitted":
-                models = FoldModels.each([self._fitted_without(rows, kernel, alpha) for rows in parts])
+                models = FoldModels.from_expansions(
+                    [self._fitted_without(rows, kernel, alpha) for rows in parts]
+                )
         except UNSOLVABLE as error:  # some fold's matrix, unlike that of all rows
             warn_user(
                 f"the models without each fold, for intervals, cannot be fitted: {why_unsolvable(error)}"

@@ -53,7 +53,7 @@ from onefold.machine.speed import Speed
 from onefold.machine.threads import spans
 from onefold.smoothers import CholeskySmoother, DenseSmoother, SpectralSmoother, ThinSmoother, spectral
 from onefold.smoothers.base import (
-    GIVEN,
+    CHECKED,
     LARGE,
     PSD,
     Flags,
@@ -393,7 +393,7 @@ def _rounding_of(kernel: Kernel, problem: Problem) -> Rounding:
     if isinstance(kernel, Precomputed):
         dtype = namespace(problem.X).finfo(problem.X.dtype)
         return Rounding(max(_SINGLE_ROUNDING, float(np.sqrt(dtype.eps))))
-    return PSD if kernel.always_psd else GIVEN
+    return PSD if kernel.always_psd else CHECKED
 
 
 def _mean_row(K: Array, border: Array) -> Array:

@@ -389,7 +389,7 @@ class SummedModel(BasisModel):
     @cached_property
     def _whole_path(self) -> RidgePath:
         if self._planned_sums is not None:
-            return self._planned_sums.whole
+            return self._planned_sums.all_rows
         return self._path_of(self.total)
 
     def _path_of(self, statistics: Statistics) -> RidgePath:

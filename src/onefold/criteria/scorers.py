@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from onefold.approximations import Model, Problem
 from onefold.calibration import calibration_parts, crossfitted
 from onefold.criteria.base import Accumulator, Criterion, Scored, Scoring, Task, label_index
-from onefold.heldout import HeldoutBlock, Splits, whole_parts
+from onefold.heldout import HeldoutBlock, Splits, joined_parts
 from onefold.linalg import take_rows
 from onefold.smoothers.base import Failure, attempt
 
@@ -134,7 +134,7 @@ class _RowAccumulator(Accumulator):
     def result(self) -> Scored:
         scoring = self._scoring
         splits = scoring.splits
-        parts = whole_parts(self._blocks, splits)
+        parts = joined_parts(self._blocks, splits)
         if splits.leave_one_out:
             predictions = [parts[0][:, test] for test in splits.tests]
         else:

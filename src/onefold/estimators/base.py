@@ -337,7 +337,7 @@ def _lazy_predictions(
             setattr(bare, name, value.on_host() if hasattr(value, "on_host") else value)
     answer = partial(getattr(bare, method), **options)
     safe = all(part.kernel.thread_safe for _, part in estimator.expansion_.parts)
-    return lazily(X, answer, dtype, columns, estimator.device, alone=not safe)
+    return lazily(X, answer, dtype, columns, estimator.device, exclusive=not safe)
 
 
 def with_groups_of(cv: Any, routing: Any) -> Any:

@@ -229,7 +229,7 @@ class CrossFitted(Model):
             ridges = self._run.problem.ridge_of_part(part, np.asarray(alpha))
             return part.restore(model.expansion(ridges))
 
-        return FoldModels.each([fitted(number) for number in range(len(parts))])
+        return FoldModels.from_expansions([fitted(number) for number in range(len(parts))])
 
     def expansion(self, alpha: Any) -> Expansion:
         raise ValueError(
