@@ -36,10 +36,10 @@ class Candidate:
     run: Run
     kernel: Kernel  # of the final model
     params: dict[str, Any]
-    learned_from: tuple[Any, ...] = ()  # cells that its metric was, after a number of rows
+    learned_from: tuple[Any, ...] = ()  # cells that its metric was learned from, after a number of rows
     parts: Sequence[Any] | None = None  # rows left out in turn, where each part has its own kernel
     part_kernels: Sequence[Kernel] = ()
-    own_group: bool = False  # it is alone in its group, so that its held-out predictions are kept
+    own_group: bool = False  # it is the only one of its group, so that its held-out predictions are kept
 
     @property
     def group(self) -> tuple[Any, ...]:
@@ -189,7 +189,7 @@ def evaluate(solved: Solved, scorings: Mapping[str, Scoring]) -> Evaluation:
         candidate=solved.candidate,
         ridges=solved.ridges,
         scores=decisive,
-        reasons=tuple(reason if lacks else None for reason, lacks in zip(reasons, missing)),
+        reasons=tuple(reason if is_missing else None for reason, is_missing in zip(reasons, missing)),
         seconds=solved.seconds,
         report=solved.report,
         ranks=ranks,

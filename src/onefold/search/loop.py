@@ -36,7 +36,8 @@ from onefold.search.ledger import Ledger
 TIME_IS_UP = "time_budget"
 INTERRUPTED = "interrupted"
 BY_CALLBACK = "stopped by the callback"
-_NAMED = 6  # candidates that were not tried are named in the warning, if they are no more
+# Candidates that were not tried are named in the warning up to this number; chosen, not measured.
+_MAX_NAMED = 6
 
 Callback = Callable[[dict[str, Any]], None]
 Select = Literal["min", "1se"]
@@ -169,8 +170,8 @@ class Search:
         why = f"the search was {self.stopped}"
         if self.stopped == TIME_IS_UP:
             why = f"the search reached its time_budget of {self.seconds:g} s"
-        names = [", ".join(f"{k}={v}" for k, v in one.items()) for one in self.untried]
-        listed = f": {'; '.join(names)}" if 0 < len(names) <= _NAMED else ""
+        names = [", ".join(f"{k}={v}" for k, v in params.items()) for params in self.untried]
+        listed = f": {'; '.join(names)}" if 0 < len(names) <= _MAX_NAMED else ""
         what = "later steps were" if not names else "1 candidate was"
         what = f"{len(names)} candidates were" if len(names) > 1 else what
         what = f"{what} not tried{listed}"
@@ -266,9 +267,9 @@ class Stage:
             now = time.monotonic()
             to_come = max(event["total"] - event["done"], 0)
             self._evaluated = self._evaluated + 1
-            left = (now - self._began) / self._evaluated * to_come
+            seconds_left = (now - self._began) / self._evaluated * to_come
             try:
-                times = {"seconds": now - search.began, "left": left}
+                times = {"seconds": now - search.began, "left": seconds_left}
                 search.callback(event | {"part": self._shown_as} | times)
             except StopSearch:
                 search.stopped = search.stopped or BY_CALLBACK

@@ -273,13 +273,13 @@ class KeepWorthFitting(MetricStage):
     """The paths that are worth fitting on more rows; the best one if a search has stopped."""
 
     blend: bool
-    least_weight: float = WORTH  # in a blend
+    min_weight: float = WORTH  # in a blend
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """Some of the paths, in their order."""
         result = state.last_result
         kept = worth_fitting(
-            state.leaders, result.ledger, result.scoring, blend=self.blend, least=self.least_weight
+            state.leaders, result.ledger, result.scoring, blend=self.blend, min_weight=self.min_weight
         )
         kept = kept if search.goes_on() else kept[:1]
         groups = {leader.cell.candidate.group for leader in kept}
@@ -388,10 +388,10 @@ class ReservedFolds(MetricStage):
         tests = [splits.tests[number] for number in division.reserved]
         left_out = [splits.left_out[number] for number in division.reserved]
         inside = Splits(splits.n, tests, left_out)
-        run, rest, reserved = self._rows(setup, members, inside)
+        run, training, reserved = self._rows(setup, members, inside)
         problem = setup.problem
         if not run.approximation.streams:  # the exact method: rows held out cost least at the end
-            order = np.concatenate([rest, reserved])
+            order = np.concatenate([training, reserved])
             problem = problem.rows(order)
             task = task.rows(order)
             inside = inside.within(order)
@@ -425,18 +425,18 @@ class ReservedFolds(MetricStage):
     def _rows(self, setup: Setup, members: Sequence[Cell], inside: Splits) -> tuple[Run, Any, Any]:
         """What fits the members, and on which rows: those outside the reserved folds, and in them."""
         reserved = np.unique(np.concatenate(inside.left_out))
-        rest = np.setdiff1d(np.arange(inside.n), reserved)
+        training = np.setdiff1d(np.arange(inside.n), reserved)
         folds = max(2, len(setup.scoring.held_out))
         run, size = auto.choose_for_members(setup.run, members[0].candidate.kernel, len(members), folds)
         if size is None:
-            return run, rest, reserved
+            return run, training, reserved
         generator = np.random.default_rng([setup.seed or 0, 6])
         labels = setup.task.labels
         count = max(int(size * reserved.size / inside.n), RESERVED_ROWS)
         reserved = sample_rows(reserved, count, generator, labels)
-        rest = sample_rows(rest, size - reserved.size, generator, labels)
-        reason = f"exact on {rest.size + reserved.size} of {inside.n} rows; {run.reason}"
-        return replace(run, reason=reason), rest, reserved
+        training = sample_rows(training, size - reserved.size, generator, labels)
+        reason = f"exact on {training.size + reserved.size} of {inside.n} rows; {run.reason}"
+        return replace(run, reason=reason), training, reserved
 
 
 def _sampled(setup: Setup, rows: Any, size: int, stream: int) -> Any:

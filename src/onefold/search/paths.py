@@ -233,8 +233,8 @@ class Rounds:
         self._seed = search.setup.seed or 0
         self._parts = compared.scoring.held_out.left_out
         self._trials = list[_Trial]()
-        named = f"{name}, {compared.rows} rows"
-        self.stage = search.stage(named, scoring=compared.scoring, shown_as=name)
+        stage_name = f"{name}, {compared.rows} rows"
+        self.stage = search.stage(stage_name, scoring=compared.scoring, shown_as=name)
         self._ledger = self.stage.ledger
 
     @property
@@ -330,7 +330,7 @@ class Rounds:
 
         def cells(name: str, point: GridPoint | None) -> list[Proposal]:
             """Those not yet tried among the neighbours of a cell, or of the whole grid."""
-            tried = widths if first[name].whole.kernel.has_width else [1.0]
+            tried = widths if first[name].final.kernel.has_width else [1.0]
             places = range(len(tried))
             ridges = every_other
             if point is not None:
@@ -396,17 +396,17 @@ class Rounds:
             metrics = record["metrics"]
             kernels = [track.kernel.with_metric(unpacked(metric["values"])) for metric in metrics]
             means = [float(metric["mean_exponent"]) for metric in metrics]
-            whole, *parts = map(Fitted, kernels, means)
-            return Round(track, whole, parts, learned_from)
+            final, *parts = map(Fitted, kernels, means)
+            return Round(track, final, parts, learned_from)
 
-        noted = next(journal.find(key, read), None)
-        if noted is not None:
-            return noted
+        recorded = next(journal.find(key, read), None)
+        if recorded is not None:
+            return recorded
         following = next_round(
-            last, compared.run, compared.learning, cell, self._seed, whole=compared.per_fold
+            last, compared.run, compared.learning, cell, self._seed, with_final=compared.per_fold
         )
         if journal:
-            fitted: list[Any] = [following.whole, *(following.parts or [])]
+            fitted: list[Any] = [following.final, *(following.parts or [])]
             metrics = [
                 {"values": packed(kernel.kernel.metric.values), "mean_exponent": kernel.mean_exponent}
                 for kernel in fitted
@@ -427,7 +427,7 @@ class Rounds:
     def _add(self, last: Round, widths: Sequence[float]) -> list[int]:
         """Candidates of a round, one for each width, and their numbers."""
         run = self._compared.run
-        has_width = last.whole.kernel.has_width
+        has_width = last.final.kernel.has_width
         closed = last.parts is None and run.approximation.selects and self._compared.per_fold
         run = run if closed else replace(run, shared=None)  # landmarks follow the metric
         numbers = list[int]()
@@ -436,7 +436,7 @@ class Rounds:
             names["round"] = len(last.learned_from)
             if has_width:
                 names["gamma"] = float(width)
-            candidate = Candidate(run, last.whole.at(width), names)
+            candidate = Candidate(run, last.final.at(width), names)
             if not closed:
                 kernels = last.part_kernels(width, len(self._parts))
                 candidate = replace(
