@@ -170,8 +170,8 @@ def noise_variance(problem: Problem) -> Any:
     else:
         near = NearestNeighbors(n_neighbors=2).fit(X).kneighbors(X[rows], return_distance=False)
     # Among duplicates a row need not come first in its own list.
-    other = np.where(near[:, 0] == rows, near[:, 1], near[:, 0])
-    return np.mean((Y[rows] - Y[other]) ** 2, axis=0) / 2
+    neighbours = np.where(near[:, 0] == rows, near[:, 1], near[:, 0])
+    return np.mean((Y[rows] - Y[neighbours]) ** 2, axis=0) / 2
 
 
 class Evidence(ModelCriterion):
@@ -237,7 +237,7 @@ def squared_radii(K: Any, shifts: Any) -> Any:
     K is overwritten: it is centred, which leaves distances as they are and their digits larger.
     """
     n = len(K)
-    found = np.full(len(shifts), np.nan)
+    converged = np.full(len(shifts), np.nan)  # R̃² of the balls that have converged
     numbers = np.arange(len(shifts))
     mean = K.mean(axis=0)
     K -= mean[None, :]
@@ -252,7 +252,7 @@ def squared_radii(K: Any, shifts: Any) -> Any:
             inner = np.sum(beta * g, axis=1)
             radii = (np.sum(beta * diagonal, axis=1) + inner) / 2
             open_ = g.max(axis=1) - inner > _TOLERANCE * radii
-            found[numbers[~open_]] = radii[~open_]
+            converged[numbers[~open_]] = radii[~open_]
             if not open_.any():
                 break
             if not open_.all():
@@ -262,7 +262,7 @@ def squared_radii(K: Any, shifts: Any) -> Any:
                 beta = beta[open_]
                 g = g[open_]
         _move_weight(K, shifts, diagonal, beta, g)
-    return found
+    return converged
 
 
 def _move_weight(K: Any, shifts: Any, diagonal: Any, beta: Any, g: Any) -> None:
@@ -270,14 +270,14 @@ def _move_weight(K: Any, shifts: Any, diagonal: Any, beta: Any, g: Any) -> None:
     each = np.arange(len(g))
     i = g.argmax(axis=1)
     above = g[each, i][:, None] - g
-    apart = diagonal[each, i][:, None] + diagonal - 2.0 * K[i]
-    apart[each, i] = 1.0
-    gains = above * (above / apart)  # squares leave the range of float64 long before
+    distances = diagonal[each, i][:, None] + diagonal - 2.0 * K[i]
+    distances[each, i] = 1.0
+    gains = above * (above / distances)  # squares leave the range of float64 long before
     j = np.where(beta > 0, gains, -1.0).argmax(axis=1)
-    there = beta[each, j]
-    move = np.minimum(above[each, j] / (2.0 * apart[each, j]), there)
+    available = beta[each, j]
+    move = np.minimum(above[each, j] / (2.0 * distances[each, j]), available)
     beta[each, i] += move
-    beta[each, j] = there - move  # exactly 0 where all of it moves
+    beta[each, j] = available - move  # exactly 0 where all of it moves
     g -= (2.0 * move)[:, None] * (K[i] - K[j])
     g[each, i] -= 2.0 * move * shifts[each, i]
     g[each, j] += 2.0 * move * shifts[each, j]

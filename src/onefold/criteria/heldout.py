@@ -95,11 +95,11 @@ class SumCriterion(Criterion):
         self, predictions: Sequence[Any], splits: Splits, problem: Problem, task: Task
     ) -> Any:
         targets = host_array(self.targets(problem, task))
-        found = []
+        scores = []
         for values, rows in zip(predictions, splits.tests):
             weight = np.ones(len(rows)) if task.sample_weight is None else task.sample_weight[rows]
-            found.append(self.from_means(self.sums(values, targets[rows], weight) / weight.sum()))
-        return np.stack(found, axis=1)
+            scores.append(self.from_means(self.sums(values, targets[rows], weight) / weight.sum()))
+        return np.stack(scores, axis=1)
 
 
 class ErrorRate(SumCriterion):
@@ -130,12 +130,12 @@ class ErrorRate(SumCriterion):
     def terms(self, predictions: Array, targets: Array) -> Array:
         xp = namespace(targets)
         label = xp.astype(label_index(predictions), targets.dtype)
-        found = self._counted(label, targets[None, :, 0], max(2, predictions.shape[-1]))
+        terms = self._counted(label, targets[None, :, 0], max(2, predictions.shape[-1]))
         if self._smooth:
             squares = xp.sum((predictions - targets[None, :, 2:]) ** 2, axis=-1) * targets[None, :, 1]
             of_class = xp.broadcast_to(targets[None, :, 1], squares.shape)
-            found = [*found, squares, of_class]
-        return xp.stack(found, axis=-1)
+            terms = [*terms, squares, of_class]
+        return xp.stack(terms, axis=-1)
 
     def _counted(self, label: Any, true: Any, classes: int) -> list[Array]:
         """What is counted of each row (μ, rows) from the numbers of its predicted and its true class."""
@@ -164,7 +164,7 @@ class BalancedAccuracy(ErrorRate):
         xp = namespace(label)
         of_class = [xp.broadcast_to(true == float(c), label.shape) for c in range(classes)]
         counted = [of_class[c] & (label == float(c)) for c in range(classes)] + of_class
-        return [xp.astype(one, label.dtype) for one in counted]
+        return [xp.astype(flags, label.dtype) for flags in counted]
 
     def row_losses(self, predictions: Any, Y: Any) -> Any:
         return Criterion.row_losses(self, predictions, Y)
@@ -194,8 +194,8 @@ class VariationCoefficient(SumCriterion):
     """−√(mean (y − f)²) / |mean y|, averaged over targets: the CoV of [edwards2013]_."""
 
     def targets(self, problem: Problem, task: Task) -> Array:
-        given = asarray_like(task.y.reshape(problem.n, -1), problem.Y)
-        return namespace(given).concat([problem.Y, given], axis=1)
+        y = asarray_like(task.y.reshape(problem.n, -1), problem.Y)
+        return namespace(y).concat([problem.Y, y], axis=1)
 
     def terms(self, predictions: Array, targets: Array) -> Array:
         xp = namespace(predictions)
@@ -217,8 +217,8 @@ class PercentageError(SumCriterion):
     """−mean |y − f| / |y| over rows and targets, as scikit-learn counts it: [edwards2013]_'s MAPE."""
 
     def targets(self, problem: Problem, task: Task) -> Array:
-        given = task.y.reshape(problem.n, -1).astype(np.float64)  # the size of an int8 may be none
-        size = np.maximum(np.abs(given), np.finfo(float).eps)
+        y = task.y.reshape(problem.n, -1).astype(np.float64)  # |y| of an int8 may overflow
+        size = np.maximum(np.abs(y), np.finfo(float).eps)
         return namespace(problem.Y).concat([problem.Y, asarray_like(size, problem.Y)], axis=1)
 
     def terms(self, predictions: Array, targets: Array) -> Array:

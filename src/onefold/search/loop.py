@@ -30,7 +30,7 @@ from onefold.machine.warning import warn_user
 from onefold.search.checkpoint import Checkpoint, known_cells, unpacked
 from onefold.search.choice import beats_constant, choose
 from onefold.search.crossfit import Cell, CrossFit, Predictions, crossfit_of, with_predictions
-from onefold.search.evaluation import Candidate, Solved, evaluate, solve
+from onefold.search.evaluation import Candidate, Solved, Work, evaluate, solve
 from onefold.search.ledger import Ledger
 
 TIME_IS_UP = "time_budget"
@@ -251,14 +251,14 @@ class Stage:
             if missing:
                 unknown.append(Proposal(number, np.array(sorted(missing))))
 
-        def handed_out() -> Iterator[Proposal]:
+        def handed_out() -> Iterator[Work]:
             for proposal in unknown:
                 if not search.goes_on() and ledger.scored():
                     return
-                yield proposal
+                yield self._work(proposal)
 
         limits = (self.candidates[number].max_parallel for number, _ in unknown)
-        for solved in map_threads(self._solve, handed_out(), min([len(unknown), *limits])):
+        for solved in map_threads(solve, handed_out(), min([len(unknown), *limits])):
             self._record(solved)
             del solved  # and its predictions, before the next model makes its own
             if search.callback is None:
@@ -278,13 +278,17 @@ class Stage:
         """What finds a candidate in the journal."""
         return [self.name, self.candidates[number].params, self.candidates[number].learned_from]
 
-    def _solve(self, proposal: Proposal) -> Solved:
-        """What the model of a proposal gives; runs in any thread."""
+    def _work(self, proposal: Proposal) -> Work:
+        """What a thread needs to solve a proposal."""
         number, ridges = proposal
-        alphas = self.ledger.alphas[ridges]
-        candidate = self.candidates[number]
-        with_expansion = self._with_expansions
-        return solve(candidate, number, ridges, alphas, self._scorings, with_expansion=with_expansion)
+        return Work(
+            candidate=self.candidates[number],
+            number=number,
+            ridges=ridges,
+            alphas=self.ledger.alphas[ridges],
+            scorings=self._scorings,
+            with_expansion=self._with_expansions,
+        )
 
     @property
     def _scorings(self) -> dict[str, Scoring]:
@@ -371,7 +375,7 @@ class Stage:
     def _solved_again(self, cell: Cell) -> CrossFit:
         """A cell whose scores came from a journal, solved once more as it was: to the same digits."""
         ridges = self.ledger.entry(cell.index, cell.ridge).ridges
-        return crossfit_of(self._solve(Proposal(cell.index, ridges)), cell, self.scoring)
+        return crossfit_of(solve(self._work(Proposal(cell.index, ridges))), cell, self.scoring)
 
 
 def progress_words(event: Mapping[str, Any]) -> str:
