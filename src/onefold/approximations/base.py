@@ -367,11 +367,12 @@ def register(cls: Class) -> Class:
         raise TypeError(
             f"{cls!r} cannot be registered ({error}); define its model, and defaults of all settings."
         ) from error
-    for known in _BY_NAME.values():
-        same = (known.__module__, known.__qualname__) == (cls.__module__, cls.__qualname__)
-        if not same and (known.name == name or known.__name__ == cls.__name__):
+    for existing in _BY_NAME.values():
+        same = (existing.__module__, existing.__qualname__) == (cls.__module__, cls.__qualname__)
+        if not same and (existing.name == name or existing.__name__ == cls.__name__):
             raise ValueError(
-                f"the name {known.name!r} is already registered, for {known.__name__}; use another name."
+                f"the name {existing.name!r} is already registered, for {existing.__name__}; "
+                "use another name."
             )
     _BY_NAME[name] = cls
     return cls
@@ -393,10 +394,10 @@ def resolve_approximation(approximation: Any) -> Approximation:
     """The Approximation behind a name or an instance."""
     if isinstance(approximation, Approximation):
         return approximation
-    known = registered()
-    if isinstance(approximation, str) and approximation in known:
-        return known[approximation]()
-    names = ", ".join(repr(name) for name in known)
+    by_name = registered()
+    if isinstance(approximation, str) and approximation in by_name:
+        return by_name[approximation]()
+    names = ", ".join(repr(name) for name in by_name)
     raise ValueError(
         f"unknown approximation {approximation!r}; use one of {names}, "
         "or an object from onefold.approximations."

@@ -301,22 +301,23 @@ class CirculantModel(StructuredModel):
     def usable(self, parts: Parts | None, alphas: ArrayLike) -> Any:
         if self._settings.negative == "solve":  # all but the alphas that make a matrix singular
             return super().usable(parts, alphas)
-        whole = self._cells.spectrum
+        of_all_rows = self._cells.spectrum
         if self.validate == "matrix" or parts is None:
-            return whole.positive_with(alphas)
+            return of_all_rows.positive_with(alphas)
         sizes = {self.problem.n - len(part) for part in parts}
         shapes = {choose_shape(size, self._settings.levels) for size in sizes}
         usable = [self._spectrum(shape).positive_with(alphas) for shape in shapes]
-        return np.all([whole.positive_with(self.ridges_of_all_rows(parts, alphas)), *usable], axis=0)
+        ridges = self.ridges_of_all_rows(parts, alphas)
+        return np.all([of_all_rows.positive_with(ridges), *usable], axis=0)
 
     def trained_without(self, part: Index, alphas: ArrayLike) -> Trained:
         """The model of all other rows, in the order of their own cells."""
         rows = np.setdiff1d(np.arange(self.problem.n), part)
-        known = self._layout.without
+        layouts = self._layout.without
         key = part.tobytes()
-        layout = known.get(key) or self._settings.layout(self.problem, rows)
-        if len(known) < _KEPT_LAYOUTS:
-            known[key] = layout
+        layout = layouts.get(key) or self._settings.layout(self.problem, rows)
+        if len(layouts) < _KEPT_LAYOUTS:
+            layouts[key] = layout
         ordered = rows[layout.order]
         targets = take_rows(self.problem.Y, ordered)
         return Trained(ordered, *self._smoother(layout).coefficients(targets, alphas))
@@ -379,15 +380,15 @@ def factorise(n: int, levels: int) -> tuple[int, ...]:
     """The most balanced factorisation of `n` into `levels` factors, in ascending order."""
     divisors = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]  # of all factors but the last
 
-    def ways(rest: int, left: int, least: int) -> Iterator[tuple[int, ...]]:
-        if left == 1:
-            yield (rest,)
+    def factorisations(product: int, count: int, smallest: int) -> Iterator[tuple[int, ...]]:
+        if count == 1:
+            yield (product,)
             return
         for d in divisors:
-            if d >= least and rest % d == 0 and d**left <= rest:
-                yield from ((d, *others) for others in ways(rest // d, left - 1, d))
+            if d >= smallest and product % d == 0 and d**count <= product:
+                yield from ((d, *larger) for larger in factorisations(product // d, count - 1, d))
 
-    return min(ways(n, levels, 1), key=lambda shape: shape[-1] / shape[0])
+    return min(factorisations(n, levels, 1), key=lambda shape: shape[-1] / shape[0])
 
 
 def fold_shape(n: int, levels: int, folds: int) -> tuple[int, ...] | None:
@@ -399,7 +400,7 @@ def fold_shape(n: int, levels: int, folds: int) -> tuple[int, ...] | None:
 
 def row_order(order: Order, X: Array, shape: tuple[int, ...], seed: int) -> Index:
     """The row in each cell, as row numbers."""
-    found = places = np.arange(X.shape[0])
+    rows = places = np.arange(X.shape[0])
     if order == "given":
         return places
     if order == "random":
@@ -407,9 +408,9 @@ def row_order(order: Order, X: Array, shape: tuple[int, ...], seed: int) -> Inde
     coordinates = principal_coordinates(X, len(shape))
     group = np.zeros_like(places)
     for level in range(len(shape)):
-        found = np.lexsort((coordinates[:, level], group))
-        group[found] = places // int(np.prod(shape[level + 1 :]))  # rows in a group of this level
-    return found
+        rows = np.lexsort((coordinates[:, level], group))
+        group[rows] = places // int(np.prod(shape[level + 1 :]))  # rows in a group of this level
+    return rows
 
 
 def principal_coordinates(X: Any, levels: int) -> HostArray:
@@ -449,8 +450,9 @@ def data_spacing(X: Array, order: Index, shape: tuple[int, ...]) -> tuple[float,
         if not first.size:
             spacing.append(1.0)
             continue
-        here, there = (as_float64(to_host(take_rows(X, order[at]))) for at in (first, first + step))
-        difference = here - there
+        second = first + step
+        difference = as_float64(to_host(take_rows(X, order[first])))
+        difference = difference - as_float64(to_host(take_rows(X, order[second])))
         squares = difference.multiply(difference) if is_sparse(X) else difference**2
         spacing.append(float(np.sqrt(squares.sum() / first.size)))
     return tuple(h if h > 0 else 1.0 for h in spacing)  # duplicated rows only: any spacing will do

@@ -194,10 +194,10 @@ class GridModel(Model):
             )
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
-        found = [self._sums(rows) for rows in parts]
+        of_parts = [self._sums(rows) for rows in parts]
         every_row_once = np.all(np.bincount(np.concatenate(parts), minlength=self.problem.n) == 1)
-        whole = reduce(operator.add, found) if every_row_once else self._sums(slice(None))
-        solutions = self._solve([whole - part for part in found], whole, alphas)
+        total = reduce(operator.add, of_parts) if every_row_once else self._sums(slice(None))
+        solutions = self._solve([total - part for part in of_parts], total, alphas)
         return [self._predict(rows, *solution) for rows, solution in zip(parts, solutions)]
 
     def expansion(self, alpha: ArrayLike) -> GridExpansion:  # type: ignore[override]
@@ -218,7 +218,7 @@ class GridModel(Model):
         weight = None if self.problem.weight is None else self.problem.weight[rows]
         return grid_sums(self._lattice, self._X[rows], self._Y[rows], weight)
 
-    def _solve(self, sets: list[GridSums], whole: GridSums, alphas: ArrayLike) -> list[Fitted]:
+    def _solve(self, sets: list[GridSums], total: GridSums, alphas: ArrayLike) -> list[Fitted]:
         """f − b on the grid (μ, targets, points) and b (μ, targets) of several training sets."""
         mu = as_vector(alphas)
         bordered = self.problem.fit_intercept
@@ -228,7 +228,7 @@ class GridModel(Model):
         if bordered:
             rhs = [np.vstack([r, s.W1[None]]) for r, s in zip(rhs, sets)]
         # What is dropped of K_g moves W K_g Wᵀ by that share of the smallest μ at most.
-        strength = float(abs(whole.A).sum(axis=1).max())
+        strength = float(abs(total.A).sum(axis=1).max())
         dropped = 100 * self._tolerance * float(mu.min()) / strength
         L = None
         if dropped > self._without_factor:
@@ -253,12 +253,12 @@ class GridModel(Model):
         """K_g c of every set and μ in one iteration, where K_g has no small factor."""
         K = self._lattice.kernel_products(self._kernel)
         width = rhs[0].shape[0]
-        own = [slice(k * width, (k + 1) * width) for k in range(len(matrices))]
+        row_slices = [slice(k * width, (k + 1) * width) for k in range(len(matrices))]
 
         def side_by_side(V: HostArray) -> HostArray:
             """[V_k A_k]: each matrix on its own rows of V."""
             out = np.empty_like(V)
-            for A, rows in zip(matrices, own):
+            for A, rows in zip(matrices, row_slices):
                 out[rows] = (A @ V[rows].T).T
             return out
 
@@ -274,13 +274,13 @@ class GridModel(Model):
                 "use larger alphas."
             )
         U = np.stack([K(c) for c in C])
-        return [U[:, rows] for rows in own]
+        return [U[:, rows] for rows in row_slices]
 
     def _predict(self, rows: Any, values: HostArray, intercept: HostArray) -> Array:
         alphas, t, m = values.shape
         grid = np.ascontiguousarray(values.reshape(alphas * t, m).T)
-        found = self._lattice.interpolated(self._X[rows], grid).reshape(-1, alphas, t)
-        return asarray_like(found.transpose(1, 0, 2) + intercept[:, None, :], self.problem.Y)
+        values = self._lattice.interpolated(self._X[rows], grid).reshape(-1, alphas, t)
+        return asarray_like(values.transpose(1, 0, 2) + intercept[:, None, :], self.problem.Y)
 
 
 def interpolation_error(kernel: Kernel, lattice: Lattice, X: HostArray) -> float:
@@ -289,18 +289,18 @@ def interpolation_error(kernel: Kernel, lattice: Lattice, X: HostArray) -> float
     rows = X[generator.integers(0, X.shape[0], min(_PROBES, X.shape[0]))]
     near = rows + lattice.step * generator.uniform(-3, 3, size=rows.shape)
     near = np.clip(near, lattice.lower + lattice.step, X.max(axis=0))
-    others = np.concatenate([near, X[generator.integers(0, X.shape[0], rows.shape[0])]])
+    partners = np.concatenate([near, X[generator.integers(0, X.shape[0], rows.shape[0])]])
     rows = np.concatenate([rows, rows])
-    exact = kernel.pairs(rows - lattice.lower, others - lattice.lower)
-    left = lattice.weights(rows)
-    right = lattice.weights(others)
+    exact = kernel.pairs(rows - lattice.lower, partners - lattice.lower)
+    weights = lattice.weights(rows)
+    partner_weights = lattice.weights(partners)
     points = lattice.offsets()
     error = np.empty(len(rows))
     for i in range(len(rows)):
-        a = slice(*left.indptr[i : i + 2])
-        b = slice(*right.indptr[i : i + 2])
-        tile = kernel(points[left.indices[a]], points[right.indices[b]])
-        error[i] = left.data[a] @ tile @ right.data[b] - exact[i]
+        a = slice(*weights.indptr[i : i + 2])
+        b = slice(*partner_weights.indptr[i : i + 2])
+        tile = kernel(points[weights.indices[a]], points[partner_weights.indices[b]])
+        error[i] = weights.data[a] @ tile @ partner_weights.data[b] - exact[i]
     return float(np.sqrt(np.mean(error**2)) / kernel.diagonal(rows[:1])[0])
 
 
@@ -359,12 +359,12 @@ def _add_products(diagonals: dict[int, Any], W: Any, VW: Any) -> None:
     """Add the upper diagonals of WᵀVW, whose rows have entries at the same relative places."""
     n, m = W.shape
     columns = W.indices.reshape(n, -1)
-    left = W.data.reshape(n, -1)
-    right = VW.data.reshape(n, -1)
+    w = W.data.reshape(n, -1)
+    vw = VW.data.reshape(n, -1)
     for i in range(columns.shape[1]):
         for j in range(i, columns.shape[1]):
             offset = int(columns[0, j] - columns[0, i])
-            sums = np.bincount(columns[:, i], left[:, i] * right[:, j], minlength=m)
+            sums = np.bincount(columns[:, i], w[:, i] * vw[:, j], minlength=m)
             diagonals[offset] = diagonals.get(offset, 0.0) + sums
 
 
@@ -397,9 +397,9 @@ def separable(kernel: Kernel, lattice: Lattice) -> bool:
     top = float(kernel.diagonal(origin)[0])
     product = np.ones(16) * top
     for axis in range(d):
-        alone = np.zeros_like(lags)
-        alone[:, axis] = lags[:, axis]
-        product *= kernel(origin, alone)[0] / top
+        along_axis = np.zeros_like(lags)
+        along_axis[:, axis] = lags[:, axis]
+        product *= kernel(origin, along_axis)[0] / top
     return bool(np.allclose(kernel(origin, lags)[0], product, rtol=1e-10, atol=1e-14 * top))
 
 
@@ -430,19 +430,19 @@ def _tensor_factor(kernel: Kernel, lattice: Lattice, threshold: float, limit: in
 def _pivoted_cholesky(kernel: Kernel, lattice: Lattice, threshold: float, limit: int) -> Any | None:
     """The factor of any kernel, the worst remaining point next."""
     points = lattice.offsets()
-    left = kernel.diagonal(points).copy()
-    enough = max(threshold, _ROUNDING * lattice.size * float(left.max())) / 10
+    residual = kernel.diagonal(points).copy()  # the diagonal of K_g − LLᵀ
+    enough = max(threshold, _ROUNDING * lattice.size * float(residual.max())) / 10
     if _needs_more(kernel, points, enough, limit):
         return None
     factor = np.empty((limit, lattice.size))
     for k in range(limit):
-        pivot = int(left.argmax())
-        if left[pivot] <= enough:
+        pivot = int(residual.argmax())
+        if residual[pivot] <= enough:
             return factor[:k].copy()
         row = kernel(points[pivot : pivot + 1], points)[0] - factor[:k, pivot] @ factor[:k]
-        factor[k] = row / np.sqrt(left[pivot])
-        left -= factor[k] ** 2
-    return factor if float(left.max()) <= enough or limit == lattice.size else None
+        factor[k] = row / np.sqrt(residual[pivot])
+        residual -= factor[k] ** 2
+    return factor if float(residual.max()) <= enough or limit == lattice.size else None
 
 
 def _needs_more(kernel: Kernel, points: HostArray, enough: float, limit: int) -> bool:
@@ -455,8 +455,8 @@ def _needs_more(kernel: Kernel, points: HostArray, enough: float, limit: int) ->
     for size in sorted({min(_PROBES, limit), int(_PROBED * limit) + 1}):
         if size > len(points):
             return False
-        some = points[np.linspace(0, len(points) - 1, size).astype(int)]
-        count = int(np.count_nonzero(np.linalg.eigvalsh(kernel(some, some)) > enough))
+        sample = points[np.linspace(0, len(points) - 1, size).astype(int)]
+        count = int(np.count_nonzero(np.linalg.eigvalsh(kernel(sample, sample)) > enough))
         if count < _PROBED_SHARE * size:
             return False
     return count > limit

@@ -34,15 +34,18 @@ from onefold.smoothers.base import Need
 # float64 units of its own.
 NOMINAL = Speed(multiply_adds=4e10, exponentials=3e8)
 NOMINAL_GPU = Speed(1e13, 1e11, single=2e13, cholesky=4e12, single_cholesky=8e12)
-# A machine is assumed to be at most so many times faster or slower than the nominal one.
+# How many times faster or slower than the nominal machine another one may be; chosen, not measured.
 _LARGEST_SPEED_RATIO = 30.0
 # Shares are rounded to so many parts of their size, so that sums of the same weights in another order
 # are equal: 2^40 leaves 12 of float64's 52 binary digits to rounding.
 _SHARE_DIGITS = 2.0**40
-# Seconds: a shorter time is not worth measuring the machine, which takes half a second.
+# Seconds of a fit from which on the machine's speed is measured, which takes half a second.
 _WORTH_MEASURING = 1.0
-_HOST_SHARE = 0.5  # of a host's free memory that one fit may take unasked: others use it too
-_GPU_SHARE = 0.9  # of a GPU's
+# Share of a host's free memory that "auto" lets one fit take: other processes use it too; chosen, not
+# measured.
+_HOST_SHARE = 0.5
+# The same of a GPU's free memory; chosen, not measured.
+_GPU_SHARE = 0.9
 
 Refit = Literal["auto", "exact", "same"]
 Parts: TypeAlias = Sequence[Index]  # sets of rows, by their numbers

@@ -79,8 +79,8 @@ class StateSpace(Approximation):
         return Series.of(problem.X)
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> StateSpaceModel:
-        known = isinstance(shared, Series) and shared.X is problem.X
-        return StateSpaceModel(kernel, problem, shared if known else Series.of(problem.X))
+        same_rows = isinstance(shared, Series) and shared.X is problem.X
+        return StateSpaceModel(kernel, problem, shared if same_rows else Series.of(problem.X))
 
     def peak_bytes(self, n: int, d: int, targets: int, load: Workload, n_parallel: int) -> int:
         workers = thread_budget() if min(n_parallel, load.kernels) == 1 else 1
@@ -94,18 +94,13 @@ class StateSpace(Approximation):
         return load.kernels * n * (_TRANSITION + passes * each)
 
 
-def takes(kernels: Sequence[Kernel], features: int) -> bool:
-    """Whether all kernels have a state space: those of Matérn and Laplace, of one feature."""
-    return features == 1 and all(isinstance(kernel, Matern | Laplacian) for kernel in kernels)
-
-
 @dataclass(frozen=True, eq=False)
 class Series:
     """The rows of one feature in ascending order."""
 
     X: Any  # the rows as they are
-    order: Index  # the row in each place
-    points: HostArray  # and its point
+    order: Index  # number of the row in each place
+    points: HostArray  # value of its feature
 
     @classmethod
     def of(cls, X: Any) -> Series:
@@ -137,14 +132,14 @@ class StateSpaceModel(SmoothingModel):
         self.report: dict[str, Any] = {"name": "state_space", "dimension": line.dimension}
 
     def leave_one_out(self, alphas: ArrayLike) -> Array:
-        found = self.smoother.leave_one_out(self._scaled_targets(), alphas)
-        return self.problem.unscale(asarray_like(found, self.problem.Y))
+        predictions = self.smoother.leave_one_out(self._scaled_targets(), alphas)
+        return self.problem.unscale(asarray_like(predictions, self.problem.Y))
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
-        found = self.smoother.heldout(self._scaled_targets(), parts, alphas)
+        predictions = self.smoother.heldout(self._scaled_targets(), parts, alphas)
         return [
             self.problem.unscale(asarray_like(values, self.problem.Y), rows)
-            for values, rows in zip(found, parts)
+            for values, rows in zip(predictions, parts)
         ]
 
     def expansion(self, alpha: ArrayLike) -> Expansion:
@@ -171,8 +166,8 @@ class StateSpaceModel(SmoothingModel):
             intercepts = np.stack([each.intercept for each in solved])
             return ridges.pick(duals), ridges.pick(intercepts)
 
-        found = list(map_in_order(columns, parts))
-        coef = np.concatenate([dual for dual, _ in found], axis=1)[place]
-        intercept = np.concatenate([b for _, b in found])
+        solutions = list(map_in_order(columns, parts))
+        coef = np.concatenate([dual for dual, _ in solutions], axis=1)[place]
+        intercept = np.concatenate([b for _, b in solutions])
         coef, intercept = (asarray_like(values, self.problem.Y) for values in (coef, intercept))
         return LineExpansion(self._kernel, self.problem.X, coef, intercept)

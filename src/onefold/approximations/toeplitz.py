@@ -219,8 +219,8 @@ class ToeplitzModel(StructuredModel):
         return super().heldout(parts, alphas)
 
     def heldout_by_matrix(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
-        found = self.smoother.heldout(self.problem.targets, parts, alphas)
-        return [asarray_like(values, self.problem.Y) for values in found]
+        predictions = self.smoother.heldout(self.problem.targets, parts, alphas)
+        return [asarray_like(values, self.problem.Y) for values in predictions]
 
     def leave_one_out_by_matrix(self, alphas: ArrayLike) -> Array:
         return asarray_like(self.smoother.leave_one_out(self.problem.targets, alphas), self.problem.Y)
@@ -335,14 +335,15 @@ def unexplained_by_lag(kernel: Kernel, X: Any) -> float:
     if isinstance(kernel, Precomputed):
         values = np.asarray(X[first, second], dtype=np.float64)
     else:
-        left, right = (X[rows.ravel()].astype(np.float64) for rows in (first, second))
+        first_rows = X[first.ravel()].astype(np.float64)
+        second_rows = X[second.ravel()].astype(np.float64)
         if not (kernel.stationary and kernel.one_width):
-            values = kernel.pairs(left, right)
+            values = kernel.pairs(first_rows, second_rows)
         elif is_sparse(X):
-            difference = left - right
+            difference = first_rows - second_rows
             values = np.sqrt(np.asarray(difference.multiply(difference).sum(axis=1)).ravel())
         else:
-            values = np.linalg.norm(left - right, axis=1)
+            values = np.linalg.norm(first_rows - second_rows, axis=1)
         values = values.reshape(first.shape)
     total = float(np.var(values))
     return float(np.mean(np.var(values, axis=1))) / total if total > 0 else 0.0
@@ -351,8 +352,8 @@ def unexplained_by_lag(kernel: Kernel, X: Any) -> float:
 def diagonal_means(kernel: Kernel, X: Any) -> tuple[HostArray, float]:
     """Mean of each diagonal of K, and ‖K − T‖_F / ‖K‖_F for T of these means. O(n²) time."""
     n = X.shape[0]
-    given = isinstance(kernel, Precomputed)
-    origin = None if given else common_origin(kernel, X)
+    precomputed = isinstance(kernel, Precomputed)
+    origin = None if precomputed else common_origin(kernel, X)
     parts = list(spans(n, tile_side()))
 
     def rows_in(part: slice) -> Any:
@@ -364,13 +365,13 @@ def diagonal_means(kernel: Kernel, X: Any) -> tuple[HostArray, float]:
         sums = np.zeros(n)
         squares = 0.0
         rows = parts[index]
-        left: Any = None if given else rows_in(rows)
+        X_rows: Any = None if precomputed else rows_in(rows)
         for columns in parts[index:]:
             check_stop()
-            if given:
+            if precomputed:
                 tile = np.asarray(X[rows, columns], dtype=np.float64)
             else:
-                tile = kernel(left, left if columns is rows else rows_in(columns))
+                tile = kernel(X_rows, X_rows if columns is rows else rows_in(columns))
             weight = 1.0 if columns is rows else 2.0
             squares += weight * float(np.einsum("ij,ij->", tile, tile))
             # Rows upside down in a frame one column too wide for the next reshape: entry (r, c) moves
