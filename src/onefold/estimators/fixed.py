@@ -57,7 +57,8 @@ class Given(KernelMachine):
         alpha = validation.check_alphas(self.alpha, "alpha")
         approximation = resolve_approximation(self.approximation)
         request = request_of_fit(self)
-        check_intervals(request.intervals)
+        if request.intervals is not None:
+            check_intervals(request.intervals)
         offer = Offer(
             approximation,
             several_kernels=names_families(self.kernel),
@@ -118,16 +119,16 @@ class Given(KernelMachine):
                 f"the trust check does not support {type(self).__name__}; use LSSVC, LSSVR, "
                 "KernelRidge, LSSVCCV, LSSVRCV or KernelRidgeCV."
             )
-        given = self.get_params(deep=False)
-        gamma = given.pop("gamma")
-        alpha = given.pop("alpha")
+        settings = self.get_params(deep=False)
+        gamma = settings.pop("gamma")
+        alpha = settings.pop("alpha")
         if gamma is None or isinstance(gamma, str):
             rows = validation.check_rows(type(self)(), X, sparse=True, fitting=True)
             gamma = resolve_gamma(gamma, rows)
-        kernel = resolve_kernel(given.pop("kernel"), gamma, given["degree"], given["coef0"])
+        kernel = resolve_kernel(settings.pop("kernel"), gamma, settings["degree"], settings["coef0"])
         gammas = list(_AROUND) if kernel.has_width else None
         alphas = np.unique(np.outer(alpha, _AROUND))
-        return self._chooser(kernel, gammas=gammas, alphas=alphas, refit="same", **given)
+        return self._chooser(kernel, gammas=gammas, alphas=alphas, refit="same", **settings)
 
 
 def request_of_fit(estimator: Given) -> Request:

@@ -86,12 +86,12 @@ class Pruned(KernelMachine):
         """
         self._check_settings()
         families = setup.families_of(self)
-        criterion, *others = setup.criteria_of(self).values()
+        criterion, *recorded = setup.criteria_of(self).values()
         request = Request(
             estimator=type(self).__name__,
             chooser="LSSVCCV or LSSVRCV",
             searches=True,
-            n_criteria=1 + len(others),
+            n_criteria=1 + len(recorded),
             holds_out=criterion.holds_out,
             leave_one_out=setup.leaves_one_out(self.cv),
             prunes=True,
@@ -102,7 +102,7 @@ class Pruned(KernelMachine):
         groups = to_host(groups)
         problem, task = problem_of(self, X, y, sample_weight, sparse=setup.takes_sparse(self))
         check_squares(problem.Y)
-        given = task
+        original_task = task
         if problem.weight is not None:  # the loss that is minimised, class weights included
             task = replace(task, sample_weight=problem.weight)
         n = _num_samples(X)
@@ -128,8 +128,8 @@ class Pruned(KernelMachine):
                 weights = self._settled_weights(problem, pruner)
                 problem = _weighted(problem, weights)
                 pruner = replace(pruner, source=problem.source)
-                known = 1.0 if task.sample_weight is None else task.sample_weight
-                task = replace(task, sample_weight=known * weights)
+                row_weights = 1.0 if task.sample_weight is None else task.sample_weight
+                task = replace(task, sample_weight=row_weights * weights)
                 self.robust_weights_ = np.zeros(n)
                 self.robust_weights_[slice(None) if problem.kept is None else problem.kept] = weights
             sizes = prune_sizes(basis.size, min(self.n_centres or _FEWEST, basis.size), self.drop)
@@ -140,7 +140,7 @@ class Pruned(KernelMachine):
             self.approximation_ |= {"first_centres": basis.size, "centres": expansion.n_centres}
             if hasattr(self, "calibration"):
                 heldout = np.concatenate([values[chosen] for values in predictions])
-                calibrate(self, heldout, np.concatenate(splits.tests), given)
+                calibrate(self, heldout, np.concatenate(splits.tests), original_task)
             self.expansion_ = for_table(problem.restore(expansion), problem, n)
         self.fingerprint_ = row_fingerprint(problem, n)
         follow(self, X)
@@ -194,10 +194,10 @@ class Pruned(KernelMachine):
         for number in range(1, _ROUNDS + 1):
             weighted = replace(pruner, source=_weighted(problem, weights).source)
             model = _last(weighted, weighted.path([pruner.basis.size]), problem)
-            known = weights
+            previous = weights
             weights = robust_weights(Y - host_array(model.predict(problem.X)))
             self.robust_rounds_ = number
-            if np.max(np.abs(weights - known)) <= _SETTLED:
+            if np.max(np.abs(weights - previous)) <= _SETTLED:
                 break
         return weights
 

@@ -148,11 +148,11 @@ def problem_of(
     if weight is not None and not np.all(weight > 0):
         rows = np.flatnonzero(weight > 0)
         weight = weight[rows]
-        left = problem.rows(rows, precomputed=precomputed, fetch=False)
+        kept = problem.rows(rows, precomputed=precomputed, fetch=False)
         # Scorers see rows where they were.
-        X = left.X if task.X is problem.X else take_rows(task.X, rows)
+        X = kept.X if task.X is problem.X else take_rows(task.X, rows)
         task = replace(task, X=X, y=y[rows], sample_weight=task.weight_of(rows))
-        problem = left
+        problem = kept
         if classes is not None:
             _check_two(np.unique(task.y), "only one class ({}) has rows of positive weight")
     if weight is not None:  # divided by their mean: equal weights become exactly 1
@@ -233,8 +233,8 @@ def seed_of(random_state: Any) -> int | None:
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(_SEEDS))
     generator = check_random_state(random_state)  # raises for anything else
-    given = isinstance(random_state, Integral)
-    return int(random_state) if given else int(generator.randint(_SEEDS))
+    is_seed = isinstance(random_state, Integral)
+    return int(random_state) if is_seed else int(generator.randint(_SEEDS))
 
 
 def check_count(name: str, value: Any) -> None:

@@ -51,8 +51,8 @@ class Track:
 
 
 def check_metric(metric: Any) -> None:
-    """Raise for an unknown kind of metric; None stands for no metric."""
-    if metric is not None and (not isinstance(metric, str) or metric not in KINDS):
+    """Raise for an unknown kind of metric."""
+    if not isinstance(metric, str) or metric not in KINDS:
         names = ", ".join(f'"{kind}"' for kind in KINDS)
         raise ValueError(f"metric must be None or one of {names}; got {metric!r:.60}.")
 
