@@ -134,7 +134,7 @@ class Approximation(ABC):
         return load
 
     def formed_rows(self, n: int, load: Workload) -> int:
-        """Of the kernel matrix of `n` rows that its models form if a criterion needs it."""
+        """Rows of the kernel matrix that its models form for a criterion, where the problem has `n`."""
         return n
 
     def choices(self) -> list[dict[str, Any]]:
@@ -142,7 +142,7 @@ class Approximation(ABC):
         return [{}]
 
     def settled(self, problem: Problem, shared: Any) -> Approximation:
-        """The same with the settings that the rows decide; `shared` is the run's."""
+        """The approximation with the settings that the rows decide; `shared` is the run's."""
         return self
 
     def has_folds(self, n: int) -> bool:
@@ -162,7 +162,7 @@ class Approximation(ABC):
         return False
 
     def seeded(self, seed: int) -> Approximation:
-        """The same with its random choices seeded, by its setting ``random_state`` or ``seed``."""
+        """The approximation with its setting ``random_state`` or ``seed``, where it has one."""
         names = {f.name for f in fields(self)} & {"random_state", "seed"}  # type: ignore[arg-type]
         return replace(self, **dict.fromkeys(names, seed))  # type: ignore[type-var]
 
@@ -249,14 +249,14 @@ class Run:
         return {"chosen": self.reason} if self.reason else {}
 
     def with_settings(self, **settings: Any) -> Run:
-        """The same with other values of the settings that a search may choose."""
+        """The run with other values of the settings that a search may choose."""
         if not settings:
             return self
         changed = replace(self.approximation, **settings)  # type: ignore[type-var]
         return replace(self, approximation=changed.settled(self.problem, self.shared))
 
     def on(self, part: Problem, load: Workload | None = None) -> Run:
-        """The same on some of the rows, which take less memory; by default to fit them at one ridge."""
+        """The run on some of the rows, which take less memory; by default to fit them at one ridge."""
         return replace(self, problem=part, load=load or Workload(), refit=None)
 
     def on_fewer_rows(self, part: Problem, load: Workload) -> Run:

@@ -59,12 +59,19 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "validate": ("kernel", "matrix"),
     "negative": ("raise", "clip", "solve"),
 }
-_VECTORS = 8  # of n numbers: a spectrum, its inverse, the transforms of a product
-_KEPT_LAYOUTS = 16  # of training parts, each of n numbers, that all kernels share
-_CHUNK = 2**15  # kernel values evaluated at a time, to stay in cache
-_BALANCED = 4.0  # largest level over smallest
+# Vectors of n numbers, counted in the code: a spectrum, its inverse, the transforms of a product.
+_VECTORS = 8
+# Layouts of training parts, of n numbers each, that all kernels share, at most; chosen, not measured.
+_KEPT_LAYOUTS = 16
+# Kernel values that are evaluated at a time, to stay in cache, 256 KiB; chosen, not measured.
+_VALUES_AT_ONCE = 2**15
+# Ratio of the largest level to the smallest, at most; chosen, not measured.
+_MAX_LEVEL_RATIO = 4.0
+# Features up to which principal directions come from the covariance matrix; chosen, not measured.
 _FEW_FEATURES = 64
+# Subspace iterations for the principal directions of more features; chosen, not measured.
 _ITERATIONS = 8
+# Pairs of neighbouring rows that a spacing is estimated from, at most; chosen, not measured.
 _SAMPLED_PAIRS = 2000
 
 
@@ -202,7 +209,7 @@ class Circulant(Approximation):
             )
 
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
-        """With the shape that suits the folds, and the spacings of the rows."""
+        """The settings with the shape that suits the folds, and with the spacings of the rows."""
         run = super().start(problem, kernels, load)
         settled = replace(self, shape=self._shape_for(problem.n, load))
         layout = settled.layout(problem)
@@ -214,7 +221,7 @@ class Circulant(Approximation):
         return [{"spacing": spacing} for spacing in self.spacing]
 
     def settled(self, problem: Problem, shared: Any) -> Circulant:
-        """With the spacings of the rows in place of "data"; a list stays as it is."""
+        """The settings with the spacings of the rows in place of "data"; a list stays as it is."""
         if self.spacing != "data":
             return self
         return replace(self, spacing=data_spacing(problem.X, shared.order, shared.shape))
@@ -353,12 +360,12 @@ def first_row(
     """U's first row as an array of the given shape, in the library of `reference`."""
     axes = [np.arange(levels) * h for levels, h in zip(shape, spacing)]
     values = np.empty(shape)
-    step = max(1, _CHUNK // max(1, math.prod(shape[1:])))
+    step = max(1, _VALUES_AT_ONCE // max(1, math.prod(shape[1:])))
 
     def fill(part: slice) -> None:
         values[part] = kernel.on_grid([axes[0][part], *axes[1:]])
 
-    several = kernel.thread_safe and values.size > 2 * _CHUNK
+    several = kernel.thread_safe and values.size > 2 * _VALUES_AT_ONCE
     for _ in map_threads(fill, spans(shape[0], step), None if several else 1):
         pass
     for axis, n in enumerate(shape):  # v_j + v_{n−j} in both places, for every pair of distinct j, n − j
@@ -373,7 +380,7 @@ def first_row(
 def choose_shape(n: int, levels: int) -> tuple[int, ...]:
     """The balanced shape of `levels` levels with the fewest cells, at least `n`."""
     shapes = (factorise(cells, levels) for cells in itertools.count(n))
-    return next(shape for shape in shapes if shape[-1] <= _BALANCED * shape[0])
+    return next(shape for shape in shapes if shape[-1] <= _MAX_LEVEL_RATIO * shape[0])
 
 
 def factorise(n: int, levels: int) -> tuple[int, ...]:

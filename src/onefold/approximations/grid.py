@@ -51,16 +51,29 @@ _NO_LEAVE_ONE_OUT = (
     'approximation="grid" has no closed form for leave-one-out; use folds, such as cv=5 or 10, '
     "whose cost does not depend on the number of rows."
 )
-_LIMIT = 2000  # iterations
-_WORRYING = 1e-2  # relative residual of predictions
-_COARSE = 0.02  # root mean square error of interpolated kernel values, of k(x, x)
+# Maximum number of iterations; chosen, not measured.
+_MAX_ITERATIONS = 2000
+# Relative residual of predictions above which a fit warns; chosen, not measured.
+_LARGE_RESIDUAL = 1e-2
+# Root mean square error of interpolated kernel values, as a share of k(x, x), above which a fit warns;
+# chosen, not measured.
+_LARGE_KERNEL_ERROR = 0.02
+# Pairs of rows, or points of the grid, that are probed; chosen, not measured.
 _PROBES = 400
-_SUMMED = 2**20  # interpolation weights that are summed over at a time
-_LARGEST_RANK = 1000
-_PROBED = 1.25  # times as many points as a factor may have columns show that it needs more of them
-_PROBED_SHARE = 0.8  # of the eigenvalues of some points: if fewer count, a factor is tried
-_SMOOTHEST = 4  # points per axis and column of a factor, of the smoothest kernel at six per half width
-_LONGEST_AXIS = 2048  # points per axis up to which its eigenvectors are computed
+# Interpolation weights that are summed over at a time, 8 MiB; chosen, not measured.
+_WEIGHTS_AT_ONCE = 2**20
+# Maximum number of columns of a factor of K_g; chosen, not measured.
+_MAX_RANK = 1000
+# Points that are probed for each column that a factor may have; chosen, not measured.
+_PROBES_PER_COLUMN = 1.25
+# Share of the eigenvalues of the probed points that must count for a factor not to be tried; chosen, not
+# measured.
+_PROBED_SHARE = 0.8
+# Points per axis for each column of a factor: of the smoothest kernel, with six points per half width.
+_POINTS_PER_COLUMN = 4
+# Points per axis up to which its eigenvectors are computed; chosen, not measured.
+_LONGEST_AXIS = 2048
+# Relative rounding error of the eigenvalues of K_g; chosen, not measured.
 _ROUNDING = 1e-13
 
 
@@ -131,7 +144,7 @@ class Grid(Approximation):
             )
 
     def sized(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Workload:
-        """With the grids that these kernels get on these rows: the largest possible may not fit."""
+        """The load with the largest grid that these kernels get on these rows."""
         X = host_array(problem.X)
         lowest = X.min(axis=0)
         highest = X.max(axis=0)
@@ -144,14 +157,14 @@ class Grid(Approximation):
         return GridModel(kernel, problem, X, lattice, self.tolerance)
 
     def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float | None:
-        """At most, per kernel: sums over the rows, a factor of K_g, and products with it for each fold.
+        """Upper bound: per kernel sums over rows, a factor of K_g, and its products for each fold.
 
         Where there is no factor, iterations may take longer or shorter.
         """
         if d > LARGEST_DIMENSION:  # `check` refuses it
             return None
         m = largest_lattice(d, self.points)
-        rank = min(_LARGEST_RANK, m)
+        rank = min(_MAX_RANK, m)
         sums = float(n) * (16**d + 4**d * targets) / speed.exponentials
         factor = float(m) * rank**2 / speed.multiply_adds
         return load.kernels * (sums + (1 + max(1, load.folds)) * factor)
@@ -160,8 +173,8 @@ class Grid(Approximation):
         if d > LARGEST_DIMENSION:
             return None
         m = load.points or largest_lattice(d, self.points)
-        rank = min(_LARGEST_RANK, m)
-        if self.points is None and m > _SMOOTHEST**d * _LARGEST_RANK:
+        rank = min(_MAX_RANK, m)
+        if self.points is None and m > _POINTS_PER_COLUMN**d * _MAX_RANK:
             rank = 0
         return grid_bytes(n, d, m, rank, targets, load, n_parallel)
 
@@ -187,7 +200,7 @@ class GridModel(Model):
             "step": [float(h) for h in lattice.step],
             "kernel_error": interpolation_error(kernel, lattice, self._X),
         }
-        if self.report["kernel_error"] > _COARSE:
+        if self.report["kernel_error"] > _LARGE_KERNEL_ERROR:
             warn_user(
                 f"the grid is too coarse for this kernel: the error of interpolated values is "
                 f"{self.report['kernel_error']:.2g} of k(x, x); use a smaller gamma or more points."
@@ -263,12 +276,17 @@ class GridModel(Model):
             return out
 
         C, iterations, residuals = solve_shifted(
-            side_by_side, K, np.concatenate(rhs), alphas, tolerance=self._tolerance, limit=_LIMIT
+            side_by_side,
+            K,
+            np.concatenate(rhs),
+            alphas,
+            tolerance=self._tolerance,
+            limit=_MAX_ITERATIONS,
         )
         residual = float(residuals.max())
         self.report["iterations"] = max(self.report.get("iterations", 0), iterations)
         self.report["residual"] = max(self.report.get("residual", 0.0), residual)
-        if residual > _WORRYING:
+        if residual > _LARGE_RESIDUAL:
             warn_user(
                 f"the grid's system is solved to {residual:.1g} only after {iterations} iterations; "
                 "use larger alphas."
@@ -335,7 +353,7 @@ def grid_sums(lattice: Lattice, X: HostArray, Y: HostArray, weight: HostArray | 
     W1 = np.zeros(m)
     total = 0.0
     Y1 = np.zeros(t)
-    for part in spans(X.shape[0], max(1, _SUMMED // 4 ** X.shape[1])):
+    for part in spans(X.shape[0], max(1, _WEIGHTS_AT_ONCE // 4 ** X.shape[1])):
         W = VW = lattice.weights(X[part])
         v = np.ones(W.shape[0]) if weight is None else weight[part]
         if weight is not None:
@@ -383,7 +401,7 @@ def low_rank_factor(kernel: Kernel, lattice: Lattice, threshold: float) -> HostA
 
     Also where there are far fewer rows than its rank: iterations lose digits at small ridges.
     """
-    limit = min(_LARGEST_RANK, lattice.size)
+    limit = min(_MAX_RANK, lattice.size)
     if max(lattice.counts) <= _LONGEST_AXIS and separable(kernel, lattice):
         return _tensor_factor(kernel, lattice, threshold, limit)
     return _pivoted_cholesky(kernel, lattice, threshold, limit)
@@ -452,7 +470,7 @@ def _needs_more(kernel: Kernel, points: HostArray, enough: float, limit: int) ->
     whether to look at more than `limit` of them.
     """
     count = 0
-    for size in sorted({min(_PROBES, limit), int(_PROBED * limit) + 1}):
+    for size in sorted({min(_PROBES, limit), int(_PROBES_PER_COLUMN * limit) + 1}):
         if size > len(points):
             return False
         sample = points[np.linspace(0, len(points) - 1, size).astype(int)]

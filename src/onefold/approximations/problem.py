@@ -148,7 +148,7 @@ class Machine:
 
     @classmethod
     def behind(cls, reference: Array) -> Machine:
-        """The one that an array lies on."""
+        """The machine that an array lies on."""
         free = linalg.free_memory_of(reference)
         if not linalg.on_accelerator(reference):
             return cls(free)
@@ -162,7 +162,7 @@ class Machine:
         return (_GPU_SHARE if self.gpu else _HOST_SHARE) * self.free
 
     def load(self, load: Workload | None = None) -> Workload:
-        """The same work here; by default a fit at one ridge."""
+        """The load on this machine; by default a fit at one ridge."""
         return replace(load or Workload(), gpu=(self.free or 0) if self.gpu else None)
 
     def seconds(
@@ -278,7 +278,7 @@ class Problem:
         return "streamed" if self.streamed else "memory"
 
     def rows(self, rows: Any, *, precomputed: bool = False, fetch: bool = True) -> Problem:
-        """Of some rows; X may be the kernel matrix. Unless `fetch`, rows on Dask's workers stay."""
+        """The problem of some rows; X may be K. Unless `fetch`, rows on Dask's workers stay there."""
         root = None if self.root_weight is None else take_rows(self.root_weight, rows)
         user_rows = np.asarray(rows) if self.kept is None else self.kept[rows]
         stay = self.remote and not fetch
@@ -358,7 +358,7 @@ class Problem:
         return np.array([np.delete(weight, rows).sum() for rows in left_out]) / weight.sum()
 
     def single_shares(self) -> HostArray:
-        """The same of the models without each row."""
+        """The shares of the models without each row."""
         if self.loss == "sum":
             return np.ones(self.n)
         weight = np.ones(self.n) if self.weight is None else self.weight
@@ -416,6 +416,6 @@ class TargetRidges:
         self.distinct, self.positions = np.unique(self.by_target, return_inverse=True)
 
     def pick(self, solutions: Array) -> Any:
-        """Of solutions (μ, …, targets) each target's at its own μ: (…, targets)."""
+        """From solutions (μ, …, targets) each target's at its own μ: (…, targets)."""
         columns = [solutions[int(i), ..., t] for t, i in enumerate(self.positions)]
         return namespace(solutions).stack(columns, axis=-1)

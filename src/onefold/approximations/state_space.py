@@ -28,13 +28,18 @@ from onefold.rows import to_host
 from onefold.smoothers.base import Reordered
 from onefold.smoothers.state_space import StateSpaceSmoother, missing_numba
 
-# Vectors of n numbers at ν = 5/2:
-_SHARED_VECTORS = 24  # transitions and their noise, the order and the points
-_PASS_VECTORS = 14  # what a pass has, besides its targets
-# Seconds of one core for each row, on a 2-core AVX-512 machine at ν = 5/2.
-_TRANSITION = 2e-7  # with sorting the rows
+# Vectors of n numbers at ν = 5/2, counted in the code: transitions and their noise, order and points.
+_SHARED_VECTORS = 24
+# The same of a pass, besides those of its targets.
+_PASS_VECTORS = 14
+# Seconds for each row at ν = 5/2 on one core, measured on a 2-core AVX-512 machine: transitions, with
+# sorting the rows.
+_TRANSITION = 2e-7
+# The same of a pass: its covariances.
 _COVARIANCE = 6e-8
-_TARGET = 4e-8  # for each target and the intercept
+# The same of a pass, for each target and the intercept.
+_TARGET = 4e-8
+# The same of a pass: the diagonal, for leave-one-out.
 _DIAGONAL = 3e-8
 
 
@@ -104,7 +109,7 @@ class Series:
 
     @classmethod
     def of(cls, X: Any) -> Series:
-        """Of rows (n, 1) in any order."""
+        """The series of rows (n, 1) in any order."""
         points = np.asarray(to_host(X)[:, 0], dtype=np.float64)
         order = np.argsort(points, kind="stable")
         return cls(X, order, points[order])

@@ -42,11 +42,17 @@ from onefold.smoothers.toeplitz import Negative, ToeplitzSmoother, may_be_solved
 # Rows sorted along a curve leave up to 0.65 of the variance of their distances unexplained by their
 # places, and are served well; a table's rows in no order leave 0.8 to 1, and are not.
 _NO_SERIES = 0.7
-_STEP_TOLERANCE = 1e-6  # of the step: how far a point may lie from its place, beyond its rounding
-_VECTORS = 30  # of n numbers: embeddings of length 4 n, their transforms, a generator
+# Share of the step by which a point may miss its place, beyond its rounding; chosen, not measured.
+_STEP_TOLERANCE = 1e-6
+# Vectors of n numbers, counted in the code: embeddings of length 4 n, their transforms, a generator.
+_VECTORS = 30
+# Lags at which distances between rows tell whether these are in order; chosen, not measured.
 _LAGS = 64
-_PER_LAG = 64  # pairs of rows that tell whether rows are in order
-_MOST_ALONE = 1000  # rows left out one by one, each with a Toeplitz matrix of its own
+# Pairs of rows at each lag; chosen, not measured.
+_PAIRS_PER_LAG = 64
+# Rows that are left out one by one, each with a Toeplitz matrix of its own, at most; chosen, not
+# measured.
+_MAX_LEFT_OUT = 1000
 _CHOICES: dict[str, tuple[str, ...]] = {
     "validate": ("auto", "kernel", "matrix"),
     "negative": ("raise", "solve"),
@@ -109,15 +115,19 @@ class Toeplitz(Approximation):
         check_choices(self, _CHOICES)
 
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
-        """With the way of predicting held-out rows that suits the rows."""
+        """The settings with the way of predicting held-out rows that suits the rows."""
         run = super().start(problem, kernels, load)
         validate = self.validate
         if validate == "auto":
             validate = "kernel" if run.shared is None else "matrix"
-        if validate == "kernel" and leaves_out_single_rows(load, problem.n) and problem.n > _MOST_ALONE:
+        if (
+            validate == "kernel"
+            and leaves_out_single_rows(load, problem.n)
+            and problem.n > _MAX_LEFT_OUT
+        ):
             raise ValueError(
                 f"leave-one-out would need {problem.n} Toeplitz matrices, one for each row left out, "
-                f"and is refused above {_MOST_ALONE} rows that are not an evenly spaced series; use "
+                f"and is refused above {_MAX_LEFT_OUT} rows that are not an evenly spaced series; use "
                 'folds, such as cv=5, or Toeplitz(validate="matrix").'
             )
         return replace(run, approximation=replace(self, validate=validate))
@@ -226,7 +236,7 @@ class ToeplitzModel(StructuredModel):
         return asarray_like(self.smoother.leave_one_out(self.problem.targets, alphas), self.problem.Y)
 
     def left_out_by_kernel(self, rows: Index, alpha: float) -> tuple[Index, Array]:
-        """From four fifths of all rows: each row alone would need a matrix of its own."""
+        """Predictions from four fifths of all rows: single rows would need a matrix each."""
         return self.left_out_in_fifths(rows, alpha)
 
     def trained_without(self, part: Index, alphas: ArrayLike) -> Trained:
@@ -330,7 +340,7 @@ def unexplained_by_lag(kernel: Kernel, X: Any) -> float:
         return 0.0
     generator = np.random.default_rng(0)
     lags = generator.integers(1, n // 2, size=_LAGS, endpoint=True)
-    first = (generator.random((_LAGS, _PER_LAG)) * (n - lags)[:, None]).astype(np.intp)
+    first = (generator.random((_LAGS, _PAIRS_PER_LAG)) * (n - lags)[:, None]).astype(np.intp)
     second = first + lags[:, None]
     if isinstance(kernel, Precomputed):
         values = np.asarray(X[first, second], dtype=np.float64)
