@@ -73,12 +73,19 @@ from onefold.linalg import Array, asarray_like, host_array, namespace
 from onefold.machine.threads import check_stop
 from onefold.rows import to_host
 
+# Rows whose nearest neighbours give δ², at most; chosen, not measured.
 _NOISE_ROWS = 2000
-_SLOPE = 5.0  # of Ψ
-_TOLERANCE = 1e-8  # of R̃², where steps end
-_MOST_STEPS = 200
-_FEWEST = 2000  # times the number of rows, and at least
-_LOOK = 20  # steps between two looks at the bounds
+# Slope of Ψ: that of Chapelle, Vapnik, Bousquet and Mukherjee (2002).
+_SLOPE = 5.0
+# Share of R̃² that the bounds may differ by where steps end; chosen, not measured.
+_TOLERANCE = 1e-8
+# Maximum number of steps for each row; some 1 to 5 are usual.
+_MAX_STEPS_PER_ROW = 200
+# Maximum number of steps for few rows; chosen, not measured.
+_MAX_STEPS_OF_FEW = 2000
+# Steps from one comparison of the bounds to the next; chosen, not measured.
+_STEPS_PER_CHECK = 20
+# Relative rounding error of float64.
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -246,8 +253,8 @@ def squared_radii(K: Any, shifts: Any) -> Any:
     diagonal = np.diagonal(K)[None, :] + shifts
     beta = np.full(shifts.shape, 1.0 / n)
     g = diagonal - 2.0 * (K.mean(axis=1)[None, :] + shifts / n)
-    for step in range(max(_MOST_STEPS * n, _FEWEST)):
-        if step % _LOOK == 0:
+    for step in range(max(_MAX_STEPS_PER_ROW * n, _MAX_STEPS_OF_FEW)):
+        if step % _STEPS_PER_CHECK == 0:
             check_stop()
             inner = np.sum(beta * g, axis=1)
             radii = (np.sum(beta * diagonal, axis=1) + inner) / 2
