@@ -1,4 +1,4 @@
-r"""From decision values to probabilities, by calibrators fitted to held-out rows.
+r"""Calibrators: decision values to probabilities, fitted to held-out rows.
 
 **(1) Log-odds.** Least squares make f an estimate of 2p − 1, so that (1 + f)/2 is nearly a probability.
 From 0.9 to 0.99 its log-odds z grow as much as from 0.5 to 0.9, f by a quarter as much; beyond 0.99 z is
@@ -190,7 +190,7 @@ def _differences(values: Any, index: Any) -> Any:
 
 
 def _other_shares(x: Any) -> tuple[Any, Any]:
-    """For x (models, rows, others), 0 for the right class: probabilities ∝ exp(x), and log losses."""
+    """Probabilities ∝ exp(x) and log losses of x (models, rows, other classes), 0 for the right one."""
     top = np.maximum(x.max(axis=2), 0.0)
     p = np.exp(x - top[:, :, None])
     total = p.sum(axis=2)

@@ -29,7 +29,8 @@ from onefold.machine.threads import count_workers, limit_blas, spans, use_thread
 from onefold.rows import example_of, is_dask, lazily, to_host
 from onefold.typing import ArrayLike, MaybeArray
 
-_FEW_ROWS = 1000  # whose factorisation gains little from a second thread
+# Rows up to which a factorisation gains little from a second thread; chosen, not measured.
+_FEW_ROWS = 1000
 # What a copy on a Dask worker needs to predict, and to make intervals, and its own parameters.
 _PREDICTS = (
     "expansion_", "classes_", "calibrator_", "single_target_", "n_features_in_", "feature_names_in_",

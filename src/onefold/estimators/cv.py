@@ -17,7 +17,7 @@ from onefold.compatibility import Offer, Request, check
 from onefold.docstrings import shared_docs
 from onefold.estimators import final
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
-from onefold.estimators.importances import heldout_importances
+from onefold.estimators.importances import Importances, heldout_importances
 from onefold.estimators.intervals import fit_intervals
 from onefold.estimators.setup import decisive_settings, set_up
 from onefold.estimators.validation import check_alphas, check_budget, is_precomputed
@@ -144,10 +144,10 @@ class KernelMachineCV(KernelMachine):
         self.kernel_ = self.kernel if family is None and isinstance(self.kernel, str) else family
         self.metric_ = final.metric_of(kernel)
         self.metric_history_ = result.history
-        importances: Any = None
+        importances = Importances()
         if self.metric is not None:
             importances = heldout_importances(fit, scoring, self._feature_groups, setup.seed or 0)
-        self.feature_importances_ = None if isinstance(importances, str) else importances
+        self.feature_importances_ = importances.shares
         self.cv_results_ = ledger.cv_results()
         self.history_ = ledger.history
         self.best_index_ = ledger.index_of(chosen.index, chosen.ridge)
@@ -169,7 +169,7 @@ class KernelMachineCV(KernelMachine):
         self.search_ = {"method": method, **result.record}
         self.search_ |= {"stopped": search.stopped, "untried": search.untried}
         if self.metric is not None:
-            self.search_["no_importances"] = importances if isinstance(importances, str) else None
+            self.search_["no_importances"] = importances.why_none
         if trust is not None:
             self.approximation_["trust"] = trust
         follow(self, setup.table)

@@ -1,4 +1,4 @@
-"""From an estimator and its data to what is searched: checked and decided here, once.
+"""Turn an estimator and its data into a search: everything is checked and decided here, once.
 
 One way for fits, objectives and the trust check; `plan` says what a fit would run. Of several kernels,
 or with a learned metric, widths are relative to the mean distance of the rows; otherwise they are the
@@ -96,7 +96,7 @@ def set_up(
     if is_sparse(problem.X):
         families = [family for family in families if family[1].accepts_sparse]
     widths = width_grid(estimator, families, problem.X, relative=relative)
-    kernels, names = family_kernels(families, widths, problem, seed or 0, relative=relative)
+    kernels, params = family_kernels(families, widths, problem, seed or 0, relative=relative)
 
     # An iterator serves once, and the trust check needs the splits too.
     cv = list(estimator.cv) if isinstance(estimator.cv, Iterator) else estimator.cv
@@ -146,7 +146,7 @@ def set_up(
         families=families,
         relative=relative,
         kernels=kernels,
-        names=names,
+        params=params,
         alphas=alphas,
         run=run,
         seed=seed,

@@ -44,12 +44,18 @@ from onefold.typing import (
     Scorer,
 )
 
-_FEWEST = 2  # centres that are left at the end of a path
+# Centres at the end of a path.
+_MIN_CENTRES = 2
+# Standard deviations up to which an error has the weight 1: as in Suykens' weighted LS-SVM.
 _NEAR = 2.5
+# Standard deviations from which on an error has the smallest weight, from there too.
 _FAR = 3.0
-_LEAST = 1e-4  # of robust weights
-_ROUNDS = 10
-_SETTLED = 0.01  # fits to settle them, and by how much they may still move
+# The smallest weight, from there too.
+_MIN_WEIGHT = 1e-4
+# Fits until the robust weights no longer move, at most; chosen, not measured.
+_MAX_FITS = 10
+# Change of a robust weight that no longer counts; chosen, not measured.
+_WEIGHT_TOLERANCE = 0.01
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -132,7 +138,7 @@ class Pruned(KernelMachine):
                 task = replace(task, sample_weight=row_weights * weights)
                 self.robust_weights_ = np.zeros(n)
                 self.robust_weights_[slice(None) if problem.kept is None else problem.kept] = weights
-            sizes = prune_sizes(basis.size, min(self.n_centres or _FEWEST, basis.size), self.drop)
+            sizes = prune_sizes(basis.size, min(self.n_centres or _MIN_CENTRES, basis.size), self.drop)
             predictions = pruner.heldout(left_out, splits.tests, sizes)
             scores = criterion.score_splits(predictions, splits, problem, task).T
             chosen = self._choose(sizes, scores, pruner.most_centres(left_out))
@@ -167,9 +173,9 @@ class Pruned(KernelMachine):
         """The kernel of the model that is pruned; sets gamma_, and alpha_ scaled to all rows."""
         families = setup.families_of(self)
         widths = setup.width_grid(self, families, problem.X, relative=False)
-        kernels, names = family_kernels(families, widths, problem, seed, relative=False)
+        kernels, params = family_kernels(families, widths, problem, seed, relative=False)
         alphas = setup.ridge_grid(self, problem.n)
-        self.gamma_ = names[0].get("gamma")
+        self.gamma_ = params[0].get("gamma")
         self.alpha_ = float(alphas[0])
         if len(kernels) == 1 and alphas.size == 1:
             return kernels[0]
@@ -178,7 +184,7 @@ class Pruned(KernelMachine):
         load = setup.workload(problem, len(kernels), alphas.size, splits, [criterion])
         run = approximation.start(problem, kernels, load)
         scoring = criterion.start(problem, task, splits)
-        candidates = [Candidate(run, kernel, name) for kernel, name in zip(kernels, names)]
+        candidates = [Candidate(run, *pair) for pair in zip(kernels, params)]
         stage = Search().stage("grid", candidates, scoring=scoring, alphas=alphas)
         chosen = stage.run([stage.every_cell()]).found().chosen.cell
         self.gamma_ = chosen.candidate.params.get("gamma")
@@ -191,13 +197,13 @@ class Pruned(KernelMachine):
         """Fit, weigh, fit again, until no robust weight moves by more than 0.01, at most ten times."""
         Y = problem.targets
         weights = np.ones(problem.n)
-        for number in range(1, _ROUNDS + 1):
+        for number in range(1, _MAX_FITS + 1):
             weighted = replace(pruner, source=_weighted(problem, weights).source)
             model = _last(weighted, weighted.path([pruner.basis.size]), problem)
             previous = weights
             weights = robust_weights(Y - host_array(model.predict(problem.X)))
             self.robust_rounds_ = number
-            if np.max(np.abs(weights - previous)) <= _SETTLED:
+            if np.max(np.abs(weights - previous)) <= _WEIGHT_TOLERANCE:
                 break
         return weights
 
@@ -369,7 +375,7 @@ def robust_weights(residuals: Any) -> Any:
     # A target that is fitted exactly has neither a scale nor outliers.
     distance[:, scale == 0] = 0.0
     farthest = distance.max(axis=1)
-    return np.clip((_FAR - farthest) / (_FAR - _NEAR), _LEAST, 1.0)
+    return np.clip((_FAR - farthest) / (_FAR - _NEAR), _MIN_WEIGHT, 1.0)
 
 
 def best_size(scores: Any, tolerance: float | None) -> int:

@@ -29,9 +29,13 @@ from onefold.linalg import (
 )
 from onefold.rows import example_of, is_remote, opened, to_device, to_host
 
-_LARGEST = 1e150  # its square is a float64
-_LARGEST_TARGET = 1e140  # sums of its squares are float64, and so are those of its inverse
-_LARGEST_SINGLE = 1e15  # its square, summed over features, is a float32
+# Largest feature: its square is within the range of float64.
+_LARGEST = 1e150
+# Largest target: sums of its squares are within the range of float64, and so are those of its inverse.
+_LARGEST_TARGET = 1e140
+# Largest feature whose square, summed over features, is within the range of float32.
+_LARGEST_SINGLE = 1e15
+# Number of seeds that are drawn from a generator: those of RandomState are below it.
 _SEEDS = 2**31
 
 

@@ -245,7 +245,7 @@ def _fit(H: Any, rows: Any, scoring: Scoring) -> Any:
 
 
 def _blended_predictions(fits: Sequence[CrossFit], mixture: Mixture) -> Predictions:
-    """Of every row that all records predict, with the weights that the other folds' rows give."""
+    """Predictions of every row that all records predict, with the weights from the other folds' rows."""
     H = _stacked(fits)
     tested = np.isfinite(H).all(axis=(0, 2))
     tests = [np.unique(rows) for rows in mixture.splits.tests]

@@ -136,14 +136,14 @@ class Halving:
     def run(self, search: Search) -> SearchResult:
         """Search; a search that is stopped takes the best one so far to all rows."""
         setup = search.setup
-        names = setup.names
+        grid = setup.params
         splits = setup.scoring.held_out
         *smaller, n = self.sizes(setup)
         order = nested_order(splits, setup.task, setup.seed or 0)
-        near = next_widths(names)
+        near = next_widths(grid)
         every = np.arange(len(setup.alphas))
         stages = list[dict[str, Any]]()
-        remaining = list(range(len(names)))  # candidates, after the first stage the best first
+        remaining = list(range(len(grid)))  # candidates, after the first stage the best first
         ridges = dict[int, int]()  # the best ridge of each
         for size in smaller:
             if not search.goes_on():
@@ -225,7 +225,7 @@ def compare(
 def _difference(
     leader: CrossFit, best: CrossFit, scoring: Scoring, ledger: Ledger
 ) -> tuple[float, float]:
-    """By how much a leader is worse than the best, and the standard error; infinite where unknown."""
+    """How much worse a leader is than the best, and the standard error; infinite where unknown."""
     if scoring.criterion.mean_of_rows:
         losses, losses_of_best = (_row_losses(fit, scoring) for fit in (leader, best))
         return paired_difference(losses, losses_of_best, scoring.task.sample_weight)
@@ -253,7 +253,7 @@ def _record(
 ) -> dict[str, Any]:
     """What a stage did, in plain values; `first` are the candidates that it began with."""
     ledger = result.ledger
-    names = ledger.params
+    params = ledger.params
     tried = sorted({entry.candidate for entry in ledger.entries})
     best, ridge = ledger.best()
     cell = {"alpha": float(ledger.alphas[ridge]), "score": float(ledger.means[best, ridge])}
@@ -261,14 +261,14 @@ def _record(
         "n_resources": size,
         "n_candidates": len(tried),
         "n_cells": int(sum(len(entry.ridges) for entry in ledger.entries)),
-        "best": names[best] | cell,
-        "added": [dict(names[number]) for number in tried if number not in first],
+        "best": params[best] | cell,
+        "added": [dict(params[number]) for number in tried if number not in first],
         "dropped": dropped,
     }
 
 
 def ridge_windows(setup: Setup) -> list[Any]:
-    """For each ridge those next to it in size; all of them where fewer would not be much cheaper."""
+    """The ridges next to each ridge in size; all of them where fewer would not be much cheaper."""
     every = np.arange(len(setup.alphas))
     windows = [next_ridges(setup.alphas, int(ridge)) for ridge in every]
     cheaper = _time(setup, setup.problem.n, max(map(len, windows))) <= _CHEAPER
@@ -311,13 +311,13 @@ def climb(
             proposals += [Proposal(number, missing)] if missing.size else []
 
 
-def next_widths(names: Sequence[dict[str, Any]]) -> list[list[int]]:
-    """For each candidate those of the next widths that differ in nothing else."""
+def next_widths(grid: Sequence[dict[str, Any]]) -> list[list[int]]:
+    """The candidates of the next widths for each candidate, which differ in nothing else."""
     neighbours = []
-    for candidate in names:
+    for candidate in grid:
         widths = {
             number: float(params["gamma"])
-            for number, params in enumerate(names)
+            for number, params in enumerate(grid)
             if "gamma" in candidate and params == candidate | {"gamma": params.get("gamma")}
         }
         gamma = candidate.get("gamma", 0.0)

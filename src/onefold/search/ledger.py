@@ -83,7 +83,7 @@ class Ledger:
         return int(rows[row]), ridge
 
     def simplest(self, candidate: int, ridge: int) -> tuple[int, int]:
-        """Of a cell's group, within one standard error of it, the best cell of the largest alpha."""
+        """The best cell of the largest alpha in a cell's group, within one standard error of it."""
         rows = next(numbers for numbers in self.groups.values() if candidate in numbers)
         inside = within_error(self._scores()[rows], (rows.index(candidate), ridge))
         largest = self.alphas == self.alphas[inside.any(axis=0)].max()

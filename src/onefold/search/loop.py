@@ -1,6 +1,6 @@
 r"""The loop of a search: a strategy proposes, models are solved side by side, the ledger remembers.
 
-Everything that evaluates does it here: a grid, halving, rounds of metrics, an external optimiser.
+Grids, halving, rounds of metrics and external optimisers all evaluate candidates here.
 A :class:`Search` has one or more stages. A :class:`Stage` is a scoring on some rows, the candidates that
 are compared there and the ledger of their evaluations. What a journal knows is not evaluated again. A
 search that ends early, by its time budget or Ctrl-C, chooses among what it has tried.
@@ -9,7 +9,7 @@ search that ends early, by its time budget or Ctrl-C, chooses among what it has 
 
     left = (seconds since the stage began) / (evaluations since) · (evaluations to come)
 
-What a journal knew costs nothing and is not counted; nor are rounds that nobody has proposed yet.
+Evaluations from a journal cost nothing and are not counted, nor are rounds that are not proposed yet.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Search:
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     stages: int = field(default=0, init=False)  # that have ended
     stopped: str | None = field(default=None, init=False)  # why the search ended early
-    untried: list[dict[str, Any]] = field(default_factory=list, init=False)  # names of candidates
+    untried: list[dict[str, Any]] = field(default_factory=list, init=False)  # parameters of candidates
 
     def stage(
         self,
@@ -337,7 +337,7 @@ class Stage:
         return SearchResult(ledger, leaders, chosen, report, self.scoring, **more)
 
     def _flattest(self) -> tuple[int, int]:
-        """Of the simplest candidates the cell of the largest ridge, then of the smallest width."""
+        """The cell of the largest ridge, then of the smallest width, of the simplest candidates."""
         ledger = self.ledger
         scored = np.argwhere(np.isfinite(self.ledger.means)).tolist()
         least = min(self.candidates[number].complexity for number, _ in scored)

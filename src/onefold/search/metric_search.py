@@ -11,7 +11,7 @@ was found on few rows can be repeated on many, at a fraction of the cost.
 
     `FirstLook`          the grid on 500 rows: the cell of each family from which round 0 begins
     `RoundsOnFewRows`    rounds on 1000 rows: the path of every track to its best round
-    `KeepWorthFitting`   the paths that further fits are worth their time for
+    `KeepWorthFitting`   the paths that are worth further fits
     `Repeat`             paths on more rows, whose last round is tried anew
     `RoundsOnAllFolds`   rounds on all rows, every fold with metrics of its own
     `CrossOnAllFolds`    paths on all rows, every fold with metrics of its own; the last round in a cross
@@ -23,8 +23,8 @@ has metrics of its own, learned without it: literal cross-validation of the metr
 the last folds are reserved before anything is learned; then one kernel matrix per metric serves these
 folds in closed form again, and the score is theirs.
 
-**What it costs** is known before it runs, in multiply-adds, as each stage says. How many rounds are
-worth while, and how many tracks a blend gives weight, is not, and is taken to be as usual.
+**What it costs**, in multiply-adds, is known before it runs: each stage says. The numbers of rounds and
+of members of a blend are not known before; usual numbers are assumed.
 """
 
 from __future__ import annotations
@@ -305,7 +305,7 @@ class Repeat(MetricStage):
         return state.after(rounds)
 
     def cost(self, sizes: Sizes) -> Cost:
-        """For each track a metric and a cross."""
+        """A metric and a cross for each track."""
         cross = len(FINER) + 2  # two more ridges
         of_track = sizes.metric(sizes.training) + cross * sizes.fit(sizes.training)
         return Cost(preliminary=sizes.tracks * of_track)
@@ -369,7 +369,7 @@ class CellOnAllFolds(MetricStage):
         return state.after(rounds)
 
     def cost(self, sizes: Sizes) -> Cost:
-        """For each member its metrics and k fits."""
+        """The metrics of each member, and k fits."""
         fits = sizes.folds * sizes.fit(sizes.outside)
         operations = sizes.members * (sizes.metrics_of_folds(self.learning_rows) + fits)
         return Cost(operations=operations + sizes.final_fits)
@@ -440,7 +440,7 @@ class ReservedFolds(MetricStage):
 
 
 def _sampled(setup: Setup, rows: Any, size: int, stream: int) -> Any:
-    """Some of the rows, drawn with the search's seed and a number that no other draw has."""
+    """A sample of the rows, drawn with the search's seed and a number that no other draw has."""
     generator = np.random.default_rng([setup.seed or 0, stream])
     return sample_rows(rows, size, generator, setup.task.labels)
 
@@ -482,13 +482,13 @@ def _promising(state: State, tracks: Sequence[Track], *, going_on: bool) -> Stat
 def _on_all_rows(last: Candidate, run: Run, factor: float) -> Candidate:
     """A candidate of few rows on those of a run, its width multiplied by a factor."""
     kernel = last.kernel.scaled(factor**last.kernel.exponent_order)
-    names = dict(last.params)
+    params = dict(last.params)
     if last.kernel.has_width:
-        names["gamma"] = factor * last.params["gamma"]
+        params["gamma"] = factor * last.params["gamma"]
     # The same cells on more rows, as when a stopped search goes on, give another metric.
     learned_from = (last.run.problem.n, *last.learned_from)
     shared = run.approximation.share(run.problem, [kernel])  # landmarks follow the metric
-    return Candidate(replace(run, shared=shared), kernel, names, learned_from)
+    return Candidate(replace(run, shared=shared), kernel, params, learned_from)
 
 
 # -- the strategy -------------------------------------------------------------------------------------

@@ -329,7 +329,7 @@ class Rounds:
         grids = {name: dict[int, int]() for name in first}  # candidates by the place of their width
 
         def cells(name: str, point: GridPoint | None) -> list[Proposal]:
-            """Those not yet tried among the neighbours of a cell, or of the whole grid."""
+            """Cells not yet tried among the neighbours of a cell, or in the whole grid."""
             tried = widths if first[name].final.kernel.has_width else [1.0]
             places = range(len(tried))
             ridges = every_other
@@ -389,8 +389,8 @@ class Rounds:
         cell = (width, float(compared.run.problem.ridge(self._ledger.alphas[ridge])))
         learned_from = (*last.learned_from, cell)
         journal = self._search.checkpoint
-        names = {"kernel": track.name, "metric": track.kind}
-        key = [f"metric of {self.stage.name}", names, learned_from]
+        params = {"kernel": track.name, "metric": track.kind}
+        key = [f"metric of {self.stage.name}", params, learned_from]
 
         def read(record: dict[str, Any]) -> Round:
             metrics = record["metrics"]
@@ -432,11 +432,11 @@ class Rounds:
         run = run if closed else replace(run, shared=None)  # landmarks follow the metric
         numbers = list[int]()
         for width in widths if has_width else [1.0]:
-            names: dict[str, Any] = {"kernel": last.track.name, "metric": last.metric}
-            names["round"] = len(last.learned_from)
+            params: dict[str, Any] = {"kernel": last.track.name, "metric": last.metric}
+            params["round"] = len(last.learned_from)
             if has_width:
-                names["gamma"] = float(width)
-            candidate = Candidate(run, last.final.at(width), names)
+                params["gamma"] = float(width)
+            candidate = Candidate(run, last.final.at(width), params)
             if not closed:
                 kernels = last.part_kernels(width, len(self._parts))
                 candidate = replace(
