@@ -294,15 +294,15 @@ def rows_within(seconds: float, problem: Problem, load: Workload) -> int:
     n, d, targets = problem.shape
     load = machine.load(load)
     exact = Exact()
-    enough = METRIC_ROWS
-    while enough < n:
-        rows = min(n, int(_ROWS_STEP * enough))
+    possible_rows = METRIC_ROWS
+    while possible_rows < n:
+        rows = min(n, int(_ROWS_STEP * possible_rows))
         time = machine.seconds(partial(exact.duration, rows, d, targets, load), seconds)
         needed = exact.peak_bytes(rows, d, targets, replace(load, folds=5), 1)  # a fifth held out
         if (time or 0.0) > seconds or (machine.usable is not None and needed > machine.usable):
             break
-        enough = rows
-    return min(enough, n)
+        possible_rows = rows
+    return min(possible_rows, n)
 
 
 def first_rows(problem: Problem) -> int:

@@ -65,8 +65,8 @@ class Approximation(ABC):
     takes_precomputed: ClassVar[bool] = True  # the kernel matrix may be given, without rows
     takes_sparse: ClassVar[bool] = True
     max_features: ClassVar[float] = math.inf
-    takes: ClassVar[str] = "rows"  # the rows and kernels that it takes, in words,
-    alternative: ClassVar[str] = 'use approximation="exact"'  # and what takes others
+    takes: ClassVar[str] = "rows"  # the rows and kernels that it takes, in words
+    alternative: ClassVar[str] = 'use approximation="exact"'  # the remedy for other rows and kernels
     learns_metrics: ClassVar[bool] = True  # its models take any metric: they are of no order or grid
     # Where the models without each fold, which predict new rows, come from: a closed form, or fits that
     # are cheap enough; None where there are none.

@@ -305,9 +305,9 @@ def interpolation_error(kernel: Kernel, lattice: Lattice, X: HostArray) -> float
     """Root mean square error of interpolated kernel values, of k(x, x); half of the pairs are close."""
     generator = np.random.default_rng(0)
     rows = X[generator.integers(0, X.shape[0], min(_PROBES, X.shape[0]))]
-    near = rows + lattice.step * generator.uniform(-3, 3, size=rows.shape)
-    near = np.clip(near, lattice.lower + lattice.step, X.max(axis=0))
-    partners = np.concatenate([near, X[generator.integers(0, X.shape[0], rows.shape[0])]])
+    nearby = rows + lattice.step * generator.uniform(-3, 3, size=rows.shape)
+    nearby = np.clip(nearby, lattice.lower + lattice.step, X.max(axis=0))
+    partners = np.concatenate([nearby, X[generator.integers(0, X.shape[0], rows.shape[0])]])
     rows = np.concatenate([rows, rows])
     exact = kernel.pairs(rows - lattice.lower, partners - lattice.lower)
     weights = lattice.weights(rows)
@@ -449,22 +449,22 @@ def _pivoted_cholesky(kernel: Kernel, lattice: Lattice, threshold: float, limit:
     """The factor of any kernel, the worst remaining point next."""
     points = lattice.offsets()
     residual = kernel.diagonal(points).copy()  # the diagonal of K_g − LLᵀ
-    enough = max(threshold, _ROUNDING * lattice.size * float(residual.max())) / 10
-    if _needs_more(kernel, points, enough, limit):
+    tolerance = max(threshold, _ROUNDING * lattice.size * float(residual.max())) / 10
+    if _needs_more(kernel, points, tolerance, limit):
         return None
     factor = np.empty((limit, lattice.size))
     for k in range(limit):
         pivot = int(residual.argmax())
-        if residual[pivot] <= enough:
+        if residual[pivot] <= tolerance:
             return factor[:k].copy()
         row = kernel(points[pivot : pivot + 1], points)[0] - factor[:k, pivot] @ factor[:k]
         factor[k] = row / np.sqrt(residual[pivot])
         residual -= factor[k] ** 2
-    return factor if float(residual.max()) <= enough or limit == lattice.size else None
+    return factor if float(residual.max()) <= tolerance or limit == lattice.size else None
 
 
-def _needs_more(kernel: Kernel, points: HostArray, enough: float, limit: int) -> bool:
-    """Whether more than `limit` eigenvalues of K_g are larger than `enough`: no factor is so small then.
+def _needs_more(kernel: Kernel, points: HostArray, tolerance: float, limit: int) -> bool:
+    """Whether more than `limit` eigenvalues of K_g exceed `tolerance`: then no factor is so small.
 
     K_g has at least as many as its matrix of some points, by interlacing. Few points decide first
     whether to look at more than `limit` of them.
@@ -474,7 +474,7 @@ def _needs_more(kernel: Kernel, points: HostArray, enough: float, limit: int) ->
         if size > len(points):
             return False
         sample = points[np.linspace(0, len(points) - 1, size).astype(int)]
-        count = int(np.count_nonzero(np.linalg.eigvalsh(kernel(sample, sample)) > enough))
+        count = int(np.count_nonzero(np.linalg.eigvalsh(kernel(sample, sample)) > tolerance))
         if count < _PROBED_SHARE * size:
             return False
     return count > limit
