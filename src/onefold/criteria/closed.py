@@ -173,11 +173,11 @@ def noise_variance(problem: Problem) -> Any:
     if problem.precomputed:
         diagonal = np.diagonal(X)
         squares = diagonal[rows, None] + diagonal[None, :] - 2 * X[rows]
-        near = np.argsort(squares, axis=1, kind="stable")[:, :2]
+        nearest = np.argsort(squares, axis=1, kind="stable")[:, :2]
     else:
-        near = NearestNeighbors(n_neighbors=2).fit(X).kneighbors(X[rows], return_distance=False)
+        nearest = NearestNeighbors(n_neighbors=2).fit(X).kneighbors(X[rows], return_distance=False)
     # Among duplicates a row need not come first in its own list.
-    neighbours = np.where(near[:, 0] == rows, near[:, 1], near[:, 0])
+    neighbours = np.where(nearest[:, 0] == rows, nearest[:, 1], nearest[:, 0])
     return np.mean((Y[rows] - Y[neighbours]) ** 2, axis=0) / 2
 
 
@@ -274,17 +274,17 @@ def squared_radii(K: Any, shifts: Any) -> Any:
 
 def _move_weight(K: Any, shifts: Any, diagonal: Any, beta: Any, g: Any) -> None:
     """One step of every ball: weight goes from one row to another, β and g are overwritten."""
-    each = np.arange(len(g))
+    balls = np.arange(len(g))
     i = g.argmax(axis=1)
-    above = g[each, i][:, None] - g
-    distances = diagonal[each, i][:, None] + diagonal - 2.0 * K[i]
-    distances[each, i] = 1.0
+    above = g[balls, i][:, None] - g
+    distances = diagonal[balls, i][:, None] + diagonal - 2.0 * K[i]
+    distances[balls, i] = 1.0
     gains = above * (above / distances)  # squares leave the range of float64 long before
     j = np.where(beta > 0, gains, -1.0).argmax(axis=1)
-    available = beta[each, j]
-    move = np.minimum(above[each, j] / (2.0 * distances[each, j]), available)
-    beta[each, i] += move
-    beta[each, j] = available - move  # exactly 0 where all of it moves
+    available = beta[balls, j]
+    move = np.minimum(above[balls, j] / (2.0 * distances[balls, j]), available)
+    beta[balls, i] += move
+    beta[balls, j] = available - move  # exactly 0 where all of it moves
     g -= (2.0 * move)[:, None] * (K[i] - K[j])
-    g[each, i] -= 2.0 * move * shifts[each, i]
-    g[each, j] += 2.0 * move * shifts[each, j]
+    g[balls, i] -= 2.0 * move * shifts[balls, i]
+    g[balls, j] += 2.0 * move * shifts[balls, j]

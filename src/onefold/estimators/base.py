@@ -67,8 +67,8 @@ class KernelMachine(BaseEstimator):
     @contextmanager
     def _threads(self, n: int) -> Iterator[None]:
         """`n_jobs` threads, also for BLAS; one for few rows, so that no digit depends on the number."""
-        every = None if self.n_jobs is None else count_workers(self.n_jobs)
-        with use_threads(self.n_jobs), limit_blas(1 if n <= _FEW_ROWS else every):
+        blas_threads = None if self.n_jobs is None else count_workers(self.n_jobs)
+        with use_threads(self.n_jobs), limit_blas(1 if n <= _FEW_ROWS else blas_threads):
             yield
 
     def __sklearn_clone__(self) -> Self:

@@ -131,8 +131,8 @@ def set_up(
         run = run if reason is None else replace(run, reason=reason)
         # What only fits the model of a metric search is not what its scores come from.
         if run.approximation.selects or not isinstance(strategy, MetricSearch):
-            for each in criteria.values():
-                each.check(run.approximation)
+            for member in criteria.values():
+                member.check(run.approximation)
         final = (run.refit or run).approximation
         check(request, replace(offer, approximation=run.approximation, final=final))
         scoring = criterion.start(problem, task, splits)
@@ -274,8 +274,8 @@ def takes_sparse(estimator: Any, families: Sequence[Family] | None = None) -> bo
         families = families_of(estimator) if families is None else families
     except (TypeError, ValueError):  # `fit` will say what is wrong
         return False
-    enough = any if isinstance(estimator.kernel, str) else all
-    return enough(kernel.accepts_sparse for _, kernel in families)
+    accept = [kernel.accepts_sparse for _, kernel in families]
+    return any(accept) if isinstance(estimator.kernel, str) else all(accept)
 
 
 def width_grid(estimator: Any, families: Sequence[Family], X: Any, *, relative: bool) -> list[float]:

@@ -115,10 +115,10 @@ class Pruned(KernelMachine):
         seed = seed_of(self.random_state) or 0
         splits = make_splits(self.cv, X, y, n=n, labels=task.labels, groups=groups, kept=problem.kept)
         with self._threads(problem.n):
-            most = min(problem.n, self.max_centres)
+            first_centres = min(problem.n, self.max_centres)
             left_out = splits.left_out
-            needed = pruning_bytes(most, problem.source.grouped_by(left_out).groups.count)
-            require_memory(needed, f"pruning from {most} centres", "use a smaller max_centres")
+            needed = pruning_bytes(first_centres, problem.source.grouped_by(left_out).groups.count)
+            require_memory(needed, f"pruning from {first_centres} centres", "use a smaller max_centres")
             kernel = self._tune(problem, task, criterion, splits, seed)
             ridge = float(problem.ridge(self.alpha_))
             centre_of = None
@@ -179,8 +179,8 @@ class Pruned(KernelMachine):
         self.alpha_ = float(alphas[0])
         if len(kernels) == 1 and alphas.size == 1:
             return kernels[0]
-        few = problem.n <= self.max_centres
-        approximation = Exact() if few else Nystroem(self.max_centres, random_state=seed)
+        dense = problem.n <= self.max_centres
+        approximation = Exact() if dense else Nystroem(self.max_centres, random_state=seed)
         load = setup.workload(problem, len(kernels), alphas.size, splits, [criterion])
         run = approximation.start(problem, kernels, load)
         scoring = criterion.start(problem, task, splits)

@@ -128,10 +128,10 @@ class Checkpoint:
             if value is not None:
                 yield value
 
-    def append(self, key: Sequence[Any], **more: Any) -> None:
+    def append(self, key: Sequence[Any], **values: Any) -> None:
         """Keep a record, if there is a journal."""
         if self._journal is not None:
-            self._journal.append({"search": self._mark, "key": _sorted(key)} | more)
+            self._journal.append({"search": self._mark, "key": _sorted(key)} | values)
 
     def keep(
         self, key: Sequence[Any], alphas: Any, entry: Evaluation, leader: CrossFit | None = None

@@ -60,7 +60,7 @@ _FITTED_LEADERS = 2
 # Chosen, not measured.
 _ERRORS_TO_BEAT = 1.0
 # Folds of a blend's weights where the splits give none: those of scikit-learn's default.
-_FOLDS = 5
+_WEIGHT_FOLDS = 5
 
 
 def choose(leaders: Sequence[CrossFit], scoring: Scoring, ledger: Ledger) -> CrossFit:
@@ -257,8 +257,8 @@ def _blended_predictions(fits: Sequence[CrossFit], mixture: Mixture) -> Predicti
     if not of_splits or len(of_splits[0]) < len(tests):  # of a single split, rows have one prediction
         return Predictions(by_row)
     by_split = [
-        np.einsum("g,git->it", weights, np.stack(each))
-        for weights, each in zip(mixture.fold_weights, zip(*of_splits))
+        np.einsum("g,git->it", weights, np.stack(predictions))
+        for weights, predictions in zip(mixture.fold_weights, zip(*of_splits))
     ]
     return Predictions(by_row, by_split)
 
@@ -269,7 +269,7 @@ def _splits_of_weights(scoring: Scoring) -> Splits:
     if not splits.leave_one_out and len(splits.tests) > 1:
         return splits
     rows = np.unique(np.concatenate(splits.tests))
-    tests = [rows[i::_FOLDS] for i in range(_FOLDS) if rows[i::_FOLDS].size]
+    tests = [rows[i::_WEIGHT_FOLDS] for i in range(_WEIGHT_FOLDS) if rows[i::_WEIGHT_FOLDS].size]
     left_out = tests if splits.leave_one_out else [splits.left_out[0]] * len(tests)
     return Splits(splits.n, tests, left_out)
 

@@ -140,16 +140,17 @@ class Halving:
         splits = setup.scoring.held_out
         *smaller, n = self.sizes(setup)
         order = nested_order(splits, setup.task, setup.seed or 0)
-        near = next_widths(grid)
-        every = np.arange(len(setup.alphas))
+        neighbours = next_widths(grid)
+        all_ridges = np.arange(len(setup.alphas))
+        all_windows = [all_ridges] * all_ridges.size
         stages = list[dict[str, Any]]()
         remaining = list(range(len(grid)))  # candidates, after the first stage the best first
         ridges = dict[int, int]()  # the best ridge of each
         for size in smaller:
             if not search.goes_on():
                 break
-            decided = bool(ridges) and {remaining[0], *near[remaining[0]]} >= set(remaining)
-            if decided and len(remaining) * _time(setup, size, every.size) > _CHEAP:
+            decided = bool(ridges) and {remaining[0], *neighbours[remaining[0]]} >= set(remaining)
+            if decided and len(remaining) * _time(setup, size, all_ridges.size) > _CHEAP:
                 continue
             rows = order[:size]
             if not splits.leave_one_out and len(splits.within(rows)) < len(splits):
@@ -157,7 +158,8 @@ class Halving:
             scoring, run = subsample(setup, rows)
             candidates = [replace(candidate, own_group=True) for candidate in setup.grid(run)]
             stage = search.stage(f"{size} rows", candidates, scoring=scoring)
-            climbed = climb(stage.ledger, dict.fromkeys(remaining, every), near, [every] * every.size)
+            cells = dict.fromkeys(remaining, all_ridges)
+            climbed = climb(stage.ledger, cells, neighbours, all_windows)
             try:
                 result = stage.run(climbed).found()
             except NoScoreError as error:
@@ -165,22 +167,23 @@ class Halving:
                     f"on {size} rows: {error} If this happens only on a subsample, use a larger "
                     'min_resources, or search="grid".'
                 ) from error
-            ridges, dropped = compare(result, near)
+            ridges, dropped = compare(result, neighbours)
             stages.append(_record(size, result, remaining, dropped))
             remaining = list(ridges)
         # Larger ridges that are hardly worse are wanted too, should the choice be among those.
-        windows = ridge_windows(setup) if ridges and setup.select == "min" else [every] * every.size
-        cells = dict.fromkeys(remaining, every)
+        windows = ridge_windows(setup) if ridges and setup.select == "min" else all_windows
+        cells = dict.fromkeys(remaining, all_ridges)
         if ridges and not search.goes_on():
             cells = {remaining[0]: np.array([ridges[remaining[0]]])}
-        elif len(windows[0]) < every.size:  # each ridge costs time: more than one only around the best
-            close = {remaining[0], *near[remaining[0]]}
+        elif len(windows[0]) < all_ridges.size:
+            # Each ridge costs time: only the best candidate and its neighbours have more than one.
+            close = {remaining[0], *neighbours[remaining[0]]}
             cells = {
                 number: windows[ridge] if number in close else np.array([ridge])
                 for number, ridge in ridges.items()
             }
         last = search.stage(f"{n} rows", setup.grid())
-        result = last.run(climb(last.ledger, cells, near, windows)).found(setup.select)
+        result = last.run(climb(last.ledger, cells, neighbours, windows)).found(setup.select)
         stages.append(_record(n, result, remaining, []))
         record = {
             "factor": self.factor,
@@ -193,7 +196,7 @@ class Halving:
 
 
 def compare(
-    result: SearchResult, near: Sequence[Sequence[int]]
+    result: SearchResult, neighbours: Sequence[Sequence[int]]
 ) -> tuple[dict[int, int], list[dict[str, Any]]]:
     """Which candidates go on, the best first, with the best ridge of each; and why others do not."""
     ledger = result.ledger
@@ -208,7 +211,7 @@ def compare(
         if leader is not best:
             difference, error = _difference(leader, best, result.scoring, ledger)
         number = leader.cell.index
-        if difference > 0 and difference > _MAX_ERRORS * error and number not in near[index]:
+        if difference > 0 and difference > _MAX_ERRORS * error and number not in neighbours[index]:
             why = f"worse by more than {_MAX_ERRORS:g} standard errors"
             cell = ledger.params[number] | {"alpha": leader.cell.alpha}
             dropped.append(cell | {"difference": difference, "standard_error": error, "why": why})
@@ -269,10 +272,10 @@ def _record(
 
 def ridge_windows(setup: Setup) -> list[Any]:
     """The ridges next to each ridge in size; all of them where fewer would not be much cheaper."""
-    every = np.arange(len(setup.alphas))
-    windows = [next_ridges(setup.alphas, int(ridge)) for ridge in every]
+    all_ridges = np.arange(len(setup.alphas))
+    windows = [next_ridges(setup.alphas, int(ridge)) for ridge in all_ridges]
     cheaper = _time(setup, setup.problem.n, max(map(len, windows))) <= _CHEAPER
-    return windows if cheaper else [every] * every.size
+    return windows if cheaper else [all_ridges] * all_ridges.size
 
 
 def _time(setup: Setup, rows: int, alphas: int) -> float:

@@ -85,10 +85,10 @@ class Ledger:
     def simplest(self, candidate: int, ridge: int) -> tuple[int, int]:
         """The best cell of the largest alpha in a cell's group, within one standard error of it."""
         rows = next(numbers for numbers in self.groups.values() if candidate in numbers)
-        inside = within_error(self._scores()[rows], (rows.index(candidate), ridge))
-        largest = self.alphas == self.alphas[inside.any(axis=0)].max()
+        tied = within_error(self._scores()[rows], (rows.index(candidate), ridge))
+        largest = self.alphas == self.alphas[tied.any(axis=0)].max()
         table = self.means.copy()
-        table[rows] = np.where(inside & largest[None, :], table[rows], np.nan)
+        table[rows] = np.where(tied & largest[None, :], table[rows], np.nan)
         return self._best(table, rows)
 
     def scored(self, candidate: Any = slice(None)) -> bool:
@@ -274,7 +274,7 @@ def edges(results: dict[str, Any], best: int) -> list[Edge]:
         nearby = np.unique(values[same & np.isfinite(values)])
         if tried.size < 3 or nearby.size < 2 or chosen not in (tried[0], tried[-1]):
             continue
-        inside = scores[same & (values == (nearby[1] if chosen == tried[0] else nearby[-2]))]
-        if not np.any(inside >= scores[best] - tie_tolerance(scores)):
+        next_inside = scores[same & (values == (nearby[1] if chosen == tried[0] else nearby[-2]))]
+        if not np.any(next_inside >= scores[best] - tie_tolerance(scores)):
             chosen_edges.append(Edge("smallest" if chosen == tried[0] else "largest", name))
     return chosen_edges

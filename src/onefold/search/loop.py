@@ -317,9 +317,9 @@ class Stage:
         return Cell(self.candidates[index], float(self.ledger.alphas[ridge]), index, ridge)
 
     def found(
-        self, select: Select = "min", *, cell: tuple[int, int] | None = None, **more: Any
+        self, select: Select = "min", *, cell: tuple[int, int] | None = None, **fields: Any
     ) -> SearchResult:
-        """The choice among what was evaluated, or a given cell; `more` are further fields."""
+        """The choice among what was evaluated, or a given cell; `fields` are added to the result."""
         ledger = self.ledger
         if cell is not None:
             chosen = self.crossfit(*cell)
@@ -334,7 +334,7 @@ class Stage:
             elif select == "1se":
                 chosen = self.crossfit(*ledger.simplest(chosen.cell.index, chosen.cell.ridge))
         report = dict(ledger.entry(chosen.cell.index).report)
-        return SearchResult(ledger, leaders, chosen, report, self.scoring, **more)
+        return SearchResult(ledger, leaders, chosen, report, self.scoring, **fields)
 
     def _flattest(self) -> tuple[int, int]:
         """The cell of the largest ridge, then of the smallest width, of the simplest candidates."""

@@ -92,12 +92,12 @@ _CELLS_AFTER_LOOK = 9
 _USUAL_ROUNDS = 4
 # Members of a blend that costs are counted with, at most; chosen, not measured.
 _USUAL_MEMBERS = 3
-# Members of the choice of one, of which the best and the best without a metric are fitted.
+# Models that are fitted for the choice of one: the best, and the best without a metric.
 _MEMBERS_OF_CHOICE = 2
 # Rows that a model costs as much as, beyond its multiply-adds: kernel values, distances, copies, calls;
 # chosen, not measured.
 _OVERHEAD_ROWS = 800
-# Share of the rows that is outside the reserved and the validating folds at least.
+# Minimum share of the rows that is outside the reserved and the validating folds; chosen, not measured.
 _SMALLEST_LEARNING_SHARE = 0.4
 
 
@@ -387,15 +387,15 @@ class ReservedFolds(MetricStage):
         splits = setup.scoring.held_out
         tests = [splits.tests[number] for number in division.reserved]
         left_out = [splits.left_out[number] for number in division.reserved]
-        inside = Splits(splits.n, tests, left_out)
-        run, training, reserved = self._rows(setup, members, inside)
+        reserved_splits = Splits(splits.n, tests, left_out)
+        run, training, reserved = self._rows(setup, members, reserved_splits)
         problem = setup.problem
         if not run.approximation.streams:  # the exact method: rows held out cost least at the end
             order = np.concatenate([training, reserved])
             problem = problem.rows(order)
             task = task.rows(order)
-            inside = inside.within(order)
-        scoring = setup.scoring.criterion.start(problem, task, inside)
+            reserved_splits = reserved_splits.within(order)
+        scoring = setup.scoring.criterion.start(problem, task, reserved_splits)
         closed = run.approximation.selects
         load = replace(run.load, parts=scoring.parts if closed else None)
         run = replace(run, problem=problem, load=load)
@@ -409,8 +409,8 @@ class ReservedFolds(MetricStage):
             for factor in factors if has_width else SAME:
                 candidate = _on_all_rows(member.candidate, run, factor)
                 if not closed:  # it is refitted without each fold
-                    kernels = [candidate.kernel] * len(inside.left_out)
-                    candidate = replace(candidate, parts=inside.left_out, part_kernels=kernels)
+                    kernels = [candidate.kernel] * len(reserved_splits.left_out)
+                    candidate = replace(candidate, parts=reserved_splits.left_out, part_kernels=kernels)
                 ridges = [member.ridge]
                 if factor == 1.0 < len(factors):
                     ridges = next_ridges(setup.alphas, member.ridge)
@@ -422,20 +422,22 @@ class ReservedFolds(MetricStage):
         """A kernel with all folds for each member."""
         return Cost(kernels=sizes.members)
 
-    def _rows(self, setup: Setup, members: Sequence[Cell], inside: Splits) -> tuple[Run, Any, Any]:
+    def _rows(
+        self, setup: Setup, members: Sequence[Cell], reserved_splits: Splits
+    ) -> tuple[Run, Any, Any]:
         """What fits the members, and on which rows: those outside the reserved folds, and in them."""
-        reserved = np.unique(np.concatenate(inside.left_out))
-        training = np.setdiff1d(np.arange(inside.n), reserved)
+        reserved = np.unique(np.concatenate(reserved_splits.left_out))
+        training = np.setdiff1d(np.arange(reserved_splits.n), reserved)
         folds = max(2, len(setup.scoring.held_out))
         run, size = auto.choose_for_members(setup.run, members[0].candidate.kernel, len(members), folds)
         if size is None:
             return run, training, reserved
         generator = np.random.default_rng([setup.seed or 0, 6])
         labels = setup.task.labels
-        count = max(int(size * reserved.size / inside.n), RESERVED_ROWS)
+        count = max(int(size * reserved.size / reserved_splits.n), RESERVED_ROWS)
         reserved = sample_rows(reserved, count, generator, labels)
         training = sample_rows(training, size - reserved.size, generator, labels)
-        reason = f"exact on {training.size + reserved.size} of {inside.n} rows; {run.reason}"
+        reason = f"exact on {training.size + reserved.size} of {reserved_splits.n} rows; {run.reason}"
         return replace(run, reason=reason), training, reserved
 
 

@@ -417,12 +417,14 @@ class Rounds:
     def _cross(self, last: Round, point: GridPoint, factors: Sequence[float]) -> list[Proposal]:
         """The width times each factor at the ridge; of several, itself at the neighbours in size too."""
         width, ridge = point
-        near = next_ridges(self._ledger.alphas, ridge)
+        ridges = next_ridges(self._ledger.alphas, ridge)
         numbers = self._add(last, [width * factor for factor in factors])
         if len(factors) == 1:
             return [Proposal(number, np.array([ridge])) for number in numbers]
         middle = numbers[factors.index(1.0)] if len(numbers) > 1 else numbers[0]
-        return [Proposal(number, near if number == middle else np.array([ridge])) for number in numbers]
+        return [
+            Proposal(number, ridges if number == middle else np.array([ridge])) for number in numbers
+        ]
 
     def _add(self, last: Round, widths: Sequence[float]) -> list[int]:
         """Candidates of a round, one for each width, and their numbers."""

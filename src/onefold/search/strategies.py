@@ -33,14 +33,14 @@ class Setup:
 
     table: Any  # the rows as the user gave them
     task: Task
-    scoring: Scoring  # the criterion at work; its splits are None where nothing is held out
+    scoring: Scoring  # of the criterion that decides; its splits are None where nothing is held out
     cv: Any  # as the user gave it, an iterator as a list
     groups: Any  # as the user gave them
-    families: Sequence[Family]  # what is chosen among
+    families: Sequence[Family]  # to choose among
     relative: bool  # whether widths are relative to the mean distance, and families named
-    kernels: list[Kernel]  # the grid: every family at every width,
-    params: list[dict[str, Any]]  # of each, as in `cv_results_`,
-    alphas: Any  # and ridges
+    kernels: list[Kernel]  # of the grid: every family at every width
+    params: list[dict[str, Any]]  # of each kernel, as in `cv_results_`
+    alphas: Any  # the ridges of the grid, in the user's units
     run: Run
     seed: int | None  # of everything random; None leaves it to the approximation's own settings
     strategy: Strategy
