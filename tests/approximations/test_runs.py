@@ -144,7 +144,7 @@ def host(free: int | None = None) -> Machine:
     ],
 )
 def test_the_table_of_decisions(n, place, given, machine, chosen, reason):
-    found = auto.choose(Auto(), (n, 5, 1), Workload(13, 11, 5), machine, place=place, given=given)
+    found = auto.choose(Auto(), (n, 5, 1), Workload(13, 11, 5), machine, place=place, precomputed=given)
     assert type(found.approximation).__name__ == chosen
     assert reason in found.reason
 

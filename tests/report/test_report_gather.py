@@ -387,7 +387,7 @@ def test_the_page_replaces_an_older_one_whole(tmp_path, monkeypatch):
 
 def test_rows_whose_centres_lie_in_another_order(monkeypatch):
     """Some rows teach the metric of larger tables, and the machine is fitted with those first."""
-    monkeypatch.setattr("onefold.estimators.setup._OWN_METRICS", 30)
+    monkeypatch.setattr("onefold.estimators.setup._MAX_ROWS_PER_FOLD_METRICS", 30)
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(150, 3)), columns=["a", "b", "c"])
     frame["y"] = np.sin(2 * frame.a) + frame.b + 0.1 * rng.normal(size=150)

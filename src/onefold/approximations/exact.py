@@ -190,7 +190,7 @@ class ExactModel(SmoothingModel):
         return predictions
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
-        """Those of closed forms and of refits, in the order of the ridges."""
+        """Predictions of closed forms and of refits, in the order of the ridges."""
         values = as_vector(alphas)
         refitted = self._refits(values, len(parts))
         closed = self._heldout_closed(parts, values[~refitted])
@@ -208,7 +208,7 @@ class ExactModel(SmoothingModel):
         return predictions
 
     def _heldout_closed(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
-        """From the coefficients without each part, 4 n² operations per μ, part and target, or from R."""
+        """Predictions from coefficients, 4 n² operations for each μ, part and target, or from R."""
         n, targets = self.problem.Y.shape
         count = np.size(alphas)
         if not count:
