@@ -40,20 +40,21 @@ import numpy.typing as npt
 
 from onefold import kernels
 from onefold.expansions import FittedFunction, GridExpansion
+from onefold.export.exportable import check_kernel
 from onefold.kernels import Kernel
 from onefold.linalg import HostArray, is_sparse
 
 Single: TypeAlias = npt.NDArray[np.float32]
 
 _PAIRS = (kernels.Sum, kernels.Product)
-_KERNELS = (
-    *_PAIRS, kernels.RBF, kernels.Matern, kernels.PowerExponential, kernels.Laplacian,
-    kernels.Polynomial, kernels.Linear,
-)  # fmt: skip
-_MOST_FACTORS = 8  # of a power that is written as a product
-_NO_KERNEL = 100.0  # the s beyond which (1 + s + s²/3) exp(−s) is less than a normal float32 number
+# The largest power that is written as a product.
+_MOST_FACTORS = 8
+# The s beyond which (1 + s + s²/3) exp(−s) is less than the smallest normal float32 number.
+_NO_KERNEL = 100.0
+# Constants in a line of the file.
 _NUMBERS_PER_LINE = 8
-_PLACES = 100  # centres at which values are compared
+# Centres at which values in float32 and float64 are compared.
+_PLACES = 100
 
 
 def check_function(f: FittedFunction) -> None:
@@ -65,19 +66,7 @@ def check_function(f: FittedFunction) -> None:
                 'device; fit with approximation="nystroem", use SparseLSSVC or SparseLSSVR, or export '
                 "it by to_onnx()."
             )
-        _check_kernel(part.kernel)
-
-
-def _check_kernel(kernel: Kernel) -> None:
-    """Raise if a kernel, or a part of it, cannot be written in C."""
-    if type(kernel) not in _KERNELS:  # a class derived from these may have another formula
-        raise ValueError(
-            f"a {type(kernel).__name__} kernel cannot be written in C; fit to rows with a built-in "
-            "kernel of onefold.kernels, or a sum or product of these."
-        )
-    if isinstance(kernel, _PAIRS):
-        _check_kernel(kernel.left)
-        _check_kernel(kernel.right)
+        check_kernel(part.kernel, "written in C")
 
 
 def single(values: Any, content: str) -> Single:
@@ -181,14 +170,14 @@ class Space:
         source.table(f"centres_{self.label}", self.centres)
         name = source.name
         features = source.features
-        about = f"(x[k] - {name}_origin[k])"
+        difference = f"(x[k] - {name}_origin[k])"
         if self.scale.ndim == 2:
             table = source.table(f"scale_{self.label}", self.scale)
             body = [
                 f"for (int i = 0; i < {features}; i++) {{",
                 "    float sum = 0.0f;",
                 f"    for (int k = 0; k < {features}; k++) {{",
-                f"        sum += {table}[i][k] * {about};",
+                f"        sum += {table}[i][k] * {difference};",
                 "    }",
                 "    u[i] = sum;",
                 "}",
@@ -199,7 +188,7 @@ class Space:
                 factor = source.table(f"scale_{self.label}", self.scale) + "[k]"
             body = [
                 f"for (int k = 0; k < {features}; k++) {{",
-                f"    u[k] = {factor} * {about};",
+                f"    u[k] = {factor} * {difference};",
                 "}",
             ]
         source.function(f"static void {name}_move_{self.label}(const float *x, float *u)", body)

@@ -1,4 +1,4 @@
-r"""Our estimators as ONNX models, alone or at the end of a pipeline: outputs, their types, the nodes.
+r"""Estimators as ONNX models, alone or at the end of a pipeline: outputs, their types, the nodes.
 
 ===========  ==================================  ===================================================
 regressors   ``variable``                        f(x), (rows, targets)
@@ -31,7 +31,8 @@ from onefold.export.functions import check_function, decision_values
 from onefold.export.graph import Graph, Node, import_optional
 from onefold.tables import TableClassifier, TableModel, TableRegressor
 
-FIRST_OPSET = 13  # from which on sums and shapes are given as these graphs give them
+# ONNX's operator set that first takes the axes of ReduceSum and Squeeze as inputs.
+FIRST_OPSET = 13
 # Pipelines of skl2onnx set the first, its estimators around ours the second.
 _OPTIONS = {"zipmap": [True, False], "raw_scores": [True, False], "decision": [True, False]}
 _KINDS = (
@@ -136,7 +137,7 @@ def register_converters() -> None:
 
 
 def _register(kind: Any) -> None:
-    """The same for one class of estimators, which may be derived from one of ours."""
+    """Register one class of estimators, which may be derived from one of onefold."""
     classifier = issubclass(kind, ClassifierMixin)
     import_optional("skl2onnx").update_registered_converter(
         kind,
@@ -172,7 +173,7 @@ def _classifier_outputs(scope: Any, model: Any, inputs: Any, custom_parsers: Any
 
 
 def _shapes(operator: Any) -> None:
-    """Types and shapes of the outputs; raise where the model or its inputs do not suit."""
+    """Set types and shapes of the outputs; raise if the model or its inputs cannot be converted."""
     model = operator.raw_operator
     types = import_optional("skl2onnx.common.data_types")
     machine, preparation = _inside(model)
@@ -186,16 +187,16 @@ def _shapes(operator: Any) -> None:
         )
     if preparation is not None:
         columns_in(preparation, operator.inputs)
-        # Numbers go out as they come in; float64 of a table of text alone.
-        short = any(isinstance(kind, types.FloatTensorType) for kind in kinds)
-        number = types.FloatTensorType if short else types.DoubleTensorType
+        # Outputs have the type of the inputs, float64 if all columns are text.
+        is_single = any(isinstance(kind, types.FloatTensorType) for kind in kinds)
+        number = types.FloatTensorType if is_single else types.DoubleTensorType
     else:
-        known = [kind.shape[1] for kind in kinds if len(kind.shape) == 2 and kind.shape[1]]
+        widths = [kind.shape[1] for kind in kinds if len(kind.shape) == 2 and kind.shape[1]]
         text = any(isinstance(kind, types.StringTensorType) for kind in kinds)
-        if text or (len(known) == len(kinds) and sum(known) != model.n_features_in_):
+        if text or (len(widths) == len(kinds) and sum(widths) != model.n_features_in_):
             raise ValueError(
                 f"{type(model).__name__} takes {model.n_features_in_} numeric features, but its input "
-                f"in the graph has {'text' if text else sum(known)}; change the input."
+                f"in the graph has {'text' if text else sum(widths)}; change the input."
             )
         number = type(types.guess_tensor_type(kinds[0]))
     rows = operator.inputs[0].get_first_dimension()
@@ -293,7 +294,7 @@ def _exponential(graph: Graph, calibrator: Any, decision: Node, n_classes: int) 
 
 
 def _sigmoid(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> Node:
-    """1 / (1 + exp(−(a f + b))) of every column, and what they say together."""
+    """1 / (1 + exp(−(a f + b))) of every column, normalised."""
     steep = graph.node("Mul", decision, graph.constant(calibrator.slope[None, :]))
     logits = graph.node("Add", steep, graph.constant(calibrator.intercept[None, :]))
     # ONNX Runtime's Sigmoid has no digits left of small values, and small ones are divided by their sum.

@@ -1,8 +1,8 @@
 r"""What rows are like, column by column, and where a model of them is least accurate.
 
-Each column alone is given a simple model, a tree, which is learned on every other row and tried on the
-others. What looks at all rows at once, ranks and few intervals, counts only where it leaves next to
-nothing open: it finds copies of the target among few rows, and would flatter any other column.
+Each column by itself is given a simple model, a tree, which is fitted to every other row and scored on
+the remaining ones. Ranks and few intervals, which look at all rows at once, count only if they explain
+nearly everything: they find copies of the target among few rows, and would flatter any other column.
 
 Slices of the rows are compared with all other rows by Welch's t; those are kept that Holm's procedure
 finds worse at level 0.05, so that a table without any bad slice shows one in twenty times at most.
@@ -22,9 +22,9 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from onefold.facts.measures import labels_of
 from onefold.rows import has_all_rows, row_hashes, rows_with_weight
 
-# The share of the target that a column leaves open which tells too much: |correlation| 0.99.
+# A column that leaves less than this share of the target unexplained is a leak: |correlation| 0.99.
 UNEXPLAINED = 0.02
-# Numbers that are looked at; of larger tables, rows at equal distances.
+# Numbers of a table that are examined; of larger tables, rows at equal distances.
 MOST_VALUES = 1_000_000
 # Rows for anything to be said about a column or a slice.
 FEWEST_ROWS = 30
@@ -113,6 +113,22 @@ class ColumnValues:
         return self.distinct == n and bool(np.all(values == np.round(values)) and values.min() >= 0)
 
 
+@dataclass(frozen=True)
+class ExaminedColumns:
+    """What was found out about columns one by one, by one rule for the fit of a table and its report."""
+
+    shares: dict[str, float]  # of the target that each column explains by itself
+    copies: list[list[str]]  # names of columns that are equal
+    identifiers: list[str]  # names of columns with a different value in nearly every row
+
+    @classmethod
+    def of(cls, columns: Sequence[ColumnValues], y: np.ndarray, classifier: bool) -> ExaminedColumns:
+        """The facts about columns of arrays or frames that no table model was fitted to."""
+        shares = explained_alone(columns, y, classifier)
+        identifiers = [column.name for column in columns if column.identifies]
+        return cls(shares, equal_columns(columns), identifiers)
+
+
 def data_facts(
     columns: Sequence[ColumnValues],
     y: np.ndarray,
@@ -120,17 +136,17 @@ def data_facts(
     duplicates: dict[str, Any],
     explained: float | None,
     fitted: np.ndarray | None = None,
-    alone: dict[str, float] | None = None,
-    copies: list[list[str]] | None = None,
+    examined: ExaminedColumns | None = None,
 ) -> dict[str, Any]:
-    """What to know of columns and target, `explained` by the model to this share, `fitted` as that.
+    """Facts about columns and target; `explained` is the share of the target that the model explains.
 
-    What columns explain `alone`, and which are `copies`, is found out here unless the fit of a table has
-    looked at them already, as its model sees them.
+    `fitted` is the target as the model was fitted to it. Columns are `examined` here unless the fit of a
+    table has done so already.
     """
-    if alone is None:
-        alone = explained_alone(columns, y, classes is not None)
-    leaks = [name for name, share in alone.items() if share > 1.0 - UNEXPLAINED]
+    if examined is None:
+        examined = ExaminedColumns.of(columns, y, classes is not None)
+    shares = examined.shares
+    leaks = [name for name, share in shares.items() if share > 1.0 - UNEXPLAINED]
     much = np.inf if explained is None else max(_MUCH, _NEAR_MODEL * explained)
     missing = {column.name: int(column.absent.sum()) for column in columns if column.absent.any()}
     facts: dict[str, Any] = {
@@ -139,11 +155,11 @@ def data_facts(
         "numeric": sum(column.categories is None and not column.date for column in columns),
         "missing": dict(sorted(missing.items(), key=lambda item: -item[1])),
         "constant": [column.name for column in columns if column.distinct <= 1],
-        "identifiers": [column.name for column in columns if column.identifies],
-        "copies": equal_columns(columns) if copies is None else copies,
-        "alone": alone,
+        "identifiers": examined.identifiers,
+        "copies": examined.copies,
+        "alone": shares,
         "leaks": leaks,
-        "nearly_all": [name for name, share in alone.items() if share >= much and name not in leaks],
+        "nearly_all": [name for name, share in shares.items() if share >= much and name not in leaks],
         "duplicates": duplicates,
     }
     if classes is None:
@@ -192,7 +208,7 @@ def equal_rows(X: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class EqualRows:
-    """How many of some rows have the features and the target of a row that a model was fitted on."""
+    """How many rows have the features and the target of a row that a model was fitted on."""
 
     rows: int
     compared: int  # training rows that they were compared with
@@ -453,17 +469,22 @@ def largest(loss: np.ndarray, count: int = 5) -> list[int]:
 
 
 def _compared(inside: np.ndarray, outside: np.ndarray) -> dict[str, float]:
-    """Mean loss of the slice and of the rest, and Welch's one-sided p of their difference."""
+    """Mean losses of a slice and of all other rows, and Welch's one-sided p of their difference."""
     loss = float(inside.mean())
-    rest = float(outside.mean())
-    deviations = float(inside.std(ddof=1)), float(outside.std(ddof=1))
+    outside_loss = float(outside.mean())
     test = ttest_ind_from_stats(
-        loss, deviations[0], len(inside), rest, deviations[1], len(outside),
-        equal_var=False, alternative="greater",
-    )  # fmt: skip
+        loss,
+        float(inside.std(ddof=1)),
+        len(inside),
+        outside_loss,
+        float(outside.std(ddof=1)),
+        len(outside),
+        equal_var=False,
+        alternative="greater",
+    )
     p = float(test.pvalue)
     p = 1.0 if np.isnan(p) else p  # of equal constants
-    return {"loss": loss, "rest": rest, "difference": loss - rest, "p": p}
+    return {"loss": loss, "rest": outside_loss, "difference": loss - outside_loss, "p": p}
 
 
 def _holm(p: Sequence[float]) -> list[int]:

@@ -28,7 +28,7 @@ from scipy.stats import t as student
 
 from onefold.facts.words import percent, readable, thousandths
 
-# The quantile of the normal distribution of which 95 % lie within ± of it.
+# The 97.5 % quantile of the normal distribution: 95 % of it lie within ± this.
 _NORMAL_QUANTILE = 1.959963984540054
 # Rows of the smallest class per row of the largest, below which balanced accuracy comes first.
 _UNBALANCED = 0.5

@@ -1,8 +1,8 @@
-"""How good predictions are, compared with simple models on the same splits; decided here, once.
+"""How good predictions are, compared with simple models on the same splits.
 
-The simple models are a constant (the baseline), a linear model and a shallow tree. They have the matrix
-that the machine has, and settings that nobody chose. Every ± is a standard error. A model is better than
-another if the difference, paired on the same rows, is more than two standard errors.
+The simple models are a constant (the baseline), a linear model and a shallow tree, fitted to the same
+matrix with fixed settings. Every ± is a standard error. A model is better than another if the
+difference, paired on the same rows, is more than two standard errors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import check_array
 from sklearn.utils.validation import FLOAT_DTYPES
 
-from onefold.facts.criteria import asked_criterion
+from onefold.facts.criteria import requested_criterion
 from onefold.facts.measures import (
     MEASURES,
     Measured,
@@ -57,7 +57,7 @@ _DEPTH = 4
 _LINEAR = (LogisticRegression, Ridge, RidgeCV)
 # Standard errors that a gain has to be larger than.
 _CLEAR = 2.0
-# A gain that is a rounding error.
+# Gains up to this are rounding errors.
 _NOTHING = 1e-12
 # Classes up to which there is a confusion matrix.
 _MOST_CLASSES = 20
@@ -76,18 +76,18 @@ class SimpleModel:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predictions of rows that the models which made them have not seen."""
+    """Predictions of rows by models that were not fitted to them."""
 
     values: np.ndarray  # (n, columns): numbers, or decision values; NaN for rows without one
     probabilities: np.ndarray | None  # (n, classes)
-    splits: Splits  # that simple models are tried on
+    splits: Splits  # that simple models are scored on
     tests: Sequence[np.ndarray]  # rows that count together
-    how: str  # they were made
-    where: str  # simple models are tried
+    how: str  # the predictions were made, in words
+    where: str  # simple models are scored, in words
 
 
 def heldout_predictions(estimator: Any, y: np.ndarray) -> Predictions | None:
-    """Those that a fit kept, with its splits; None for fits that held nothing out."""
+    """The held-out predictions of a fit with its splits; None for fits that held nothing out."""
     heldout = getattr(estimator, "heldout_prediction_", None)
     if heldout is None:
         return None
@@ -144,7 +144,7 @@ def scores_of(
     classes = getattr(estimator, "classes_", None)
     classes = None if classes is None else np.asarray(classes)
     tested = np.isfinite(predictions.values).all(axis=1)
-    # Folds that taught a metric have no predictions: simple models need not be tried on them.
+    # Folds that a metric was learned from have no predictions: simple models are not scored on them.
     splits = [(train, test) for train, test in predictions.splits if tested[test].any()]
     pairwise = estimator.__sklearn_tags__().input_tags.pairwise
     scores = score_facts(
@@ -155,7 +155,7 @@ def scores_of(
         classes=classes,
         probabilities=predictions.probabilities,
         weight=weight,
-        criterion=asked_criterion(estimator),
+        criterion=requested_criterion(estimator),
     )
     return scores | {
         "how": predictions.how,
@@ -220,10 +220,10 @@ def score_facts(
     }
 
 
-def _gain(name: str, measured: Measured, other: Measured) -> Measured:
-    """By how much a measure is better than another, on the same rows: (4) of `facts.measures`."""
+def _gain(name: str, measured: Measured, baseline: Measured) -> Measured:
+    """By how much a measure is better than a baseline's on the same rows: (4) of `facts.measures`."""
     sign = -1.0 if MEASURES[name].smaller else 1.0
-    return Measured(sign * (measured.value - other.value), measured.influence - other.influence)
+    return Measured(sign * (measured.value - baseline.value), measured.influence - baseline.influence)
 
 
 def _with_errors(rows: ScoredRows, measured: dict[str, Measured]) -> dict[str, Any]:
@@ -407,7 +407,7 @@ def simple_models(
         models = {name: clone(kind) for name, kind in kinds.items()}
         if classes is not None and len(np.unique(y[train])) < 2:
             models = {name: DummyClassifier(strategy="prior") for name in kinds}
-        # Whatever the pipelines of the user do.
+        # Also if the user has enabled routing.
         without_routing = config_context(enable_metadata_routing=False)
         with warnings.catch_warnings(), limit_blas(1), np.errstate(all="ignore"), without_routing:
             warnings.simplefilter("ignore", ConvergenceWarning)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+# Differences that are rounding errors of sums over folds.
 _ROUNDING = 1e-9
 
 
@@ -16,8 +18,11 @@ def percent(share: float) -> str:
     """A share in percent; two decimals, or as many as it takes to tell it from none and all."""
     if not math.isfinite(share):
         return "undefined"
-    # Sums of folds miss 0 and 1 by rounding, and a share has no sign to show.
-    share = 0.0 if abs(share) < _ROUNDING else 1.0 if abs(share - 1.0) < _ROUNDING else share
+    # Sums over folds miss 0 and 1 by rounding, and -0 would be printed with its sign.
+    if abs(share) < _ROUNDING:
+        share = 0.0
+    elif abs(share - 1.0) < _ROUNDING:
+        share = 1.0
     digits = 2
     while digits < 8 and 0 < share < 1 and round(100 * share, digits) in (0.0, 100.0):
         digits += 1
@@ -63,9 +68,22 @@ def counted(number: int, noun: str) -> str:
 
 def quoted(names: Sequence[str], most: int = 6) -> str:
     """Names as a sentence has them, 'a', 'b' and 'c', the first few of many."""
-    shown = [f"'{shortened(name)}'" for name in names[:most]]
-    shown += [f"{len(names) - most} more"] if len(names) > most else []
-    return " and ".join([", ".join(shown[:-1]), *shown[-1:]] if len(shown) > 1 else shown)
+    items = [f"'{shortened(name)}'" for name in names[:most]]
+    if len(names) > most:
+        items.append(f"{len(names) - most} more")
+    if len(items) < 2:
+        return "".join(items)
+    return f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def did_you_mean(name: str, choices: Iterable[str], most: int = 3) -> str | None:
+    """A question with the choices that are most similar to `name` in any case; None if none is."""
+    by_lower_case = {choice.lower(): choice for choice in choices}
+    matches = difflib.get_close_matches(name.lower(), by_lower_case, n=most)
+    if not matches:
+        return None
+    suggestions = " or ".join(f"'{by_lower_case[match]}'" for match in matches)
+    return f"did you mean {suggestions}?"
 
 
 def shortened(name: str, most: int = 60) -> str:

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# Colours: of data, of what is chosen, of the background.
 BLUE = "#1a80bb"
 ACCENT = "#d55e00"
 FAINT = (0.5, 0.5, 0.5, 0.25)
 _MISSING = f"plots need matplotlib: {pip_install('plot')}"
+# Width and height of a picture on a page, in inches.
 _PAGE_INCHES = (5.6, 4.2)
+# Pixels per inch of such a picture: sharp at twice the density of a plain screen.
 _PAGE_DPI = 120
 
 
@@ -109,10 +112,10 @@ def fitted(machine: Any, attribute: str, remedy: str) -> Any:
     """An attribute of a fitted estimator; a ValueError with the remedy where it has none."""
     if not hasattr(machine, "expansion_"):
         raise NotFittedError(f"this {type(machine).__name__} is not fitted yet; call fit first.")
-    found = getattr(machine, attribute, None)
-    if found is None:
+    value = getattr(machine, attribute, None)
+    if value is None:
         raise ValueError(f"this {type(machine).__name__} has no {attribute}: {remedy}")
-    return found
+    return value
 
 
 def plain_numbers(axes: Axes, axis: Literal["both", "x", "y"] = "both") -> None:
