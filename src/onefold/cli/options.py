@@ -122,7 +122,7 @@ _TABLE: Specs = {"table": _option(_TABLES, "TABLE", path)}
 _MODEL: Specs = {"model": _option("model.onefold, or the directory that tune wrote", "MODEL", path)}
 _TARGET: Specs = {
     "--target": _option("column to predict (required)", "COL"),
-    "--task": _option("default: inferred from the target", choices=["classification", "regression"]),
+    "--task": _option("kind of target (default: inferred)", choices=["classification", "regression"]),
 }
 _COLUMNS: Specs = {
     "--drop": _columns("columns to leave out"),
@@ -134,7 +134,7 @@ _COLUMNS: Specs = {
         "impute missing values (default), or stop with an error", choices=["impute", "error"]
     ),
     "--min-frequency": _option(
-        "merge categories that occur in fewer rows (10) or a smaller fraction of them (0.01)",
+        "merge categories that occur in fewer than N rows (10) or in a smaller fraction of them (0.01)",
         "N|FRACTION",
         frequency,
     ),
@@ -186,7 +186,7 @@ _SEARCH: Specs = {
     ),
     "--alphas": _option("ridges to try, e.g. 0.1,1,10 or 2^-15:2^5:11", "GRID", grid),
     "--loss": _option(
-        "the ridge alpha is added to the sum (default) or to the mean of the squared errors",
+        "alpha is the ridge of the sum (default) or of the mean of the squared errors",
         choices=["sum", "mean"],
     ),
     "--search": _option(
@@ -398,8 +398,8 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
         arguments, unknown = _parsed_with_table(parser, words, error)
     if unknown:
         options = [option for strings in arguments.options.values() for option in strings]
-        near = difflib.get_close_matches(unknown[0].partition("=")[0], options, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
+        similar = difflib.get_close_matches(unknown[0].partition("=")[0], options, n=1)
+        hint = f"did you mean {similar[0]}? " if similar else ""
         raise ValueError(
             f"unrecognized arguments: {' '.join(unknown)} ({hint}see onefold {arguments.command} --help)"
         )

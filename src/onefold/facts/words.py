@@ -66,14 +66,14 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def quoted(names: Sequence[str], most: int = 6) -> str:
-    """Names as a sentence has them, 'a', 'b' and 'c', the first few of many."""
-    items = [f"'{shortened(name)}'" for name in names[:most]]
-    if len(names) > most:
-        items.append(f"{len(names) - most} more")
+def quoted(names: Iterable[str], most: int = 6, last: str = " and ") -> str:
+    """Names in quotes: 'a', 'b' and 'c', with `last` before the last one; the first few of many."""
+    items = [f"'{shortened(name)}'" for name in names]
+    if len(items) > most:
+        return f"{', '.join(items[:most])} and {len(items) - most} more"
     if len(items) < 2:
         return "".join(items)
-    return f"{', '.join(items[:-1])} and {items[-1]}"
+    return f"{', '.join(items[:-1])}{last}{items[-1]}"
 
 
 def did_you_mean(name: str, choices: Iterable[str], most: int = 3) -> str | None:

@@ -118,12 +118,8 @@ def _as_python(remedy: Remedy) -> str:
 
 
 def listing(names: Iterable[str]) -> str:
-    """Quote names for a sentence, the first eight of them at most."""
-    quoted = [f"'{name}'" for name in names]
-    hidden = len(quoted) - _SHOWN
-    if hidden > 0:
-        return ", ".join(quoted[:_SHOWN]) + f" and {hidden} more"
-    return ", ".join(quoted)
+    """Quote names for a message, the first eight of them at most."""
+    return words.quoted(names, _SHOWN, last=", ")
 
 
 def counts(missing: Iterable[tuple[str, int]], n_rows: int) -> str:
