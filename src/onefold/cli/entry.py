@@ -149,7 +149,7 @@ def _option(options: dict[str, list[str]], name: str) -> str:
 
 
 def _as_option(options: dict[str, list[str]], remedy: Remedy) -> str | None:
-    """A remedy as the option of the running command; None where the command has none for it."""
+    """A remedy as the option of the running command; None if the command has no such option."""
     if remedy.name not in options:
         return None
     option = options[remedy.name][-1 if remedy.value is False else 0]

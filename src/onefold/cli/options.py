@@ -353,7 +353,7 @@ exit codes: 0 success; 1 internal error or not enough memory; 2 wrong usage or u
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse that leaves errors to `main`, so that they are one line like all others."""
+    """A parser whose errors are ValueErrors, which `main` prints in one line like all others."""
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"{message} (see {self.prog} --help)")
@@ -389,7 +389,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The arguments of a command; unknown ones are refused with the nearest that it has."""
+    """The arguments of a command; unknown options are refused with the most similar one."""
     words = list(sys.argv[1:] if argv is None else argv)
     parser = build_parser()
     try:

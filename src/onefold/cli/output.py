@@ -46,11 +46,11 @@ def refuse_existing(paths: Sequence[Path], force: bool, inputs: Sequence[Path] =
 
 
 def model_file(path: Path) -> Path:
-    """The model file meant by a path, which may be the directory it lies in."""
+    """The model file of a path, which may be its directory."""
     try:
         file = path / MODEL_NAME if path.is_dir() else path
         exists = file.exists()
-    except PermissionError as error:  # of a folder on the way
+    except PermissionError as error:  # of a parent folder
         raise ValueError(f"{path} cannot be read (permission denied); give another model") from error
     if exists and not os.access(file, os.R_OK):
         raise ValueError(f"{file} cannot be read (permission denied); give another model")
@@ -137,7 +137,7 @@ def write_results(model: TableModel, stage: Path) -> None:
         model.save(stage / MODEL_NAME)
     path = stage / SEARCH_NAME
     with _errors_name(stage.parent / SEARCH_NAME), path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")  # an empty cell where there is no such value
+        writer = csv.writer(file, lineterminator="\n")  # masked values are empty cells
         writer.writerow(results)
         writer.writerows(zip(*(np.ma.asarray(values).tolist() for values in results.values())))
 

@@ -175,7 +175,7 @@ def _score_words(score: dict[str, Any], equal: EqualRows | None) -> str:
 
 
 def _write_csv(blocks: Iterator[pa.Table], stream: TextIO | ExactOutput) -> int:
-    """Write lines, and say how many rows there were."""
+    """Write CSV; return the number of rows."""
     writer = csv.writer(stream, lineterminator="\n")
     rows = 0
     for table in blocks:
@@ -187,10 +187,10 @@ def _write_csv(blocks: Iterator[pa.Table], stream: TextIO | ExactOutput) -> int:
 
 
 def _write_parquet(blocks: Iterator[pa.Table], path: Path) -> int:
-    """The same as Parquet; the first block decides the types."""
+    """Write Parquet with the types of the first block; return the number of rows."""
     first = next(blocks)
     rows = 0
-    # Opened by Python, which takes any name and says which errors are those of the disk.
+    # Opened by Python, which accepts any name and raises OSError for errors of the disk.
     with path.open("wb") as file, pyarrow.parquet.ParquetWriter(file, first.schema) as writer:
         for table in chain([first], blocks):
             writer.write_table(table)
@@ -199,7 +199,7 @@ def _write_parquet(blocks: Iterator[pa.Table], path: Path) -> int:
 
 
 def _plain(column: pa.ChunkedArray) -> list[Any]:
-    """Numbers as they are, all else as text: booleans in lower case, as other tools read them."""
+    """Numbers, or texts of everything else, such as booleans in lower case."""
     kinds = pa.types
     if not (kinds.is_integer(column.type) or kinds.is_floating(column.type)):
         column = column.cast(pa.string())

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TextIO
 
-# How characters are written that messages have and the encoding of a stream lacks.
+# Replacements of characters in messages, for streams whose encoding lacks them.
 _IN_ASCII = {
     "²": "2",
     "³": "3",
@@ -77,7 +77,7 @@ class _Stream:
         encoding = getattr(self._stream, "encoding", None)
         if text.isascii() or encoding is None:  # None: a stream of text alone, such as StringIO
             return True
-        # Bytes of names that are not text in this locale go back as they came.
+        # Names whose bytes are not text in this locale are written as the same bytes.
         errors = getattr(self._stream, "errors", None)
         escaped = "surrogateescape" if errors == "surrogateescape" else "strict"
         try:
@@ -92,7 +92,7 @@ def _in_ascii(letter: str) -> str:
 
 
 def _discard(stream: TextIO) -> None:
-    """Throw away what a stream could not write: for a moment it leads to the null device."""
+    """Throw away what a stream could not write, by redirecting it to the null device for a moment."""
     with suppress(OSError, ValueError):  # ValueError: closed, or a stream of text alone
         descriptor = stream.fileno()
         saved = os.dup(descriptor)
@@ -110,7 +110,7 @@ class _Notes(_Stream):
     """Standard error: what can't be written is dropped."""
 
     def _attempt(self, action: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # raised where a signal interrupts one note with another
+        with suppress(RuntimeError):  # raised if a signal interrupts one note with another
             super()._attempt(action)
 
 
@@ -125,7 +125,7 @@ class Output(_Stream):
 
     @property
     def has_reader(self) -> bool:
-        """Whether nobody has closed the other end of a pipe."""
+        """Whether the other end of a pipe is open."""
         return not isinstance(self.failure, BrokenPipeError)
 
 

@@ -1,4 +1,4 @@
-"""``onefold tune``: a table in; a model, the table of its search and a page out. ``onefold plan``."""
+"""``onefold tune``: from a table to a model, the scores of its search and a report; ``onefold plan``."""
 
 from __future__ import annotations
 
@@ -132,12 +132,12 @@ def _table_and_options(arguments: argparse.Namespace) -> tuple[TableSource, dict
 
 
 def _default_directory(table: Path) -> str:
-    """Where the files go unless --out says so: the table's name without its suffix, + -onefold."""
+    """The directory without --out: the table's name without its suffix, followed by -onefold."""
     name = table.name
     if glob.has_magic(name) and not table.exists():
         name = table.parent.name or "table"
         table = table.parent
-    if name in ("", ".."):  # . and .. are called as the folders that they stand for
+    if name in ("", ".."):  # . and .. by the names of their folders
         name = Path(os.path.abspath(table)).name or "table"
     return f"{Path(name.removesuffix('.gz')).stem}-onefold"
 
@@ -150,7 +150,7 @@ def _run_with_progress(job: Tuning, quiet: bool) -> TableModel:
         best_kept(progress) as callback,
         warnings.catch_warnings(),
     ):
-        # Notes say these in words: folds that lack a class, ends of grids, searches that ended early.
+        # The notes of the result say the same: folds without a class, edges of grids, stopped searches.
         warnings.filterwarnings("ignore", message="The least populated class|y_pred contains classes")
         warnings.simplefilter("ignore", GridEdgeWarning)
         warnings.simplefilter("ignore", SearchStoppedWarning)
@@ -181,7 +181,7 @@ def _notes(job: Tuning, table: str, has_task: bool) -> list[str]:
     if model.approximation == "auto" and training.search.metric is not None and rows > METRIC_ROWS:
         # Which of them is quicker is known once the metrics are learned.
         words += ", or cg (conjugate gradients) where faster"
-    # Strategies that leave some of the grid out take less time than it does.
+    # The time is that of the whole grid, of which other strategies leave some out.
     timed = training.search.search == "grid" and planned.seconds is not None
     time = f", about {duration_words(planned.seconds or 0.0)}" if timed else ""
     notes.append(f"will run: {planned.approximation.name} {words}{time} ({planned.reason})")

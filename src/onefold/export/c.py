@@ -174,13 +174,13 @@ def _difference(f: FittedFunction, function: SingleFunction, *, same_units: bool
     spread = np.ptp(exact, axis=0)
     size = np.abs(exact).max(axis=0)
     spread = np.where(spread > _CONSTANT * size, spread, size)
-    if same_units:  # of classes, some of which may have no row here
+    if same_units:  # the columns are classes, some of which may have no row here
         spread = np.full_like(spread, spread.max())
     return float(np.max(differences / np.where(spread > 0, spread, 1.0)))
 
 
 def _some_rows(centres: Any) -> Any:
-    """Some of the rows (m, d), evenly over all, as a dense array."""
+    """Some of the rows (m, d), evenly spaced, as a dense array."""
     rows = centres[some_places(centres.shape[0])]
     return rows.toarray() if is_sparse(rows) else rows
 

@@ -70,7 +70,7 @@ def check_function(f: FittedFunction) -> None:
 
 
 def single(values: Any, content: str) -> Single:
-    """Numbers in float32; raise where there is one that float32 cannot hold."""
+    """Numbers in float32; raise if float32 cannot hold one of them."""
     with np.errstate(over="ignore", under="ignore"):
         rounded = np.asarray(values, dtype=np.float64).astype(np.float32)
     if not np.isfinite(rounded).all():
@@ -209,7 +209,7 @@ class Value(ABC):
     @property
     @abstractmethod
     def leaves(self) -> tuple[Leaf, ...]:
-        """The kernels that are neither a sum nor a product."""
+        """The kernels that are neither sums nor products."""
 
     @abstractmethod
     def expression(self, source: Source) -> str:
@@ -243,7 +243,7 @@ class Combined(Value):
 
 @dataclass(frozen=True)
 class Leaf(Value):
-    """A kernel with a name: how differences of rows and centres add up, and what is made of the sum."""
+    """A named kernel: a function of a sum over the features."""
 
     label: str
     kernel: Any
@@ -281,7 +281,7 @@ class DistanceLeaf(Leaf):
 
     @property
     def _factor(self) -> Single:
-        """What the sum over the features is multiplied by."""
+        """The factor of the sum over the features."""
         power = 1 if isinstance(self.kernel, kernels.Laplacian) else 2
         factor = self.kernel.gamma * self.space.unit**power
         return single(factor * abs(getattr(self.kernel, "unit", 1.0)), "the widths")
@@ -304,7 +304,7 @@ class DistanceLeaf(Leaf):
             result.append(f"const float p = {'s' if kernel.nu == 1.5 else 's + s * s / 3.0f'};")
             value = f"{'p + ' if self.less_one else ''}(1.0f + p) * {exponential}"
             limit = "-1.0f" if self.less_one else "0.0f"
-            # Beyond, infinity times 0 may come. A NaN is not greater, and stays.
+            # Beyond it, infinity times 0 may occur. A NaN is not greater, and is kept.
             result.append(f"return s > {number(_NO_KERNEL)} ? {limit} : {value};")
         self._write(source, summand, result)
 
@@ -491,7 +491,7 @@ class _Builder:
 
 
 def single_function(f: FittedFunction, max_bytes: int) -> SingleFunction:
-    """A fitted function whose arrays are NumPy's, in float32; raise where its centres are too many."""
+    """A fitted function with NumPy arrays in float32; raise if it has too many centres."""
     origin = single(_mean_centre(f), "the centres")
     slopes = np.zeros((f.n_targets, origin.size))
     builder = _Builder(origin)
@@ -535,7 +535,7 @@ def _nearly_one(leaf: DistanceLeaf, centres: HostArray, coef: HostArray) -> bool
 
 
 def some_places(count: int) -> Any:
-    """Some of the numbers from 0, evenly over all."""
+    """Some of the numbers from 0 to `count`, evenly spaced."""
     return np.unique(np.linspace(0, count - 1, min(count, _PLACES)).astype(int))
 
 

@@ -71,7 +71,7 @@ def _numbers(graph: Graph, part: NumberColumn, column: Node, fill: bool) -> tupl
 
 
 def _categories(graph: Graph, part: CategoryColumn, column: Node, fill: bool) -> tuple[Node, Node]:
-    """One indicator per category, and one for all others where there are rare ones."""
+    """One indicator per category, and one for rare categories if there are any."""
     places = {word: place for place, word in enumerate(part.categories)}
     codes, absent = _codes(graph, column, places)
     if fill:
@@ -83,7 +83,7 @@ def _categories(graph: Graph, part: CategoryColumn, column: Node, fill: bool) ->
 
 
 def _booleans(graph: Graph, part: BooleanColumn, column: Node, fill: bool) -> tuple[Node, Node]:
-    """False and true as −½√2 and ½√2, other words as 0."""
+    """False and true as −½√2 and ½√2, other texts as 0."""
     # Lower case, upper case and capitalised; a graph cannot ignore the case of other spellings.
     forms = {form for word in BOOLEANS for form in (word, word.upper(), word.capitalize())}
     places = {form: int(truth) for form in sorted(forms) if (truth := boolean_of(form)) is not None}

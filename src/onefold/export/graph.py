@@ -15,7 +15,7 @@ import numpy as np
 from onefold.machine.extras import pip_install
 
 Node: TypeAlias = str
-"""The name of what a node gives."""
+"""The name of a node's output."""
 
 # Bytes of constants: protobuf's limit of 2 GiB for a message, less 1 MiB for the nodes.
 _LARGEST = 2**31 - 2**20
@@ -80,7 +80,7 @@ class Graph:
 
     def product(self, value: Node, matrix: Any) -> Node:
         """The product with a matrix of constants."""
-        # Gemm: ONNX Runtime draws numbers before or after a MatMul into it, and keeps them as float32.
+        # Gemm, because ONNX Runtime fuses factors around a MatMul into it, in float32.
         return self.node("Gemm", value, self.constant(matrix))
 
     def sum_columns(self, value: Node, keepdims: int = 1) -> Node:

@@ -106,7 +106,7 @@ def to_onnx(
     model.producer_name = "onefold"
     model.producer_version = __version__
     model.doc_string = f"{type(estimator).__name__} of onefold {__version__}"
-    if preparation is not None:  # the graph's own names have letters, digits and _ alone
+    if preparation is not None:  # names in the graph have only letters, digits and _
         columns = json.dumps(preparation.columns, ensure_ascii=False)
         import_optional("onnx.helper").set_model_props(model, {"columns": columns})
     return model
@@ -245,7 +245,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _label_values(classes: Any) -> Any:
-    """The sorted labels as int64 or as text; raise where they are neither."""
+    """The sorted labels as int64 or as text; raise if they are neither."""
     labels = np.asarray(classes).tolist()
     if all(isinstance(label, str) for label in labels):
         return np.array(labels)
@@ -297,7 +297,7 @@ def _sigmoid(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> N
     """1 / (1 + exp(−(a f + b))) of every column, normalised."""
     steep = graph.node("Mul", decision, graph.constant(calibrator.slope[None, :]))
     logits = graph.node("Add", steep, graph.constant(calibrator.intercept[None, :]))
-    # ONNX Runtime's Sigmoid has no digits left of small values, and small ones are divided by their sum.
+    # ONNX Runtime's Sigmoid loses the digits of small values, which are divided by their sum.
     unit = graph.constant(1.0)
     exponentials = graph.node("Exp", graph.node("Neg", logits))
     shares = graph.node("Div", unit, graph.node("Add", unit, exponentials))
@@ -333,12 +333,12 @@ def _isotonic(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> 
 
 
 def _one_against_rest(graph: Graph, shares: Node, n_classes: int) -> Node:
-    """A single column is that of the second class; several are divided by their sum."""
+    """Shares of all classes with sum 1; a single column is that of the second class."""
     if n_classes == 2:
         first = graph.node("Sub", graph.constant(1.0), shares)
         return graph.node("Concat", first, shares, axis=1)
     total = graph.sum_columns(shares)
-    none = graph.node("Equal", total, graph.constant(0.0))  # false of NaN, which the shares pass on
+    none = graph.node("Equal", total, graph.constant(0.0))  # false for NaN, which the shares propagate
     return graph.node("Where", none, graph.constant(1.0 / n_classes), graph.node("Div", shares, total))
 
 

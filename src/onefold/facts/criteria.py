@@ -1,4 +1,4 @@
-"""Criteria by name: what their scores mean, and whether they go with a target."""
+"""Criteria by name: how their scores are printed, and whether they suit a target."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ScoreFormat:
 
     label: str
     from_score: Callable[[Any], Any] = unchanged  # from the score to the number
-    measure: str | None = None  # the name of the measure that it is
+    measure: str | None = None  # the name of the measure, if it is one
     smaller: bool = False  # whether smaller numbers are better
 
 
@@ -72,7 +72,7 @@ def score_label(criterion: str | None) -> str:
 
 
 def score_text(criterion: str | None, score: float, error: float | None = None) -> str:
-    """A criterion's score, greater being better, as the number that `score_label` names, ± its error."""
+    """The number that `score_label` names, from a score of which greater is better, ± its error."""
     score_format = format_of(criterion)
     words = number(score_format.measure, float(score_format.from_score(score)) + 0.0)
     if error is None:
@@ -110,7 +110,7 @@ def requested_criterion(estimator: Any) -> str | None:
 
 
 def check_criterion(name: str, task: str, target: str, values: np.ndarray | None) -> None:
-    """Raise if the criterion is unknown or does not go with the task or the values of the target.
+    """Raise if the criterion is unknown, or does not suit the task or the values of the target.
 
     `values` is None before the target has been read.
     """
@@ -136,7 +136,7 @@ def _nearest(name: str, task: str) -> str:
 
 
 def _task_of(scorer: Any) -> str:
-    """The task a scikit-learn scorer is for, by where the function behind it is kept."""
+    """The task of a scikit-learn scorer, from the module of its function."""
     module = scorer._score_func.__module__
     if "cluster" in module:
         return "clustering"
@@ -144,7 +144,7 @@ def _task_of(scorer: Any) -> str:
 
 
 def _check_labels(name: str, scorer: Any, target: str, classes: np.ndarray) -> None:
-    """Try the scorer on one row of each class and a model that knows their shares."""
+    """Try the scorer on one row of each class with a constant model."""
     rows = np.zeros((len(classes), 1))
     try:
         with warnings.catch_warnings():
@@ -152,10 +152,14 @@ def _check_labels(name: str, scorer: Any, target: str, classes: np.ndarray) -> N
             scorer(DummyClassifier(strategy="prior").fit(rows, classes), rows, classes)
     except (ValueError, TypeError, AttributeError) as error:
         labels = ", ".join(f"'{label}'" for label in classes[:_MOST_LABELS])
-        # The nearest relative that takes any classes.
-        better = f"{name}_macro" if name in {"f1", "precision", "recall", "jaccard"} else "f1_macro"
-        better = "neg_log_loss" if "brier" in name else better
+        # A similar criterion that takes any classes.
+        if "brier" in name:
+            similar = "neg_log_loss"
+        elif name in {"f1", "precision", "recall", "jaccard"}:
+            similar = f"{name}_macro"
+        else:
+            similar = "f1_macro"
         raise ValueError(
             f"the criterion {name!r} cannot be used with the classes {labels} of '{target}'; use "
-            f"{better}, error or balanced_accuracy"
+            f"{similar}, error or balanced_accuracy"
         ) from error

@@ -26,7 +26,7 @@ from onefold.rows import has_all_rows, row_hashes, rows_with_weight
 UNEXPLAINED = 0.02
 # Numbers of a table that are examined; of larger tables, rows at equal distances.
 MOST_VALUES = 1_000_000
-# Rows for anything to be said about a column or a slice.
+# Rows that a column or a slice must have for any statement about it.
 FEWEST_ROWS = 30
 # Targets that were float32 once are equal up to this, relative to the largest.
 TARGET_ROUNDING = 1e-5
@@ -34,9 +34,9 @@ TARGET_ROUNDING = 1e-5
 _FEWEST_ERRORS = 8
 # Leaves of the tree that predicts numbers from one column.
 _LEAVES = 64
-# A text column with more different values than this share of the rows names them.
+# A text column with more distinct values than this share of the rows is an identifier.
 _MANY_DISTINCT = 0.95
-# Rows for different values in all of them to mean anything.
+# Rows below which distinct values in all of them may be chance.
 _FEWEST_DISTINCT = 20
 # A class with fewer rows than this, or than this share of the rows, is rare.
 _RARE_ROWS = 10
@@ -51,15 +51,15 @@ _NEAR_MODEL = 0.95
 _MUCH = 0.5
 # Equal rows are by chance if shuffled columns give this share of them.
 _BY_CHANCE = 0.5
-# The level of the tests of slices, all together.
+# The family-wise level of the tests of slices.
 _LEVEL = 0.05
-# The share of the rows that a slice has at least.
+# The smallest share of the rows that is a slice.
 _LEAST_SHARE = 0.02
 # Intervals with equal numbers of rows that numbers are cut into.
 _QUANTILES = 5
-# Different numbers, each of which is a slice if there are no more.
+# A column with no more distinct numbers than this has a slice for each of them.
 _FEW_VALUES = 8
-# Categories that are slices.
+# Categories of a column, the most frequent ones, that are slices.
 _MOST_CATEGORIES = 50
 # Slices that are named.
 _MOST_SLICES = 8
@@ -67,7 +67,7 @@ _MOST_SLICES = 8
 
 @dataclass(frozen=True)
 class ColumnValues:
-    """One column of some rows: numbers, moments or categories."""
+    """The values of one column: numbers, moments or categories."""
 
     name: str
     values: np.ndarray  # float64, NaN where missing; or codes of `categories`, -1 where missing
@@ -85,7 +85,7 @@ class ColumnValues:
         return len(np.unique(self.values[~self.absent]))
 
     def filled(self) -> np.ndarray:
-        """The values with the median, or a category of its own, where they are missing."""
+        """The values, missing ones replaced by the median or by one more category."""
         absent = self.absent
         if self.categories is not None:
             return np.where(absent, len(self.categories), self.values)
@@ -103,7 +103,7 @@ class ColumnValues:
 
     @property
     def identifies(self) -> bool:
-        """Whether values name rows: nearly all texts differ, or all numbers, and they are whole."""
+        """Whether it is an identifier: nearly all texts, or all whole numbers, are distinct."""
         n = len(self.values)
         values = self.values
         if n < _FEWEST_DISTINCT or self.date:
@@ -187,7 +187,7 @@ def _number_facts(y: np.ndarray, fitted: np.ndarray) -> dict[str, Any]:
         outliers = int(np.sum(distances > _FAR * spread)) if spread > 0 else 0
     return {
         "outliers": {"rows": outliers, "deviations": _FAR},
-        "untransformed": n - len(values),  # targets without a logarithm, say
+        "untransformed": n - len(values),  # such as targets without a logarithm
         "target": {
             "mean": float(target.mean()),
             "median": float(np.median(target)),
@@ -216,7 +216,7 @@ class EqualRows:
     estimated: bool  # whether the fingerprint has only some of those
 
     def words(self) -> str:
-        """How many there are, and how that is known."""
+        """The number of equal rows in words, with its source if it is estimated."""
         verb = "is" if self.rows == 1 else "are"
         words = f"{self.rows:,} of them {verb} equal to a training row (same features and target)"
         if not self.estimated:
@@ -226,7 +226,7 @@ class EqualRows:
 
 
 def equal_to_training(estimator: Any, hashes: np.ndarray, y: np.ndarray) -> EqualRows | None:
-    r"""How many rows of these hashes and targets equal a training row; None where nothing is known.
+    r"""Count rows with these hashes and targets that equal a training row; None without a fingerprint.
 
     `y` is as the estimator was fitted to it. Where the fingerprint is a sample of the training rows, a
     share q of them, rows that equal one outside the sample are estimated by Chao and Lin's formula:
@@ -308,7 +308,7 @@ def duplicate_facts(
     facts["across"] = int(across.sum())
     facts["same_target"] = int((across & same_target).sum())
     facts["other_target"] = facts["across"] - facts["same_target"]
-    if columns:  # few values in each make rows equal that are no copies
+    if columns:  # columns with few values have equal rows by chance
         random = np.random.default_rng(0)
         shuffled = np.column_stack([random.permutation(column.filled()) for column in columns])
         chance_groups = equal_rows(shuffled)

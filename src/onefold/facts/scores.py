@@ -47,7 +47,7 @@ Splits = Sequence[tuple[np.ndarray, np.ndarray]]
 
 # Training rows × features × classes × splits for each simple model; of more rows, some are drawn.
 _MOST_NUMBERS = 4_000_000
-# Training rows that a simple model has, however many numbers they are.
+# Training rows that a simple model has at least, however many features there are.
 _FEWEST_ROWS = 500
 # Rows below which scores are called uncertain.
 _FEW_ROWS = 30
@@ -127,13 +127,13 @@ def new_predictions(estimator: Any, X: Any, y: np.ndarray) -> Predictions:
 
 
 def shuffled_folds(y: np.ndarray, classifier: bool, count: int = 5) -> Splits:
-    """Shuffled folds, evenly by class where that is possible."""
+    """Shuffled folds, stratified by class if possible."""
     count = max(2, min(count, len(y)))
     labels = y if y.ndim == 1 else y[:, 0]
     even = classifier and np.unique(labels, return_counts=True)[1].max() >= count
     kind: Any = StratifiedKFold if even else KFold
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of rare classes
+        warnings.simplefilter("ignore")  # about rare classes
         return list(kind(count, shuffle=True, random_state=0).split(np.zeros((len(y), 1)), labels))
 
 
@@ -254,7 +254,7 @@ def _class_facts(rows: ScoredRows, values: np.ndarray) -> dict[str, Any]:
 
 
 def verdict(baselines: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What the comparison with the baseline, and with the best simple model, comes to."""
+    """Whether the model is better than the baseline, and than the best simple model."""
     best = min(baselines, key=lambda baseline: float(baseline["gain"]["value"]))
     return {
         "better_than_baseline": _clear(baselines[0]["gain"]) > 0,
@@ -271,7 +271,7 @@ def _clear(gain: dict[str, float]) -> int:
 
 
 def comparison_words(scores: dict[str, Any], lead: str = "the best simple model, ") -> str:
-    """What the best simple model has, and which of the two is better by how much."""
+    """The score of the best simple model, and by how much which of the two is better."""
     comparison = scores["verdict"]
     main = scores["main"]
     name = comparison["best"]
@@ -294,7 +294,7 @@ def comparison_words(scores: dict[str, Any], lead: str = "the best simple model,
 
 
 def score_notes(scores: dict[str, Any] | None) -> list[str]:
-    """What somebody who reads nothing else should know: no better than the baseline, or in doubt."""
+    """Warnings about scores: not better than simple models, or uncertain."""
     if scores is None:
         return []
     notes = []
@@ -330,7 +330,7 @@ def _comparison_notes(scores: dict[str, Any]) -> list[str]:
 
 
 def score_lines(scores: dict[str, Any]) -> list[tuple[str, str]]:
-    """The measures of a model next to the baseline's, as label and value; recalls of uneven classes."""
+    """The measures of a model next to the baseline's as label and value; recalls if classes are rare."""
     measures = scores["model"]["measures"]
     baseline = scores["baselines"][0]["measures"]
     names = dict.fromkeys(["r2", "rmse", "accuracy", "balanced_accuracy", scores["main"]])
@@ -353,7 +353,7 @@ def score_lines(scores: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def flat_scores(scores: dict[str, Any]) -> dict[str, Any]:
-    """The numbers without the rest: each measure by its name, the baseline's, errors, recalls."""
+    """The numbers alone, flat: each measure by its name, the baseline's, standard errors, recalls."""
     measures = scores["model"]["measures"]
     baseline = scores["baselines"][0]["measures"]
     numbers: dict[str, Any] = {"rows": scores["rows"], "folds": scores["folds"]}
@@ -388,7 +388,7 @@ def simple_models(
     # Rows that are mapped from a file stay there: a block of them at a time is scaled and predicted.
     block = max(_FEWEST_ROWS, _MOST_NUMBERS // X.shape[1]) if isinstance(X, np.memmap) else len(y)
     X = check_array(X, accept_sparse=("csr", "csc"), dtype=FLOAT_DTYPES, ensure_all_finite="allow-nan")
-    unit = MaxAbsScaler()  # trees have float32, and nothing else depends on the unit
+    unit = MaxAbsScaler()  # trees compute in float32; the other models do not depend on the unit
     for part in spans(len(y), block):
         unit.partial_fit(X[part])
     random = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""A fit in words: the choice, its scores, what it was preferred to, the search, the approximation.
+"""A fit in words: the choice, its scores, its rivals, the search, the approximation.
 
 `onefold tune`, `onefold inspect` and the report all show the lines of `fit_facts`.
 """
@@ -90,7 +90,7 @@ def _cell_words(params: Mapping[str, Any]) -> str:
 
 
 def importance_lines(shares: Mapping[str, float] | None) -> list[tuple[str, str]]:
-    """The most important columns, with their shares; none where no column has one."""
+    """The most important columns with their shares; none if no column has a share."""
     largest = [name for name, share in (shares or {}).items() if share > 0][:_MOST_FEATURES]
     if not shares or not largest:
         return []
@@ -127,7 +127,7 @@ def next_best(estimator: Any) -> list[str]:
     order = [int(i) for i in np.argsort(-scores, kind="stable") if np.isfinite(scores[i])]
     by_family = len({group_words(candidate) for candidate in params}) > 1
     key = ("kernel", "metric") if by_family else ("gamma", "alpha", "spacing")
-    best: dict[tuple[Any, ...], int] = {}  # of every family, or every cell of the only one
+    best: dict[tuple[Any, ...], int] = {}  # of each family, or of each cell if there is one family
     for i in order:
         other_family = group_words(params[i]) != group_words(choice)
         other_cell = not by_family and params[i] != choice
@@ -162,7 +162,7 @@ def approximation_lines(approximation: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _method(report: dict[str, Any]) -> str:
-    """An approximation by its name and what says most about it."""
+    """The name of an approximation and its main numbers."""
     words = ["cg, conjugate gradients" if report["name"] == "cg" else str(report["name"])]
     if "landmarks" in report:
         words.append(counted(int(report["landmarks"]), "landmark"))

@@ -63,7 +63,7 @@ class Unwrapped:
 
 
 def unwrap(model: Any) -> Unwrapped:
-    """Look behind pipelines, table models and transforms of the target."""
+    """The estimator inside pipelines, table models and transforms of the target."""
     inner = model
     table_model = None
     row_transformers = list[Any]()

@@ -15,7 +15,7 @@ _ROUNDING = 1e-9
 
 
 def percent(share: float) -> str:
-    """A share in percent; two decimals, or as many as it takes to tell it from none and all."""
+    """A share in percent with two decimals, or more if it would be printed as 0 or 100 %."""
     if not math.isfinite(share):
         return "undefined"
     # Sums over folds miss 0 and 1 by rounding, and -0 would be printed with its sign.
@@ -30,14 +30,14 @@ def percent(share: float) -> str:
 
 
 def readable(value: float) -> str:
-    """Four digits, or all before the point of a number that is not huge."""
+    """A number with four digits, or all digits before the point up to 10⁹."""
     if not math.isfinite(value):
         return "undefined"
     return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def thousandths(value: float) -> str:
-    """Three decimals, or as many as it takes to tell it from 1."""
+    """A number with three decimals, or more if it would be printed as 1."""
     if not math.isfinite(value):
         return "undefined"
     digits = 3
@@ -104,7 +104,7 @@ def json_text(facts: dict[str, Any]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The value in what JSON has: dicts, lists, text, finite numbers, null."""
+    """The value in types of JSON: dicts, lists, text, finite numbers, null."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, dict):

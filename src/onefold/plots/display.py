@@ -101,7 +101,7 @@ def as_png(display: Display) -> bytes:
         raise ImportError(_MISSING) from error
     file = io.BytesIO()
     with context("default"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # letters that the font does not have are drawn as boxes
+        warnings.simplefilter("ignore")  # letters that the font lacks are drawn as boxes
         figure = Figure(figsize=_PAGE_INCHES, layout="constrained")
         copy(display).plot(figure.add_subplot())
         figure.savefig(file, format="png", dpi=_PAGE_DPI, metadata={"Software": None})
@@ -109,7 +109,7 @@ def as_png(display: Display) -> bytes:
 
 
 def fitted(machine: Any, attribute: str, remedy: str) -> Any:
-    """An attribute of a fitted estimator; a ValueError with the remedy where it has none."""
+    """An attribute of a fitted estimator; a ValueError with the remedy if it is None."""
     if not hasattr(machine, "expansion_"):
         raise NotFittedError(f"this {type(machine).__name__} is not fitted yet; call fit first.")
     value = getattr(machine, attribute, None)
@@ -119,12 +119,12 @@ def fitted(machine: Any, attribute: str, remedy: str) -> Any:
 
 
 def plain_numbers(axes: Axes, axis: Literal["both", "x", "y"] = "both") -> None:
-    """Ticks without an offset, and without a power of ten up to thousands of millions."""
+    """Ticks without an offset, and without a power of ten from 10⁻⁵ to 10⁹."""
     axes.ticklabel_format(axis=axis, useOffset=False, scilimits=(-5, 9))
 
 
 def plain_text(text: str, longest: int) -> str:
-    """The text in one line that fits, its dollar signs as such and not as borders of mathematics."""
+    """The text shortened to one line, with dollar signs escaped, which would begin mathematics."""
     return shortened(" ".join(text.split()), longest).replace("$", r"\$")
 
 

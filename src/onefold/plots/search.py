@@ -109,7 +109,7 @@ class GridDisplay(Display):
         scores = np.asarray(results["mean_test_score"], dtype=float)
         plotted = np.isfinite(scores)
         group = None
-        if "kernel" in best:  # the candidates of the chosen one, without a metric or with its kind
+        if "kernel" in best:  # candidates of the chosen kernel, without a metric or with its kind
             kernel, metric, _ = _group(best)
             groups = [_group(params) for params in results["params"]]
             plotted &= [name == kernel and kind in ("none", metric) for name, kind, _ in groups]
@@ -320,7 +320,7 @@ class RoundsDisplay(Display):
 
     @property
     def kinds(self) -> list[tuple[str, str]]:
-        """Kernels with their kinds of metric, then kernels that none was learned for."""
+        """Kernels with their kinds of metric, then kernels without a learned metric."""
         learned = sorted({(name, kind) for name, kind, _ in self.scores if kind != "none"})
         plain = dict.fromkeys(name for name, _, _ in self.scores)
         return learned + [(name, "none") for name in plain if name not in dict(learned)]
@@ -453,7 +453,7 @@ def _group(params: Mapping[str, Any]) -> tuple[str, str, int]:
 
 
 def _tested_rows(machine: Any) -> int | None:
-    """How many rows have a held-out prediction; None where none were made."""
+    """The number of rows with a held-out prediction; None if there are none."""
     heldout = getattr(machine, "heldout_prediction_", None)
     return None if heldout is None else int(np.isfinite(as_columns(heldout)).all(axis=1).sum())
 
@@ -475,6 +475,6 @@ def _axis_words(criterion: str | None) -> str:
 
 
 def _width(params: Mapping[str, Any]) -> float:
-    """The width of a candidate; NaN where it has none, or one for every feature."""
+    """The width of a candidate; NaN if it has none, or one for every feature."""
     gamma = params.get("gamma")
     return float(gamma) if isinstance(gamma, Real) else np.nan

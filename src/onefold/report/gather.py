@@ -38,7 +38,7 @@ from onefold.tables.findings import ColumnFacts
 _NO_ROWS = "pass X and y, the rows that the model was fitted on"
 # Columns whose importance is kept.
 _MOST_SHARES = 50
-# Rows up to which an estimator with fixed hyper-parameters is given held-out predictions.
+# Rows up to which held-out predictions are made for estimators with fixed hyper-parameters.
 _MOST_ROWS = 3000
 # Packages whose versions are listed.
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "pyarrow", "matplotlib", "torch")
@@ -184,7 +184,7 @@ def _examined_columns(unwrapped: Unwrapped, rows: ReportRows) -> ExaminedColumns
 
 
 def _predictions_of_fixed(estimator: Any, rows: ReportRows) -> Predictions | None:
-    """Five folds at the hyper-parameters that were given, from one factorisation."""
+    """Held-out predictions of five folds at fixed hyper-parameters, from one factorisation."""
     chooser_of = getattr(estimator, "as_chooser", None)
     X = rows.matrix
     y = rows.fitted
@@ -219,7 +219,7 @@ def _scores(
 
 
 def _no_predictions(estimator: Any) -> str:
-    """Why there are no held-out predictions, and what would give some."""
+    """Why there are no held-out predictions, and how to get some."""
     return (
         f"this {type(estimator).__name__} has no held-out predictions; fit LSSVCCV, LSSVRCV or "
         "KernelRidgeCV by a criterion such as 'error' or 'mse', or pass new rows with new_rows=True"

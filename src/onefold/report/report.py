@@ -1,4 +1,4 @@
-"""The report as an object, and the forms that its facts take: templates of Jinja2, and pictures.
+"""The report as an object, rendered by templates of Jinja2, with pictures.
 
 Names of columns and labels may have tags, quotes, right-to-left letters or control characters. Jinja2
 escapes them; characters that a document must not have, and those that change the writing direction of
@@ -104,7 +104,7 @@ def pictures_of(model: Any, y: Any = None) -> tuple[list[dict[str, str]], str | 
             data = base64.b64encode(as_png(display)).decode("ascii")
         except ImportError as error:
             return [], str(error)
-        except Exception as error:  # noqa: BLE001 (matplotlib raises whatever it likes; none of it matters)
+        except Exception as error:  # noqa: BLE001 (matplotlib may raise anything; the plot is left out)
             missing = f"matplotlib cannot draw '{title}' ({' '.join(str(error).split()):.100} …)"
             continue
         pictures.append(
@@ -119,7 +119,7 @@ def pictures_of(model: Any, y: Any = None) -> tuple[list[dict[str, str]], str | 
 
 
 def _is_grid(display: plots.GridDisplay) -> bool:
-    """Whether there is a grid to look at: finalists of searches on fewer rows are a few points."""
+    """Whether a plot shows a grid: finalists of searches on fewer rows are only a few points."""
     return not display.finalists and len(display.scores) >= _FEWEST_CELLS
 
 
@@ -130,7 +130,7 @@ def page(facts: dict[str, Any], pictures: list[dict[str, str]], no_pictures: str
 
 
 def sentences(name: str, facts: dict[str, Any]) -> list[str]:
-    """Those of a macro in ``sentences.j2``."""
+    """The sentences of a macro in ``sentences.j2``."""
     macro = getattr(_environment(False).get_template("sentences.j2").module, name)
     return [line for line in str(macro(facts)).splitlines() if line]
 
@@ -172,7 +172,7 @@ def _environment(html: bool) -> Environment:
 
 
 def clean(text: str) -> str:
-    """The text without characters that a document must not hold."""
+    """The text without characters that a document must not have."""
     return _FORBIDDEN.sub("\ufffd", text)
 
 
@@ -181,7 +181,7 @@ def _sanitised(value: Any) -> Any:
 
 
 def _one_line(value: Any) -> Any:
-    """Names may hold line breaks, and what would move a terminal's cursor or colour its text."""
+    """Text in one line, without what would move a terminal's cursor or colour its text."""
     return clean(" ".join(value.splitlines())) if isinstance(value, str) else value
 
 

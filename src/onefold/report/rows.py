@@ -110,7 +110,7 @@ def _rows_of_arrays(unwrapped: Unwrapped, X: Any, y: Any) -> ReportRows:
 
 
 def _row_names(X: Any) -> list[Any] | None:
-    """The index of a frame; None where rows are only numbered."""
+    """The index of a frame; None if rows are only numbered."""
     index = getattr(X, "index", None) if hasattr(X, "columns") else None
     is_range = hasattr(index, "step")
     return None if index is None or is_range else list(index)
@@ -209,7 +209,7 @@ def _refuse_other_targets(estimator: Any, fitted: np.ndarray, y: np.ndarray) -> 
 
 
 def column_values(X: Any, names: Sequence[str] | None = None) -> list[ColumnValues]:
-    """The columns of an array, a sparse matrix, a frame or rows of a table; the first two hundred.
+    """The columns of an array, a sparse matrix, a frame or rows of a table, at most `MOST_COLUMNS`.
 
     `names` are those to look at of a frame or of rows of a table, and those of an array's columns.
     """

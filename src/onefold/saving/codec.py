@@ -124,7 +124,7 @@ def _build_masked(parts: Parts) -> np.ma.MaskedArray[Any, Any]:
 
 
 def _csr_parts(value: Any) -> Parts:
-    if not value.has_canonical_format:  # computing with it would sort it, and change its last digits
+    if not value.has_canonical_format:  # a computation would sort it, and change its last digits
         value = value.copy()
         value.sum_duplicates()
     kind = "array" if isinstance(value, sparse.sparray) else "matrix"
@@ -178,7 +178,7 @@ KINDS: dict[str, Kind] = {  # the first that holds a value takes it apart
         lambda parts: tuple(parts["$tuple"]),
     ),
     "$dict": Kind(
-        lambda value: type(value) is dict,  # with keys of text alone it is plain JSON
+        lambda value: type(value) is dict,  # if all keys are text, it is plain JSON
         lambda value: {"$dict": [[key, item] for key, item in value.items()]},
         lambda parts: dict(parts["$dict"]),
     ),
@@ -290,7 +290,7 @@ class Encoder:
         return node
 
     def _parameter(self, estimator: BaseEstimator, key: str, name: str, depth: int) -> Node:
-        """A parameter's node; what served the fit alone (scorers, callbacks) may become its repr."""
+        """A parameter's node; one that only the fit needs (a scorer, a callback) may become its repr."""
         value = getattr(estimator, key)
         defaults = _defaults(type(estimator))
         notes = getattr(estimator, _DROPPED, {})
@@ -301,7 +301,7 @@ class Encoder:
         count = len(self.arrays)
         try:
             return self.encode(value, name, depth)
-        except CannotSave:  # prediction cannot do without the kernel
+        except CannotSave:  # prediction needs the kernel
             if key.startswith("kernel") or key not in defaults:
                 raise
         for unused in list(self.arrays)[count:]:
@@ -340,11 +340,11 @@ class Decoder:
     """Turns nodes back into values, checking everything in them."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self._unread = dict(arrays)  # each is read once: a small file stays little work
+        self._unread = dict(arrays)  # each is read once, so that a small file cannot cause much work
         self._read: dict[str, np.ndarray] = {}
 
     def decode(self, node: Node, depth: int = 0) -> Any:
-        """The value of `node`, which lies inside `depth` others; BadContent if it makes no sense."""
+        """The value of `node`, which lies inside `depth` others; BadContent if it is not valid."""
         if depth > _MAX_DEPTH:
             raise BadContent(f"its metadata is nested more than {_MAX_DEPTH} levels deep")
         if isinstance(node, list):

@@ -64,7 +64,7 @@ class ModelFileError(ValueError):
 
 
 class CannotSave(TypeError):
-    """A value that a model file has no room for, such as a Python function."""
+    """A value that a model file cannot hold, such as a Python function."""
 
 
 class BadContent(ValueError):
@@ -77,8 +77,8 @@ class BadContent(ValueError):
 
 
 def write(path: Path, text: str, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a model file of C-contiguous arrays: it is there complete, or `path` is as it was before."""
-    target = Path(os.path.realpath(path))  # through a link, so that the link stays one
+    """Write a model file of C-contiguous arrays; after an error `path` is as it was before."""
+    target = Path(os.path.realpath(path))  # the target of a link, so that the link is kept
     if not target.parent.is_dir() or (target.exists() and not target.is_file()):
         raise OSError(
             f"cannot save to {path}: it is a folder or a device, or its folder does not exist; give a "
@@ -143,7 +143,7 @@ class Entry(NamedTuple):
 
 
 class Container:
-    """An open model file, its header read and found to fit the file; `text` is the metadata."""
+    """An open model file whose header has been checked; `text` is the metadata."""
 
     def __init__(self, file: BinaryIO) -> None:
         size = os.fstat(file.fileno()).st_size
@@ -187,7 +187,7 @@ class Container:
     def _read(self, name: str, entry: Entry) -> np.ndarray:
         try:
             array = np.empty(entry.shape, dtype=np.dtype(entry.dtype).newbyteorder("<"))
-        except ValueError as error:  # no bytes, and more axes or items than NumPy can count
+        except ValueError as error:  # more axes or items than NumPy can count, of size 0
             raise BadContent(f"its array {name!r:.60} has an impossible shape") from error
         raw = array.reshape(-1).view(np.uint8)
         self._file.seek(self._data + entry.start)
@@ -248,7 +248,7 @@ def _dict_of_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Container]:
-    """Open a model file; whatever is found wrong with its content in the block names the path."""
+    """Open a model file; errors about its content in the block name the path."""
     refusal = f"{path} cannot be read as a onefold model:"
     try:
         # Before opening: a pipe would block.
@@ -264,6 +264,6 @@ def opened(path: Path) -> Iterator[Container]:
         raise ModelFileError(f"{refusal} {error.cause}; {error.remedy}.") from error
     except (FileNotFoundError, PermissionError):
         raise
-    except OSError as error:  # a loop of links, say, or a file that can't be read at its beginning
+    except OSError as error:  # such as a loop of links
         reason = (error.strerror or str(error)).lower()
         raise ModelFileError(f"{refusal} {reason}; give the path of the model file.") from error

@@ -252,7 +252,7 @@ def _close(actual: Any, expected: Any, rounding: float, relative: float = 0.0) -
 
 
 def term_size(model: Any) -> float:
-    """The size of the terms that the values of a fitted model are sums of, of its fold models too."""
+    """The size of the terms whose sums are the values of a fitted model and of its fold models."""
     machine = _inner(model)
     folds = getattr(getattr(machine, "fold_models_", None), "terms", ())
     functions = [function for function in (_function(model), *folds) if function is not None]
@@ -295,7 +295,7 @@ def _outputs(model: Any, rows: Any) -> tuple[int, dict[str, Any]]:
                     bounds = _host(machine.predict_interval(matrix, _COVERAGE))
     except BadContent:
         raise
-    except Exception as error:  # state of any kind may raise anything
+    except Exception as error:  # a damaged state may raise anything
         reason = f"{type(error).__name__}: {error!s:.200}".replace("\n", " ")
         raise BadContent(f"it cannot predict rows made from its own state ({reason})") from error
     if hasattr(machine, "classes_") and not np.isin(labels, machine.classes_).all():
@@ -311,7 +311,7 @@ def _host(values: Any) -> Any:
 
 
 def _test_rows(function: Any) -> Any:
-    """Some centres; the middle of a grid and places beyond its ends; values of a precomputed kernel."""
+    """Some centres; or the middle of a grid and points beyond its ends; or precomputed kernel values."""
     _, part = function.parts[0]
     if isinstance(part, GridExpansion):
         shares = np.array([0.5, -0.5, 1.5])
