@@ -150,7 +150,7 @@ def _register(kind: Any) -> None:
 
 
 def _inside(model: Any) -> tuple[Any, Any]:
-    """The fitted machine itself, and the preparation of an estimator of whole tables, or None."""
+    """The estimator with its expansion, and the preparation of a table estimator or None."""
     of_tables = isinstance(model, TableModel)
     check_is_fitted(model, "estimator_" if of_tables else "expansion_")
     return (model.estimator_, model.preparation_) if of_tables else (model, None)
@@ -176,10 +176,10 @@ def _shapes(operator: Any) -> None:
     """Set types and shapes of the outputs; raise if the model or its inputs cannot be converted."""
     model = operator.raw_operator
     types = import_optional("skl2onnx.common.data_types")
-    machine, preparation = _inside(model)
+    inner, preparation = _inside(model)
     kinds = [variable.type for variable in operator.inputs]
-    check_function(machine.expansion_)
-    calibrator = getattr(machine, "calibrator_", None)
+    check_function(inner.expansion_)
+    calibrator = getattr(inner, "calibrator_", None)
     if calibrator is not None and calibrator.name not in _CALIBRATIONS:
         raise ValueError(
             f"the calibration {calibrator.name!r} cannot be exported to ONNX; fit with calibration="
@@ -201,7 +201,7 @@ def _shapes(operator: Any) -> None:
         number = type(types.guess_tensor_type(kinds[0]))
     rows = operator.inputs[0].get_first_dimension()
     if not is_classifier(model):
-        operator.outputs[0].set_type(number([rows, machine.expansion_.n_targets]))
+        operator.outputs[0].set_type(number([rows, inner.expansion_.n_targets]))
         return
     text = _label_values(model.classes_).dtype.kind == "U"
     operator.outputs[0].set_type((types.StringTensorType if text else types.Int64TensorType)([rows]))
@@ -217,18 +217,18 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     opset = container.target_opset_any_domain("")
     if opset < FIRST_OPSET:
         raise ValueError(f"target_opset must be at least {FIRST_OPSET}; got {opset}.")
-    machine, preparation = _inside(model)
+    inner, preparation = _inside(model)
     if preparation is not None:
         X = prepared(graph, preparation, columns_in(preparation, operator.inputs))
     else:
         rows = [graph.as_float64(variable.full_name) for variable in operator.inputs]
         X = rows[0] if len(rows) == 1 else graph.node("Concat", *rows, axis=1)
-    values = decision_values(graph, machine.expansion_.on_host(), X)
+    values = decision_values(graph, inner.expansion_.on_host(), X)
     if is_classifier(model):
         label, *outputs = outputs
         n_classes = len(model.classes_)
         raw = container.get_options(model, {"raw_scores": False})
-        calibrator = None if raw["raw_scores"] else getattr(machine, "calibrator_", None)
+        calibrator = None if raw["raw_scores"] else getattr(inner, "calibrator_", None)
         _write_labels(graph, values, model.classes_, label.full_name)
         results = []
         if calibrator is not None:

@@ -108,13 +108,13 @@ def as_png(display: Display) -> bytes:
     return file.getvalue()
 
 
-def fitted(machine: Any, attribute: str, remedy: str) -> Any:
+def fitted(estimator: Any, attribute: str, remedy: str) -> Any:
     """An attribute of a fitted estimator; a ValueError with the remedy if it is None."""
-    if not hasattr(machine, "expansion_"):
-        raise NotFittedError(f"this {type(machine).__name__} is not fitted yet; call fit first.")
-    value = getattr(machine, attribute, None)
+    if not hasattr(estimator, "expansion_"):
+        raise NotFittedError(f"this {type(estimator).__name__} is not fitted yet; call fit first.")
+    value = getattr(estimator, attribute, None)
     if value is None:
-        raise ValueError(f"this {type(machine).__name__} has no {attribute}: {remedy}")
+        raise ValueError(f"this {type(estimator).__name__} has no {attribute}: {remedy}")
     return value
 
 

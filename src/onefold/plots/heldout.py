@@ -95,17 +95,17 @@ class PredictionDisplay(Display):
             Index of the target to plot, if there are several.
         """
         unwrapped = unwrap(estimator)
-        machine = unwrapped.estimator
+        inner = unwrapped.estimator
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must be between 0 and 1; got {coverage!r}.")
         if unwrapped.classes is not None:
             raise ValueError(
-                f"{type(machine).__name__} predicts classes; use ReliabilityDisplay.from_estimator."
+                f"{type(inner).__name__} predicts classes; use ReliabilityDisplay.from_estimator."
             )
         remedy = (
             'held-out rows are needed; fit LSSVRCV or KernelRidgeCV with folds (cv=5, criterion="mse").'
         )
-        heldout = as_columns(fitted(machine, "heldout_prediction_", remedy))
+        heldout = as_columns(fitted(inner, "heldout_prediction_", remedy))
         targets = as_columns(y)
         count = heldout.shape[1]
         if targets.shape != heldout.shape:
@@ -124,7 +124,7 @@ class PredictionDisplay(Display):
         heldout = heldout[tested]
         lower = None
         upper = None
-        scores = getattr(machine, "conformity_scores_", None)
+        scores = getattr(inner, "conformity_scores_", None)
         if scores is not None:
             tested_scores = np.sort(as_columns(scores)[tested, target])
             rank = upper_rank(coverage, len(tested_scores))
@@ -265,14 +265,14 @@ class ReliabilityDisplay(Display):
             if there are more.
         """
         unwrapped = unwrap(estimator)
-        machine = unwrapped.estimator
+        inner = unwrapped.estimator
         classes = cast(Any, unwrapped.classes)
-        if hasattr(machine, "expansion_") and classes is None:
+        if hasattr(inner, "expansion_") and classes is None:
             raise ValueError(
-                f"{type(machine).__name__} predicts numbers; use PredictionDisplay.from_estimator."
+                f"{type(inner).__name__} predicts numbers; use PredictionDisplay.from_estimator."
             )
         remedy = 'folds and calibration are needed; fit LSSVCCV with cv=5, calibration="log_odds".'
-        proba = np.asarray(fitted(machine, "heldout_proba_", remedy), dtype=float)
+        proba = np.asarray(fitted(inner, "heldout_proba_", remedy), dtype=float)
         labels = np.ravel(to_numpy(y))
         if len(labels) != len(proba):
             raise ValueError(

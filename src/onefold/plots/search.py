@@ -102,10 +102,10 @@ class GridDisplay(Display):
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
         """Plot the search of a fitted LSSVCCV, LSSVRCV or KernelRidgeCV, for the chosen kernel."""
-        machine = unwrap(estimator).estimator
+        inner = unwrap(estimator).estimator
         remedy = "only estimators that search have it; fit LSSVCCV, LSSVRCV or KernelRidgeCV."
-        results = fitted(machine, "cv_results_", remedy)
-        best = machine.best_params_
+        results = fitted(inner, "cv_results_", remedy)
+        best = inner.best_params_
         scores = np.asarray(results["mean_test_score"], dtype=float)
         plotted = np.isfinite(scores)
         group = None
@@ -126,19 +126,19 @@ class GridDisplay(Display):
         flat = None
         if splits.ndim == 2 and splits.shape[1] > 1:
             flat = within_error(splits[None], (0, int(np.argmax(splits.mean(axis=1)))))[0]
-        stages = {event["rows"] for event in getattr(machine, "metric_history_", None) or ()}
+        stages = {event["rows"] for event in getattr(inner, "metric_history_", None) or ()}
         return cls(
             gammas,
             alphas,
             scores[plotted],
             gamma=_width(best),
             alpha=float(best["alpha"]),
-            score=float(machine.best_score_),
+            score=float(inner.best_score_),
             flat=flat,
-            criterion=criterion_of(machine),
+            criterion=criterion_of(inner),
             group=group,
-            rows=_tested_rows(machine),
-            rule=choice_rule(machine),
+            rows=_tested_rows(inner),
+            rule=choice_rule(inner),
             finalists=len(stages) > 1,
         )
 
@@ -300,23 +300,23 @@ class RoundsDisplay(Display):
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
         """Plot the rounds of an estimator that was fitted with ``metric=``."""
-        machine = unwrap(estimator).estimator
+        inner = unwrap(estimator).estimator
         remedy = 'rounds need a learned metric; fit with metric="auto".'
-        history = fitted(machine, "metric_history_", remedy)
+        history = fitted(inner, "metric_history_", remedy)
         if not any(event["round"] > 0 for event in history):
-            raise ValueError(f"this {type(machine).__name__} has not learned a metric: {remedy}")
+            raise ValueError(f"this {type(inner).__name__} has not learned a metric: {remedy}")
         # Scores on rows that only served to learn the metric are squared errors, whatever the criterion.
         # If paths were repeated on more rows, scores of the two sets of rows do not make one line.
         first = [event for event in history if event["rows"] == history[0]["rows"]]
-        compared = {_group(params) for params in machine.cv_results_["params"]}
-        criterion = criterion_of(machine)
+        compared = {_group(params) for params in inner.cv_results_["params"]}
+        criterion = criterion_of(inner)
         rows = None
         if len(first) < len(history) or not {_group(event) for event in history} <= compared:
             criterion = "mse"
             rows = int(history[0]["rows"])
         scores = {_group(event): float(event["score"]) for event in first}
-        chosen = _group(machine.best_params_)
-        return cls(scores, chosen, criterion, rows, _tested_rows(machine), choice_rule(machine))
+        chosen = _group(inner.best_params_)
+        return cls(scores, chosen, criterion, rows, _tested_rows(inner), choice_rule(inner))
 
     @property
     def kinds(self) -> list[tuple[str, str]]:
@@ -452,9 +452,9 @@ def _group(params: Mapping[str, Any]) -> tuple[str, str, int]:
     return str(params.get("kernel", "")), str(params.get("metric", "none")), int(params.get("round", 0))
 
 
-def _tested_rows(machine: Any) -> int | None:
+def _tested_rows(inner: Any) -> int | None:
     """The number of rows with a held-out prediction; None if there are none."""
-    heldout = getattr(machine, "heldout_prediction_", None)
+    heldout = getattr(inner, "heldout_prediction_", None)
     return None if heldout is None else int(np.isfinite(as_columns(heldout)).all(axis=1).sum())
 
 

@@ -217,7 +217,7 @@ def verify(model: Any, stored: Any) -> None:
     if type(stored) is not dict or stored.keys() != {"rows", *_KEYS}:
         raise BadContent("it has no rows to test the model on")
     itemsize, outputs = _outputs(model, stored["rows"])
-    machine = _inner(model)
+    inner = _inner(model)
     with np.errstate(all="ignore"):
         rounding = 0.0 if function is None else _ROUNDING.get(itemsize, 0.0) * term_size(model)
         same = [_close(outputs[key], stored[key], rounding) for key in ("values", "bounds")]
@@ -225,7 +225,7 @@ def verify(model: Any, stored: Any) -> None:
         same.append(_close(outputs["predictions"], stored["predictions"], rounding, max(1e-3, rounding)))
         if outputs["probabilities"] is not None and same[0]:
             # From equal decision values, because a calibration may be arbitrarily steep.
-            probabilities = machine.calibrator_.probabilities(stored["values"])
+            probabilities = inner.calibrator_.probabilities(stored["values"])
             same.append(_close(probabilities, stored["probabilities"], 0.0))
     if not all(same) or (outputs["probabilities"] is None) != (stored["probabilities"] is None):
         raise BadContent("its predictions differ from those made when it was saved")
@@ -253,8 +253,8 @@ def _close(actual: Any, expected: Any, rounding: float, relative: float = 0.0) -
 
 def term_size(model: Any) -> float:
     """The size of the terms whose sums are the values of a fitted model and of its fold models."""
-    machine = _inner(model)
-    folds = getattr(getattr(machine, "fold_models_", None), "terms", ())
+    inner = _inner(model)
+    folds = getattr(getattr(inner, "fold_models_", None), "terms", ())
     functions = [function for function in (_function(model), *folds) if function is not None]
     return max(map(_size, functions))
 
@@ -273,7 +273,7 @@ def _size(function: FittedFunction) -> float:
 
 def _outputs(model: Any, rows: Any) -> tuple[int, dict[str, Any]]:
     """Bytes of a number in the rows, and the model's outputs by `_KEYS`, None for those it lacks."""
-    machine = _inner(model)
+    inner = _inner(model)
     of_tables = hasattr(model, "preparation_")
     labels: Any = None
     predictions = probabilities = bounds = None
@@ -281,24 +281,24 @@ def _outputs(model: Any, rows: Any) -> tuple[int, dict[str, Any]]:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             matrix = model.matrix(_table(rows)) if of_tables else rows
-            predicts = hasattr(machine, "predict")
+            predicts = hasattr(inner, "predict")
             values = matrix  # of a preparation
             if predicts:
-                values = _host(getattr(machine, "decision_function", machine.predict)(matrix))
-            if predicts and isinstance(machine, BaseEstimator):
-                labels = _host(machine.predict(matrix))
-                if of_tables and not hasattr(machine, "classes_"):  # may have another unit than f
+                values = _host(getattr(inner, "decision_function", inner.predict)(matrix))
+            if predicts and isinstance(inner, BaseEstimator):
+                labels = _host(inner.predict(matrix))
+                if of_tables and not hasattr(inner, "classes_"):  # may have another unit than f
                     predictions = _host(model.predict(_table(rows)))
-                if getattr(machine, "calibrator_", None) is not None:
-                    probabilities = _host(machine.predict_proba(matrix))
-                if getattr(machine, "intervals_", None) is not None and machine.intervals is not None:
-                    bounds = _host(machine.predict_interval(matrix, _COVERAGE))
+                if getattr(inner, "calibrator_", None) is not None:
+                    probabilities = _host(inner.predict_proba(matrix))
+                if getattr(inner, "intervals_", None) is not None and inner.intervals is not None:
+                    bounds = _host(inner.predict_interval(matrix, _COVERAGE))
     except BadContent:
         raise
     except Exception as error:  # a damaged state may raise anything
         reason = f"{type(error).__name__}: {error!s:.200}".replace("\n", " ")
         raise BadContent(f"it cannot predict rows made from its own state ({reason})") from error
-    if hasattr(machine, "classes_") and not np.isin(labels, machine.classes_).all():
+    if hasattr(inner, "classes_") and not np.isin(labels, inner.classes_).all():
         raise BadContent("it predicts labels that are not among its classes")
     if values.size == 0 or not np.isfinite(values).all():
         raise BadContent("its predictions of its own rows are infinite or undefined")
