@@ -88,7 +88,7 @@ def _text(model: Any, facts: dict[str, Any]) -> str:
 
 
 def _column_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """What became of the columns; those of one kind in a line, unless there is more to say of them."""
+    """How the columns are encoded: a line for each kind, or for a column that has a summary."""
     columns = facts["columns"]
     lines = dict[str, str]()
     for name, column in columns.items():
@@ -96,13 +96,13 @@ def _column_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         if column["summary"]:
             lines[f"{kind} '{name}'"] = column["summary"]
         else:
-            lines[kind] = listing(other for other in columns if columns[other]["kind"] == kind)
+            lines[kind] = listing(name for name, column in columns.items() if column["kind"] == kind)
     if facts["constant"]:
         lines["left out"] = f"{listing(facts['constant'])} (constant)"
     lines["missing values"] = "imputed" if facts["missing"] == "impute" else "refused"
-    lacking = [name for name, column in columns.items() if column["missing"]]
-    if lacking:
-        lines["missing values"] += f"; training rows lacked values in {listing(lacking)}"
+    incomplete = [name for name, column in columns.items() if column["missing"]]
+    if incomplete:
+        lines["missing values"] += f"; training rows lacked values in {listing(incomplete)}"
     if facts.get("id_column"):
         lines["id column"] = f"'{facts['id_column']}'"
     return list(lines.items())
