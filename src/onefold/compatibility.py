@@ -5,7 +5,7 @@ the kernels and the splits. Each `Rule` of `RULES` says what does not go togethe
 cause and a remedy. `check` raises the sentence of the first rule that refuses.
 
 An estimator knows its parameters before it reads its rows, and its approximation only after "auto" has
-chosen: it asks again as more is known. What is not known yet asks for nothing and offers everything.
+chosen: it checks again as more is known. What is not known yet asks for nothing and offers everything.
 
 Two kinds of checks are elsewhere. What a single parameter may be is checked where it is read. What an
 approximation, a criterion or a strategy refuses for reasons of its own is said by its method `check`,
@@ -40,9 +40,9 @@ class Request:
     weighted: bool = False  # rows have different weights
     n_criteria: int = 1
     holds_out: bool = True  # the criterion that decides scores held-out rows
-    all_rows: bool = False  # a criterion needs all rows at once, in memory,
-    smoother: bool = False  # one needs R(μ) of all rows,
-    matrix: bool = False  # one needs the kernel matrix
+    all_rows: bool = False  # a criterion needs all rows at once, in memory
+    smoother: bool = False  # a criterion needs R(μ) of all rows
+    matrix: bool = False  # a criterion needs the kernel matrix
     leave_one_out: bool = False  # the splits hold out single rows
     single_rows: bool = False  # single rows are left out, for the splits, a criterion or intervals
     select: str = "min"
@@ -62,7 +62,7 @@ class Offer:
     """What there is to do it with; by default rows in memory of which nothing is known."""
 
     approximation: Approximation
-    final: Approximation | None = None  # what fits the final model; None before it is known
+    final: Approximation | None = None  # what fits the final model; None while that is unknown
     kernels: Sequence[Kernel] = ()
     several_kernels: bool = False  # to choose among
     place: Place = "memory"
@@ -71,8 +71,8 @@ class Offer:
     rows: int = 0
     features: int = 0
     formed_rows: int = 0  # of the kernel matrix that is formed for a criterion alone
-    splits: int | None = None  # how many of them hold rows out; None before it is known
-    single_ridges: int = 1  # how many ridges the models without each row have, for every alpha
+    splits: int | None = None  # number of splits that hold rows out; None while that is unknown
+    single_ridges: int = 1  # number of ridges of the models without each row, for every alpha
 
     @property
     def untaken(self) -> Kernel | None:
@@ -93,8 +93,8 @@ class Rule:
 
     feature: str  # what is asked for, as a heading
     refuses: Callable[[Request, Offer], bool]
-    cause: str  # both with fields of the request and the offer, as in `str.format`
-    remedy: str = ""  # where the cause, which an approximation says itself, does not have it
+    cause: str  # with fields of the request and the offer, as in `str.format`
+    remedy: str = ""  # likewise; empty where the cause, a text of the approximation, includes it
 
     def sentence(self, request: Request, offer: Offer) -> str:
         """The cause and the remedy, for this request and offer."""
@@ -136,6 +136,49 @@ RULES: tuple[Rule, ...] = (
         lambda request, offer: offer.several_kernels and offer.precomputed,
         "a precomputed kernel matrix cannot be one of several kernels",
         "give it alone",
+    ),
+    # -- rows that stay in partitions -----------------------------------------------------------------
+    Rule(
+        "Dask rows",
+        lambda request, offer: offer.place == "dask" and request.prunes,
+        "{request.estimator} needs all rows in memory, and X is a Dask collection",
+        'fit X.compute(), or use LSSVRCV or LSSVCCV with approximation="nystroem"',
+    ),
+    Rule(
+        "Dask rows",
+        lambda request, offer: offer.place == "dask" and offer.precomputed,
+        "a precomputed kernel matrix must be in memory, and X is a Dask collection",
+        "fit X.compute(), or pass rows and a kernel",
+    ),
+    Rule(
+        "Dask rows",
+        lambda request, offer: offer.place == "dask" and not offer.approximation.streams,
+        "{offer.approximation!r} needs all rows in memory, and Dask rows stay on their workers",
+        'use approximation="nystroem", or fit X.compute() if it fits in memory',
+    ),
+    Rule(
+        "Dask rows",
+        lambda request, offer: offer.place == "dask" and request.all_rows,
+        "the criterion needs all rows in memory, and Dask rows stay on their workers",
+        'use criterion="mse", "error", "accuracy", "cov", "mape", "gcv" or "evidence"',
+    ),
+    Rule(
+        "Dask rows",
+        lambda request, offer: offer.place == "dask" and request.leave_one_out,
+        "leave-one-out is not available for Dask rows",
+        "use folds, such as cv=5",
+    ),
+    Rule(
+        "Dask rows",
+        lambda request, offer: offer.place == "dask" and request.refit == "exact",
+        'refit="exact" needs all rows in memory, and Dask rows stay on their workers',
+        'use refit="auto" or "same"',
+    ),
+    Rule(
+        "Dask rows",
+        lambda request, offer: offer.place == "dask" and request.intervals == "normalised",
+        "normalised intervals need all rows in memory, and Dask rows stay on their workers",
+        'use intervals="cv+"',
     ),
     # -- what an approximation takes ------------------------------------------------------------------
     Rule(
@@ -212,49 +255,6 @@ RULES: tuple[Rule, ...] = (
         "leave-one-out",
         lambda request, offer: request.single_rows and bool(offer.approximation.no_leave_one_out),
         "{offer.approximation.no_leave_one_out}",
-    ),
-    # -- rows that stay in partitions -----------------------------------------------------------------
-    Rule(
-        "Dask rows",
-        lambda request, offer: offer.place == "dask" and request.prunes,
-        "{request.estimator} needs all rows in memory, and X is a Dask collection",
-        'fit X.compute(), or use LSSVRCV or LSSVCCV with approximation="nystroem"',
-    ),
-    Rule(
-        "Dask rows",
-        lambda request, offer: offer.place == "dask" and offer.precomputed,
-        "a precomputed kernel matrix must be in memory, and X is a Dask collection",
-        "fit X.compute(), or pass rows and a kernel",
-    ),
-    Rule(
-        "Dask rows",
-        lambda request, offer: offer.place == "dask" and not offer.approximation.streams,
-        "{offer.approximation!r} needs all rows in memory, and Dask rows stay on their workers",
-        'use approximation="nystroem", or fit X.compute() if it fits in memory',
-    ),
-    Rule(
-        "Dask rows",
-        lambda request, offer: offer.place == "dask" and request.all_rows,
-        "the criterion needs all rows in memory, and Dask rows stay on their workers",
-        'use criterion="mse", "error", "accuracy", "cov", "mape", "gcv" or "evidence"',
-    ),
-    Rule(
-        "Dask rows",
-        lambda request, offer: offer.place == "dask" and request.leave_one_out,
-        "leave-one-out is not available for Dask rows",
-        "use folds, such as cv=5",
-    ),
-    Rule(
-        "Dask rows",
-        lambda request, offer: offer.place == "dask" and request.refit == "exact",
-        'refit="exact" needs all rows in memory, and Dask rows stay on their workers',
-        'use refit="auto" or "same"',
-    ),
-    Rule(
-        "Dask rows",
-        lambda request, offer: offer.place == "dask" and request.intervals == "normalised",
-        "normalised intervals need all rows in memory, and Dask rows stay on their workers",
-        'use intervals="cv+"',
     ),
     # -- learned metrics and blends -------------------------------------------------------------------
     Rule(

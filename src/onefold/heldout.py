@@ -22,21 +22,28 @@ from onefold.machine.threads import cached_property
 from onefold.machine.warning import warn_user
 from onefold.typing import ArrayLike, MaybeArray
 
-_FIRST = 1024  # rows of a training part that are looked at for two classes first
+# Rows of a training part that are searched for two classes before all of them are.
+_FIRST_ROWS = 1024
+# In `Splits.packed`, a row that every split trains on, and one that is in no split.
+_TRAINING = -1
+_NOWHERE = -2
+# In `Splits.packed` with a column for each split, a row that the split tests, and one that it trains on.
+_TESTED = 2
+_TRAINED_ON = 1
 
 
 @dataclass(frozen=True)
 class Splits:
-    """The rows behind every score, and the rows that each training part leaves out."""
+    """The rows that each score is of, and the rows that each training part leaves out."""
 
     n: int  # rows
-    tests: Sequence[Index]  # behind each score: a set per split, or all rows for pooled leave-one-out
-    left_out: Sequence[Index]  # the complement of each training part, sorted; holds what its split tests
-    leave_one_out: bool = False  # part i is row i alone: there is a closed form that needs no blocks
+    tests: Sequence[Index]  # of each score: a set per split, or all rows for pooled leave-one-out
+    left_out: Sequence[Index]  # the complement of each training part, sorted: it includes the test rows
+    leave_one_out: bool = False  # part i is the row i: there is a closed form that needs no blocks
 
     @classmethod
     def leave_each_out(cls, n: int, *, pooled: bool = True) -> Splits:
-        """Every row left out by itself; one score of all of them, or one each."""
+        """Every row left out by itself; with one score for all rows if `pooled`, else one for each."""
         rows = np.arange(n)
         single = cast(Sequence[Index], rows[:, None])  # n sets of one row without n objects
         return cls(n, [rows] if pooled else single, single, leave_one_out=True)
@@ -47,7 +54,7 @@ class Splits:
 
     @property
     def predicted(self) -> Sequence[Index]:
-        """The rows of each array of held-out predictions: those left out, or all, each by itself."""
+        """The rows of each array of held-out predictions: those left out; all for leave-one-out."""
         return [np.arange(self.n)] if self.leave_one_out else self.left_out
 
     @cached_property
@@ -73,44 +80,47 @@ class Splits:
         ]
 
     def packed(self, n: int, kept: Index | None = None) -> NDArray[Any] | None:
-        """The splits of a table of `n` rows, `kept` of which are these, for :func:`unpacked`.
+        """The splits as one array for a table of `n` rows, which :func:`unpacked` reads.
 
-        Where each row is tested once at most and every split trains on all rows that it does not test:
-        the number (n,) of the fold that tests a row, −1 for rows that every split trains on and −2 for
-        rows that are left out. Otherwise (n, splits): 2 for rows that a split tests, 1 for those that it
-        trains on, 0 for others. None for leave-one-out.
+        `kept` are the numbers of these rows in the table. If each row is tested at most once and every
+        split trains on all rows that it does not test, the array has shape (n,): the number of the fold
+        that tests a row, −1 for rows that every split trains on, −2 for rows in no split. Otherwise it
+        has shape (n, splits): 2 for rows that a split tests, 1 for those that it trains on, 0 for all
+        others. None for leave-one-out.
         """
         if self.leave_one_out:
             return None
         rows = np.arange(n) if kept is None else kept
-        if all(len(test) == len(left) for test, left in zip(self.tests, self.left_out)):
-            folds = np.full(n, -2, dtype=np.min_scalar_type(-max(len(self), 2)))
-            folds[rows] = -1
+        if all(len(test) == len(outside) for test, outside in zip(self.tests, self.left_out)):
+            folds = np.full(n, _NOWHERE, dtype=np.min_scalar_type(-max(len(self), 2)))
+            folds[rows] = _TRAINING
             for number, test in enumerate(self.tests):
                 folds[rows[test]] = number
             if np.count_nonzero(folds >= 0) == sum(len(test) for test in self.tests):
                 return folds
         parts = np.zeros((n, len(self)), dtype=np.int8)
-        for number, (test, left) in enumerate(zip(self.tests, self.left_out)):
-            parts[rows, number] = 1
-            parts[rows[left], number] = 0
-            parts[rows[test], number] = 2
+        for number, (test, outside) in enumerate(zip(self.tests, self.left_out)):
+            parts[rows, number] = _TRAINED_ON
+            parts[rows[outside], number] = 0
+            parts[rows[test], number] = _TESTED
         return parts
 
     def within(self, rows: Index) -> Splits:
-        """The splits of some rows, in their order and numbering; those with rows on both sides."""
+        """The splits of the given rows, numbered in their order, that keep training and test rows."""
         if self.leave_one_out:
             return Splits.leave_each_out(len(rows), pooled=len(self) == 1)
         place = np.full(self.n, -1)
         place[rows] = np.arange(len(rows))
 
         def moved(numbers: Index) -> Index:
-            found = place[numbers]
-            return found[found >= 0]
+            places = place[numbers]
+            return places[places >= 0]
 
-        pairs = [(moved(test), np.sort(moved(left))) for test, left in zip(self.tests, self.left_out)]
-        pairs = [(test, left) for test, left in pairs if test.size and left.size < len(rows)]
-        return Splits(len(rows), [t for t, _ in pairs], [left for _, left in pairs])
+        pairs = [
+            (moved(test), np.sort(moved(outside))) for test, outside in zip(self.tests, self.left_out)
+        ]
+        pairs = [(test, outside) for test, outside in pairs if test.size and outside.size < len(rows)]
+        return Splits(len(rows), [t for t, _ in pairs], [outside for _, outside in pairs])
 
 
 def make_splits(
@@ -125,25 +135,20 @@ def make_splits(
 ) -> Splits:
     """Resolve `cv` for `n` rows; splitters see X, y and groups as the user gave them.
 
-    `kept` are the numbers of the rows that the problem keeps, of those that the splitter sees, and
-    `labels` theirs: training parts with one class are refused.
+    `kept` are the numbers, among the rows that the splitter sees, of the rows that the problem keeps;
+    `labels` are the classes of these, and training parts with one class are refused.
     """
     check_folds(cv, n)
     size = n if kept is None else kept.size
     splitter = None if isinstance(cv, str) else check_cv(cv, y, classifier=labels is not None)
     if splitter is None or isinstance(splitter, LeaveOneOut):
-        if size < 2:
-            raise ValueError(f"leave-one-out needs at least 2 rows; got {size}.")
-        others: Any = [] if labels is None else np.flatnonzero(labels != labels[0])
-        if len(others) in (1, size - 1):  # the only row of its class, perhaps
-            number = int(others[0]) if len(others) == 1 else 0
-            _check_classes(labels, np.delete(np.arange(size), number), number)
+        _check_leave_one_out(size, labels)
         return Splits.leave_each_out(size, pooled=splitter is None)
     plain = type(splitter) is KFold and not splitter.shuffle and labels is None and kept is None
-    if plain and splitter.n_splits <= n:  # known folds: long tables need no lists of what is left
+    if plain and splitter.n_splits <= n:  # the folds are known, without lists of training rows
         folds = np.array_split(np.arange(n), splitter.n_splits)
         return Splits(n, folds, folds)
-    if kept is not None:  # where each row of the user's stands in the problem, -1 for nowhere
+    if kept is not None:  # the position in the problem of each of the user's rows, or -1
         place = np.full(n, -1)
         place[kept] = np.arange(kept.size)
     tests = []
@@ -152,11 +157,11 @@ def make_splits(
     for number, (train, test) in enumerate(splitter.split(X, y, groups)):
         train = _as_rows(train, n, number, "training")
         test = _as_rows(test, n, number, "test")
-        inside = np.zeros(n, dtype=bool)
-        inside[train] = True
-        if np.count_nonzero(inside) != train.size:
+        in_training = np.zeros(n, dtype=bool)
+        in_training[train] = True
+        if np.count_nonzero(in_training) != train.size:
             raise ValueError(f"split {number} trains on the same row twice; use sample_weight instead.")
-        if inside[test].any():
+        if in_training[test].any():
             raise ValueError(
                 f"split {number} tests rows that it trains on; training and test rows must be disjoint."
             )
@@ -165,7 +170,7 @@ def make_splits(
         if kept is not None:
             train = place[train]
             test = place[test]
-            inside = inside[kept]
+            in_training = in_training[kept]
             train = train[train >= 0]
             test = test[test >= 0]
             if not train.size:
@@ -176,10 +181,10 @@ def make_splits(
         if not test.size:
             empty.append(number)
             continue
-        rest = np.flatnonzero(~inside)
+        outside = np.flatnonzero(~in_training)
         tests.append(test)
-        # One array for both where they are the same, as of most splitters: it is looked at once.
-        left_out.append(test if np.array_equal(test, rest) else rest)
+        # The same object if both are equal, as for most splitters: it is then grouped only once.
+        left_out.append(test if np.array_equal(test, outside) else outside)
     if not tests:
         raise ValueError(
             "no split of cv has test rows of positive weight; use folds, such as cv=5, or give test "
@@ -198,14 +203,14 @@ def unpacked(packed: NDArray[Any]) -> list[tuple[Index, Index]]:
     if packed.ndim == 1:
         numbers = range(int(packed.max()) + 1)
         return [
-            (np.flatnonzero((packed != number) & (packed > -2)), np.flatnonzero(packed == number))
+            (np.flatnonzero((packed != number) & (packed > _NOWHERE)), np.flatnonzero(packed == number))
             for number in numbers
         ]
-    return [(np.flatnonzero(part == 1), np.flatnonzero(part == 2)) for part in packed.T]
+    return [(np.flatnonzero(part == _TRAINED_ON), np.flatnonzero(part == _TESTED)) for part in packed.T]
 
 
 def check_folds(cv: Any, n: int) -> None:
-    """Raise for a word, or a number of folds, that is invalid for `n` rows."""
+    """Raise if `cv` is an unknown word, or a number of folds that `n` rows do not allow."""
     if isinstance(cv, type) or (isinstance(cv, str) and cv != "loo"):
         raise ValueError(f'cv must be a number of folds, "loo" or a splitter; got {cv!r}.')
     if n < 2:
@@ -233,11 +238,24 @@ def _as_rows(index: Any, n: int, number: int, what: str) -> Index:
     return np.asarray(rows % n if least < 0 else rows, dtype=np.intp)
 
 
-def _check_classes(labels: NDArray[Any] | None, train: Index, number: int) -> None:
-    """Raise where a training part has one class; most show two in their first rows."""
+def _check_leave_one_out(n: int, labels: NDArray[Any] | None) -> None:
+    """Raise if there are too few rows, or if a row is the only one of its class next to one other."""
+    if n < 2:
+        raise ValueError(f"leave-one-out needs at least 2 rows; got {n}.")
     if labels is None:
         return
-    for rows in (train[:_FIRST], train):
+    unlike_first = np.flatnonzero(labels != labels[0])
+    if unlike_first.size not in (1, n - 1):  # every training part has two classes, or none has
+        return
+    row = int(unlike_first[0]) if unlike_first.size == 1 else 0
+    _check_classes(labels, np.delete(np.arange(n), row), row)
+
+
+def _check_classes(labels: NDArray[Any] | None, train: Index, number: int) -> None:
+    """Raise if a training part has only one class; the first rows of most parts have two."""
+    if labels is None:
+        return
+    for rows in (train[:_FIRST_ROWS], train):
         present = labels[rows]
         if np.any(present != present[0]):
             return
@@ -259,27 +277,30 @@ def heldout_blocks(model: Model, splits: Splits, alphas: Any) -> Iterator[Heldou
     return model.heldout_blocks(splits.left_out, alphas)
 
 
-def whole_parts(blocks: Iterable[HeldoutBlock], splits: Splits) -> list[HostArray]:
-    """The blocks put together: a NumPy array (μ, rows, targets) per entry of ``splits.predicted``."""
-    found: list[Any] = [None] * len(splits.predicted)
+def joined_parts(blocks: Iterable[HeldoutBlock], splits: Splits) -> list[HostArray]:
+    """The blocks joined: a NumPy array (μ, rows, targets) for each entry of ``splits.predicted``."""
+    parts: list[Any] = [None] * len(splits.predicted)
     for part, positions, values in blocks:
         values = host_array(values)
         size = len(splits.predicted[part])
         if values.shape[1] == size and isinstance(positions, slice):
-            found[part] = values
+            parts[part] = values
             continue
-        if found[part] is None:
-            found[part] = np.empty((values.shape[0], size, values.shape[2]))
-        found[part][:, positions] = values
-    return found
+        if parts[part] is None:
+            parts[part] = np.empty((values.shape[0], size, values.shape[2]))
+        parts[part][:, positions] = values
+    return parts
 
 
 def at_ridge(
     blocks: Iterable[HeldoutBlock], splits: Splits, number: int
 ) -> tuple[HostArray, list[HostArray] | None]:
-    """Held-out predictions (n, targets) of one of the blocks' μ; if some repeat, also of each split."""
+    """Held-out predictions (n, targets) at one of the blocks' μ, by its number.
+
+    If rows are tested repeatedly, these are means, and the predictions of each split come, too.
+    """
     chosen = ((part, positions, values[number : number + 1, ...]) for part, positions, values in blocks)
-    parts = [values[0] for values in whole_parts(chosen, splits)]
+    parts = [values[0] for values in joined_parts(chosen, splits)]
     if splits.leave_one_out:
         return parts[0], None
     of_splits = [
@@ -291,26 +312,27 @@ def at_ridge(
 
 
 def sample_rows(rows: Index, size: int, generator: Any, labels: NDArray[Any] | None = None) -> Index:
-    """Some of the rows, in order, drawn at random, of every label its share; all if they are no more."""
+    """`size` of the rows at random, ascending, by label in proportion; all if there are fewer."""
     if rows.size <= size:
         return np.sort(rows)
     if labels is None:
         return np.sort(generator.choice(rows, size, replace=False))
     picked = []
-    for label in np.unique(own := labels[rows]):
-        members = rows[own == label]
-        wanted = int(np.ceil(size * members.size / rows.size))
-        picked.append(generator.choice(members, min(wanted, members.size), replace=False))
+    row_labels = labels[rows]
+    for label in np.unique(row_labels):
+        members = rows[row_labels == label]
+        share = int(np.ceil(size * members.size / rows.size))
+        picked.append(generator.choice(members, min(share, members.size), replace=False))
     return np.sort(np.concatenate(picked))
 
 
 def mean_by_row(rows: Index, values: HostArray, n: int) -> HostArray:
-    """The mean (n, columns) of values (N, columns) of the same row; NaN for rows that have none."""
+    """The mean (n, columns) over all values (N, columns) of each row; NaN for rows without values."""
     times = np.bincount(rows, minlength=n)
     if times.max(initial=0) <= 1:  # the usual folds
-        found = np.full((n, values.shape[1]), np.nan)
-        found[rows] = values
-        return found
+        means = np.full((n, values.shape[1]), np.nan)
+        means[rows] = values
+        return means
     with np.errstate(invalid="ignore"):
         sums = [np.bincount(rows, column, n) for column in values.T]
         return np.stack(sums, axis=1) / times[:, None]

@@ -19,7 +19,7 @@ import pyarrow as pa
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from onefold.approximations import resolve_approximation
-from onefold.facts.criteria import asked_criterion
+from onefold.facts.criteria import requested_criterion
 from onefold.facts.scores import flat_scores, score_facts, simple_models
 from onefold.facts.words import counted
 from onefold.tables import (
@@ -367,7 +367,7 @@ def _measures_on(
     if training.X.size > _MOST_NUMBERS:  # simple models are fitted to some of many rows
         size = max(2, _MOST_NUMBERS // training.X.shape[1])
         seen = np.sort(np.random.default_rng(0).choice(seen, min(size, len(seen)), replace=False))
-    criterion = asked_criterion(model.estimator_)
+    criterion = requested_criterion(model.estimator_)
     unseen = _TestRows(model, weight_column, with_probabilities=criterion == "neg_log_loss")
     with ExitStack() as files:
         X = stacked(chain([training.X[seen]], unseen.matrices(blocks)), model.scratch, files)

@@ -144,7 +144,7 @@ def host(free: int | None = None) -> Machine:
     ],
 )
 def test_the_table_of_decisions(n, place, given, machine, chosen, reason):
-    found = auto.choose(Auto(), (n, 5, 1), Workload(13, 11, 5), machine, place=place, given=given)
+    found = auto.choose(Auto(), (n, 5, 1), Workload(13, 11, 5), machine, place=place, precomputed=given)
     assert type(found.approximation).__name__ == chosen
     assert reason in found.reason
 
@@ -232,7 +232,7 @@ def test_tensors_in_host_memory_are_the_hosts_and_a_device_is_measured(monkeypat
     assert machine.gpu
     monkeypatch.setattr("onefold.linalg.speed._SIZE", 64)
     monkeypatch.setattr("onefold.linalg.speed._FACTOR", 64)
-    monkeypatch.setattr("onefold.linalg.speed._KNOWN", {})
+    monkeypatch.setattr("onefold.linalg.speed._MEASURED", {})
     assert min(asdict(machine.measure()).values()) > 0
 
 
@@ -279,15 +279,15 @@ def test_tiles_without_triton_leave_a_trace(monkeypatch):
     """On a GPU without a C compiler Laplacian tiles are slower, and nothing said so."""
     problem = Problem(np.eye(4), np.ones((4, 1)), None, True)
     run = Exact().start(problem, [RBF()], Workload())
-    monkeypatch.setattr(distances, "_MISSING", [])
-    assert distances.without_triton() is None
     distances._triton.cache_clear()
     monkeypatch.setitem(sys.modules, "onefold.linalg.l1_triton", None)  # its import fails
-    assert distances._triton() is None
-    assert "ImportError" in distances.without_triton() or "ModuleNotFound" in distances.without_triton()
-    distances._triton.cache_clear()
+    assert distances.without_triton(problem.X) is None
+    monkeypatch.setattr(distances, "_suits_triton", lambda x: True)
+    reason = distances.without_triton(problem.X)
+    assert "ImportError" in reason or "ModuleNotFound" in reason
     assert "without_triton" not in run.model(Laplacian()).report
     monkeypatch.setattr(Problem, "on_device", True)
     assert "without_triton" not in run.model(RBF()).report
     for kernel in (Laplacian(), RBF() + Laplacian() * RBF()):
         assert "without Triton, which is faster" in run.model(kernel).report["without_triton"]
+    distances._triton.cache_clear()

@@ -11,6 +11,7 @@ from sklearn.model_selection import KFold, LeaveOneOut
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Auto, Circulant, Grid, Nystroem, Problem, Toeplitz, registered
+from onefold.criteria import SumCriterion
 from onefold.criteria.closed import noise_variance, squared_radii
 from tests.smoothers.dense_twin import smallest_ball
 
@@ -259,6 +260,44 @@ def test_a_scorer_that_raises_for_one_cell_does_not_end_the_search():
     calls = []
     with pytest.raises(ValueError, match=r"2 of 2 .* \(KeyError: 'call 1'\)"):
         LSSVRCV(criterion=fails, **grid).fit(X, y)
+
+
+@pytest.mark.parametrize("step", ["terms", "from_means"])
+def test_a_criterion_that_raises_for_one_kernel_does_not_end_the_search(step):
+    """As for a scorer: the cells of that kernel have no score, and the reason is kept."""
+
+    class Picky(SumCriterion):
+        def terms(self, predictions, targets):
+            self.seen = float(np.ptp(predictions))
+            return self._checked((predictions - targets[None]) ** 2, "terms")
+
+        def from_means(self, means):
+            return self._checked(super().from_means(means), "from_means")
+
+        def _checked(self, values, name):
+            if name == step and self.seen < smallest:
+                raise ZeroDivisionError("division by zero")
+            return values
+
+    y = Y[:, 0]
+    grid = {"gammas": [1e-4, 0.7], "alphas": [0.1], "n_jobs": 1}
+    smallest = 0.0
+    plain = LSSVRCV(criterion=Picky(), **grid).fit(X, y)
+    smallest = 0.05 * np.ptp(y)
+    message = (
+        r"1 of 2 .* the criterion fails on their predictions \(ZeroDivisionError: division by zero\)"
+    )
+    with pytest.warns(UserWarning, match=message):
+        found = LSSVRCV(criterion=Picky(), **grid).fit(X, y)
+    expected = np.where([True, False], np.nan, plain.cv_results_["mean_test_score"])
+    assert_allclose(found.cv_results_["mean_test_score"], expected, rtol=0)
+    recorded = LSSVRCV(criterion=["mse", Picky()], **grid).fit(X, y).cv_results_
+    assert_allclose(recorded["mean_test_Picky"], expected, rtol=1e-12)
+    assert np.isfinite(recorded["mean_test_score"]).all()
+
+    smallest = np.inf
+    with pytest.raises(ValueError, match=r"2 of 2 .* \(ZeroDivisionError"):
+        LSSVRCV(criterion=Picky(), **grid).fit(X, y)
 
 
 def test_the_noise_of_a_precomputed_kernel_is_that_of_neighbours_in_its_feature_space():

@@ -88,7 +88,7 @@ def test_sparse_rows_and_a_grid_among_the_members() -> None:
         assert_allclose(both.predict(rows), expected, rtol=1e-10)
         plain = Expansion(grid.kernel, grid.centres, grid.coef, grid.intercept).gradient(far)
         assert_allclose(grid.gradient(rows), plain, rtol=1e-12, atol=1e-12)
-    folds = mixed([FoldModels.each([grid, other])], [[0.5], [2.0]], [1, 0])
+    folds = mixed([FoldModels.from_expansions([grid, other])], [[0.5], [2.0]], [1, 0])
     expected = np.stack([0.5 * other.predict(far), 2.0 * grid.predict(far)], axis=1)
     assert_allclose(folds.predict(far), expected, rtol=0, atol=1e-12)
 
@@ -100,7 +100,7 @@ def test_what_they_accept_and_whether_they_are_finite() -> None:
     broken = blend()
     broken.members[0].coef[3, 1] = np.inf
     assert (held.finite, broken.finite) == (True, False)
-    assert not FoldModels.each(broken.members).finite
+    assert not FoldModels.from_expansions(broken.members).finite
 
 
 # -- fold models: columns of few expansions, and mixtures of them ------------------------------------

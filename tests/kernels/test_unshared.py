@@ -111,7 +111,7 @@ def test_a_search(kernel, blend):
 
 @pytest.mark.parametrize("approximation", [Nystroem(20), "grid", "toeplitz", Circulant(spacing=1.0)])
 def test_a_search_with_an_approximation(approximation, monkeypatch):
-    monkeypatch.setattr("onefold.approximations.circulant._CHUNK", 10)
+    monkeypatch.setattr("onefold.approximations.circulant._VALUES_AT_ONCE", 10)
     line = np.arange(90.0)[:, None] / 10
     LSSVRCV(Unshared(), approximation=approximation, refit="same", **GRID).fit(line, Y).predict(line)
 

@@ -120,7 +120,7 @@ def test_families_and_kinds_of_metric_compete(estimator, what, cv) -> None:
 def test_gradients_and_mean_distances_at_rows_drawn(track, seed, monkeypatch) -> None:
     """Longer tables take both from some of their rows: the same ones, drawn from the seed."""
     monkeypatch.setattr(learned_metric, "GRADIENT_ROWS", 25)
-    monkeypatch.setattr(learned_metric, "_PAIRS_OF", 20)
+    monkeypatch.setattr(learned_metric, "_DISTANCE_ROWS", 20)
 
     def pairs(n):
         return np.sort(np.random.default_rng(seed or 0).choice(n, 20, replace=False))

@@ -51,7 +51,7 @@ def test_a_gram_matrix_is_added_or_begun(library, fresh) -> None:
     start = matrices(1)[0]
     tile = np.random.default_rng(2).standard_normal((9, 20))
     total = xp.asarray(start.copy())
-    add_gram(total, xp.asarray(tile), fresh=fresh)
+    add_gram(total, xp.asarray(tile), overwrite=fresh)
     assert_allclose(to_numpy(mirror(total)), tile.T @ tile + (0 if fresh else start), atol=1e-13)
 
 

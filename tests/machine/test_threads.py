@@ -25,7 +25,7 @@ from onefold.machine.threads import (
     limit_blas,
     map_in_order,
     map_threads,
-    process_wide,
+    process_wide_libraries,
     set_process_wide,
     thread_budget,
     use_threads,
@@ -33,13 +33,13 @@ from onefold.machine.threads import (
 
 
 def _now() -> int:
-    return max(library.num_threads for library in process_wide())
+    return max(library.num_threads for library in process_wide_libraries())
 
 
 @pytest.fixture
 def four_blas_threads():
     """BLAS with four threads, whatever the machine and its environment say."""
-    before = [(library, library.num_threads) for library in process_wide()]
+    before = [(library, library.num_threads) for library in process_wide_libraries()]
     if not before:
         pytest.skip("this BLAS has a number of threads for each thread")
     for library, _ in before:
@@ -124,9 +124,9 @@ def test_a_forked_process_holds_no_limits_of_threads_it_does_not_have():
     program = """
 import os, threading
 import numpy as np
-from onefold.machine.threads import limit_blas, process_wide, set_process_wide
-def now(): return max(library.num_threads for library in process_wide())
-for library in process_wide(): set_process_wide(library, 2)
+from onefold.machine.threads import limit_blas, process_wide_libraries, set_process_wide
+def now(): return max(library.num_threads for library in process_wide_libraries())
+for library in process_wide_libraries(): set_process_wide(library, 2)
 entered, leave = threading.Event(), threading.Event()
 def other():
     with limit_blas(1):

@@ -385,9 +385,22 @@ def test_the_page_replaces_an_older_one_whole(tmp_path, monkeypatch):
     assert onefold.__path__[0] not in before
 
 
+def test_identifiers_are_those_of_the_fit():
+    rng = np.random.default_rng(3)
+    n = 60
+    frame = pd.DataFrame({"number": np.arange(n), "x": rng.normal(size=n)})
+    frame["name"] = [f"p{i}" for i in range(n)]  # which the fit drops
+    frame["y"] = frame.x + 0.1 * rng.normal(size=n)
+    model = TableRegressor(simple=True, **FEW).fit(frame, "y")
+    assert set(model.report_["data"]["identifiers"]) == {"number", "name"}
+    for rows in (frame, frame[:40].assign(number=0)):
+        facts = write_report(model, None, rows, new_rows=None).as_dict()
+        assert facts["data"]["identifiers"] == ["number"]
+
+
 def test_rows_whose_centres_lie_in_another_order(monkeypatch):
     """Some rows teach the metric of larger tables, and the machine is fitted with those first."""
-    monkeypatch.setattr("onefold.estimators.setup._OWN_METRICS", 30)
+    monkeypatch.setattr("onefold.estimators.setup._MAX_ROWS_PER_FOLD_METRICS", 30)
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(150, 3)), columns=["a", "b", "c"])
     frame["y"] = np.sin(2 * frame.a) + frame.b + 0.1 * rng.normal(size=150)

@@ -15,7 +15,7 @@ from onefold.criteria import Task, resolve_criterion
 from onefold.heldout import Splits
 from onefold.plots import GridDisplay
 from onefold.search.crossfit import Cell, crossfit_of
-from onefold.search.evaluation import evaluate, solve
+from onefold.search.evaluation import Work, evaluate, solve
 from onefold.search.ledger import within_error
 from onefold.smoothers.base import UnsolvableError
 
@@ -156,7 +156,7 @@ def test_only_unsolvable_ridges_have_no_score(criterion, bad):
     model = Fragile(bad)
     candidate = SimpleNamespace(model=lambda n_alphas: model, parts=None)
     scorings = {"score": scoring}
-    solved = solve(candidate, 0, np.arange(4), mu, scorings, with_expansion=False)
+    solved = solve(Work(candidate, 0, np.arange(4), mu, scorings, with_expansion=False))
     found = evaluate(solved, scorings)
     assert_array_equal(np.isnan(found.means), np.isin(mu, bad))
     assert len(found.failures) == len(bad)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from onefold.kernels import RBF
 from onefold.kernels.tiles import gram
 from onefold.smoothers import CholeskySmoother, SpectralSmoother, ThinSmoother
-from onefold.smoothers.base import GIVEN, PSD
+from onefold.smoothers.base import CHECKED, PSD
 from onefold.smoothers.spectral import isolated_rows, low_rank_factor
 from tests.smoothers.dense_twin import check, refit, residual_operator, solve
 
@@ -25,7 +25,7 @@ def _spectral(K, border):
 
 def _factor(K):
     """Any L with K = L Lᵀ; columns of rounding size are left out, as the pivoted routine does."""
-    GIVEN.without_rounding(np.linalg.eigvalsh(K))
+    CHECKED.without_rounding(np.linalg.eigvalsh(K))
     values, vectors = np.linalg.eigh(K)
     kept = values > 1e-14 * values.max()
     return vectors[:, kept] * np.sqrt(values[kept])

@@ -75,10 +75,10 @@ def test_stacks_of_parts_are_the_parts_one_by_one(smoother_class, method) -> Non
 def test_large_sets_are_solved_one_after_the_other(monkeypatch) -> None:
     """A stack of few numbers only, and rows at the end with a corner of the inverse alone."""
     together = LeftOut(parts := np.array_split(np.arange(30, N), 3), torch.asarray(Y))
-    assert [len(numbers) for numbers, *_ in together.groups] == [3]
+    assert [len(numbers) for numbers, *_ in together.batches] == [3]
     expected = CholeskySmoother(K.copy(), np.ones(N)).heldout(Y, parts, [0.1])
     monkeypatch.setattr("onefold.linalg.dense.STACK", 2 * 10 * N)
-    assert [len(numbers) for numbers, *_ in LeftOut(parts, torch.asarray(Y)).groups] == [2, 1]
+    assert [len(numbers) for numbers, *_ in LeftOut(parts, torch.asarray(Y)).batches] == [2, 1]
     smoother = CholeskySmoother(torch.asarray(K.copy()), torch.ones(N, dtype=torch.float64))
     for found, wanted in zip(smoother.heldout(torch.asarray(Y), parts, [0.1]), expected, strict=True):
         assert_allclose(found.numpy(), wanted, atol=1e-9)

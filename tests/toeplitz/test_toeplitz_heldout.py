@@ -132,13 +132,13 @@ def test_a_series_is_validated_by_its_matrix_unless_told_otherwise() -> None:
 
 
 def test_leave_one_out_of_many_rows_is_refused_before_any_work(monkeypatch: Any) -> None:
-    monkeypatch.setattr("onefold.approximations.toeplitz._MOST_ALONE", 30)
+    monkeypatch.setattr("onefold.approximations.toeplitz._MAX_LEFT_OUT", 30)
     monkeypatch.setattr("onefold.approximations.toeplitz.diagonal_means", pytest.fail)
     for settings in ({"cv": "loo"}, {"criterion": "press"}, {"criterion": ["press", "gcv"]}):
         with pytest.raises(ValueError, match=r"would need 40 Toeplitz matrices.*cv=5.*validate="):
             LSSVRCV(approximation="toeplitz", **settings).fit(X, Y)
     monkeypatch.undo()
-    monkeypatch.setattr("onefold.approximations.toeplitz._MOST_ALONE", 30)
+    monkeypatch.setattr("onefold.approximations.toeplitz._MAX_LEFT_OUT", 30)
     grid = {"gammas": [0.5], "alphas": [1.0, 30.0], "intervals": None}
     for settings, approximation in (
         ({"cv": "loo"}, Toeplitz(validate="matrix")),

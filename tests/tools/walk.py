@@ -7,6 +7,7 @@ nesting of them. Set ``OMP_NUM_THREADS=1``: what runs in another thread is not s
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import tempfile
@@ -43,7 +44,7 @@ def walked(call: Callable[[], Any]) -> tuple[set[str], set[tuple[str, str]], int
         code = frame.f_code
         if event not in ("call", "return") or not _ours(code.co_filename):
             return
-        if code.co_name == "<module>" or "class" in code.co_name:
+        if not code.co_flags & inspect.CO_OPTIMIZED:  # the body of a module or a class
             return
         depth += 1 if event == "call" else -1
         if event == "call":

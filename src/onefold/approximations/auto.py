@@ -29,7 +29,7 @@ from onefold.approximations.model import Model
 from onefold.approximations.nystroem import Nystroem
 from onefold.approximations.problem import NOMINAL as NOMINAL
 from onefold.approximations.problem import Machine, Problem, Workload
-from onefold.approximations.state_space import StateSpace, takes
+from onefold.approximations.state_space import StateSpace
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import is_sparse
 from onefold.machine.speed import Speed, duration_words
@@ -118,12 +118,12 @@ class Plan:
         memory = "unknown" if self.bytes is None else f"{self.bytes / 2**30:.2f} GiB"
         if self.free_bytes is not None:
             memory += f" ({self.free_bytes / 2**30:.1f} GiB free)"
-        known: Sequence[Field[Any]] = ()
+        setting_fields: Sequence[Field[Any]] = ()
         if is_dataclass(self.approximation):  # one from outside need not be
-            known = fields(self.approximation)
+            setting_fields = fields(self.approximation)
         settings = [
             f", {setting.name}={value!r:.60}"
-            for setting in known
+            for setting in setting_fields
             if repr(value := getattr(self.approximation, setting.name)) != repr(setting.default)
         ]
         return (
@@ -138,13 +138,13 @@ Place = Literal["memory", "dask", "streamed"]
 
 
 def choose(
-    asked: Approximation,
+    requested: Approximation,
     shape: tuple[int, int, int],
     load: Workload,
     machine: Machine,
     *,
     place: Place = "memory",
-    given: bool = False,
+    precomputed: bool = False,
     series: bool = False,
     timed: bool = False,
 ) -> Plan:
@@ -172,59 +172,67 @@ def choose(
     """
     n, d, _ = shape
     load = machine.load(load)
-    there = " on the GPU" if machine.gpu else ""
+    on_gpu = " on the GPU" if machine.gpu else ""
 
-    def priced(what: Approximation, reason: str, seconds: float | None = None) -> Plan:
+    def priced(approximation: Approximation, reason: str, seconds: float | None = None) -> Plan:
         def duration(speed: Speed) -> float | None:
-            time = what.duration(*shape, load, speed)
+            time = approximation.duration(*shape, load, speed)
             return None if time is None else time + load.preliminary_operations / speed.multiply_adds
 
         time = machine.seconds(duration, seconds, timed=timed)
-        return Plan(what, n, d, time, what.memory(*shape, load, machine.free), machine.free, reason)
+        memory = approximation.memory(*shape, load, machine.free)
+        return Plan(approximation, n, d, time, memory, machine.free, reason)
 
-    def objection(found: Plan, seconds: float) -> str | None:
+    def objection(plan: Plan, seconds: float) -> str | None:
         """Why it cannot run; None if it can."""
-        if found.bytes is not None and machine.usable is not None and found.bytes > machine.usable:
-            needed = found.bytes / 2**30
-            free = (found.free_bytes or 0) / 2**30
+        if plan.bytes is not None and machine.usable is not None and plan.bytes > machine.usable:
+            needed = plan.bytes / 2**30
+            free = (plan.free_bytes or 0) / 2**30
             share = "9/10" if machine.gpu else "half"
-            return f"would need {needed:.1f} GiB, more than {share} of the {free:.1f} GiB free{there}"
-        if found.seconds is not None and found.seconds > seconds:
-            return f"would take about {duration_words(found.seconds)}{there}"
+            return f"would need {needed:.1f} GiB, more than {share} of the {free:.1f} GiB free{on_gpu}"
+        if plan.seconds is not None and plan.seconds > seconds:
+            return f"would take about {duration_words(plan.seconds)}{on_gpu}"
         return None
 
-    if not isinstance(asked, Auto):
-        return priced(asked, "as requested")
-    landmarks = Nystroem(random_state=asked.random_state)
-    if given:
+    if not isinstance(requested, Auto):
+        return priced(requested, "as requested")
+    if precomputed:
         return priced(Exact(), "the kernel matrix is given")
     if place != "memory":
+        landmarks = Nystroem(random_state=requested.random_state)
         where = "stay on Dask workers" if place == "dask" else "are streamed to the device"
         return priced(landmarks, f"the rows {where}")
     if n <= _ALWAYS_EXACT:
-        found = priced(Exact(), f"there are at most {_ALWAYS_EXACT} rows")
-        if found.fits:
-            return found
+        plan = priced(Exact(), f"there are at most {_ALWAYS_EXACT} rows")
+        if plan.fits:
+            return plan
     if series and not machine.gpu and not load.matrix:
         return priced(StateSpace(), "these kernels of one feature have a state space: exact in O(n)")
-    reason = f"the exact method takes at most {duration_words(asked.seconds)} and fits in memory{there}"
-    found = priced(Exact(), reason, asked.seconds)
-    why_not = objection(found, asked.seconds)
-    if why_not is None:
-        return found
+    reason = (
+        f"the exact method takes at most {duration_words(requested.seconds)} and fits in memory{on_gpu}"
+    )
+    plan = priced(Exact(), reason, requested.seconds)
+    why_not_exact = objection(plan, requested.seconds)
+    if why_not_exact is None:
+        return plan
     sizes = [m for m in _SIZES if 4 * m <= n] or [max(1, n // 4)]
     for m in sizes:
-        found = priced(replace(landmarks, n_components=m), "", asked.seconds)
-        short = objection(found, asked.seconds)
-        if short is None or m == sizes[-1]:
+        plan = priced(Nystroem(m, random_state=requested.random_state), "", requested.seconds)
+        why_not = objection(plan, requested.seconds)
+        if why_not is None or m == sizes[-1]:
             break
-    words = f"{m} landmarks fit in time and memory" if short is None else f"even {m} landmarks {short}"
-    return replace(found, reason=f"the exact method {why_not}; {words}")
+    words = f"{m} landmarks fit in time and memory"
+    if why_not is not None:
+        words = f"even {m} landmarks {why_not}"
+    return replace(plan, reason=f"the exact method {why_not_exact}; {words}")
 
 
 def is_series(kernels: Sequence[Kernel], features: int, *, sparse: bool) -> bool:
     """Whether the state space serves all kernels for rows of so many features."""
-    return takes(kernels, features) and not sparse and missing_numba() is None
+    if features > StateSpace.max_features or sparse:
+        return False
+    method = StateSpace()
+    return all(map(method.takes_kernel, kernels)) and missing_numba() is None
 
 
 def make_plan(
@@ -284,15 +292,15 @@ def rows_within(seconds: float, problem: Problem, load: Workload) -> int:
     n, d, targets = problem.shape
     load = machine.load(load)
     exact = Exact()
-    enough = METRIC_ROWS
-    while enough < n:
-        rows = min(n, int(_ROWS_STEP * enough))
+    possible_rows = METRIC_ROWS
+    while possible_rows < n:
+        rows = min(n, int(_ROWS_STEP * possible_rows))
         time = machine.seconds(partial(exact.duration, rows, d, targets, load), seconds)
         needed = exact.peak_bytes(rows, d, targets, replace(load, folds=5), 1)  # a fifth held out
         if (time or 0.0) > seconds or (machine.usable is not None and needed > machine.usable):
             break
-        enough = rows
-    return min(enough, n)
+        possible_rows = rows
+    return min(possible_rows, n)
 
 
 def first_rows(problem: Problem) -> int:
@@ -397,16 +405,18 @@ class Auto(Approximation):
 
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
         """The run of what is chosen; the reports of its models say why."""
-        given = any(isinstance(kernel, Precomputed) for kernel in kernels)
+        precomputed = any(isinstance(kernel, Precomputed) for kernel in kernels)
         place: Place = "dask" if problem.remote else "streamed" if problem.streamed else "memory"
         sparse = is_sparse(problem.X)
         series = place == "memory" and is_series(kernels, problem.shape[1], sparse=sparse)
         machine = problem.machine
-        found = choose(self, problem.shape, load, machine, place=place, given=given, series=series)
-        if load.refit == "auto" and not found.approximation.exact:
+        plan = choose(
+            self, problem.shape, load, machine, place=place, precomputed=precomputed, series=series
+        )
+        if load.refit == "auto" and not plan.approximation.exact:
             final = with_true_kernel(problem, kernels[0], _REFIT_SHARE * self.seconds)
             load = replace(load, refit="same" if final is None else "exact")
-        return replace(found.approximation.start(problem, kernels, load), reason=found.reason)
+        return replace(plan.approximation.start(problem, kernels, load), reason=plan.reason)
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:
         """The model of what is chosen for this kernel alone."""

@@ -65,8 +65,8 @@ class Approximation(ABC):
     takes_precomputed: ClassVar[bool] = True  # the kernel matrix may be given, without rows
     takes_sparse: ClassVar[bool] = True
     max_features: ClassVar[float] = math.inf
-    takes: ClassVar[str] = "rows"  # the rows and kernels that it takes, in words,
-    alternative: ClassVar[str] = 'use approximation="exact"'  # and what takes others
+    takes: ClassVar[str] = "rows"  # the rows and kernels that it takes, in words
+    alternative: ClassVar[str] = 'use approximation="exact"'  # the remedy for other rows and kernels
     learns_metrics: ClassVar[bool] = True  # its models take any metric: they are of no order or grid
     # Where the models without each fold, which predict new rows, come from: a closed form, or fits that
     # are cheap enough; None where there are none.
@@ -134,7 +134,7 @@ class Approximation(ABC):
         return load
 
     def formed_rows(self, n: int, load: Workload) -> int:
-        """Of the kernel matrix of `n` rows that its models form if a criterion needs it."""
+        """Rows of the kernel matrix that its models form for a criterion, where the problem has `n`."""
         return n
 
     def choices(self) -> list[dict[str, Any]]:
@@ -142,7 +142,7 @@ class Approximation(ABC):
         return [{}]
 
     def settled(self, problem: Problem, shared: Any) -> Approximation:
-        """The same with the settings that the rows decide; `shared` is the run's."""
+        """The approximation with the settings that the rows decide; `shared` is the run's."""
         return self
 
     def has_folds(self, n: int) -> bool:
@@ -162,7 +162,7 @@ class Approximation(ABC):
         return False
 
     def seeded(self, seed: int) -> Approximation:
-        """The same with its random choices seeded, by its setting ``random_state`` or ``seed``."""
+        """The approximation with its setting ``random_state`` or ``seed``, where it has one."""
         names = {f.name for f in fields(self)} & {"random_state", "seed"}  # type: ignore[arg-type]
         return replace(self, **dict.fromkeys(names, seed))  # type: ignore[type-var]
 
@@ -249,14 +249,14 @@ class Run:
         return {"chosen": self.reason} if self.reason else {}
 
     def with_settings(self, **settings: Any) -> Run:
-        """The same with other values of the settings that a search may choose."""
+        """The run with other values of the settings that a search may choose."""
         if not settings:
             return self
         changed = replace(self.approximation, **settings)  # type: ignore[type-var]
         return replace(self, approximation=changed.settled(self.problem, self.shared))
 
     def on(self, part: Problem, load: Workload | None = None) -> Run:
-        """The same on some of the rows, which take less memory; by default to fit them at one ridge."""
+        """The run on some of the rows, which take less memory; by default to fit them at one ridge."""
         return replace(self, problem=part, load=load or Workload(), refit=None)
 
     def on_fewer_rows(self, part: Problem, load: Workload) -> Run:
@@ -271,11 +271,12 @@ class Run:
         if self.problem.loss == "mean":
             model = with_mean_loss(model)
         model.report |= self.report
-        missing = without_triton()
-        if missing is not None and self.problem.on_device and _has_laplacian(kernel):
-            model.report["without_triton"] = (
-                f"Laplacian kernel computed without Triton, which is faster ({missing})"
-            )
+        if self.problem.on_device and _has_laplacian(kernel):
+            reason = without_triton(self.problem.source.reference)
+            if reason is not None:
+                model.report["without_triton"] = (
+                    f"Laplacian kernel computed without Triton, which is faster ({reason})"
+                )
         return model
 
     def finished(self, model: Model, alpha: ArrayLike) -> tuple[Expansion, dict[str, Any]]:
@@ -302,7 +303,9 @@ class Run:
                 model = self.on(self.problem, load).model(kernel)
             models = model.fold_models(parts, ridges)
             if models is None and self.approximation.fold_models == "refitted":
-                models = FoldModels.each([self._fitted_without(rows, kernel, alpha) for rows in parts])
+                models = FoldModels.from_expansions(
+                    [self._fitted_without(rows, kernel, alpha) for rows in parts]
+                )
         except UNSOLVABLE as error:  # some fold's matrix, unlike that of all rows
             warn_user(
                 f"the models without each fold, for intervals, cannot be fitted: {why_unsolvable(error)}"
@@ -367,11 +370,12 @@ def register(cls: Class) -> Class:
         raise TypeError(
             f"{cls!r} cannot be registered ({error}); define its model, and defaults of all settings."
         ) from error
-    for known in _BY_NAME.values():
-        same = (known.__module__, known.__qualname__) == (cls.__module__, cls.__qualname__)
-        if not same and (known.name == name or known.__name__ == cls.__name__):
+    for existing in _BY_NAME.values():
+        same = (existing.__module__, existing.__qualname__) == (cls.__module__, cls.__qualname__)
+        if not same and (existing.name == name or existing.__name__ == cls.__name__):
             raise ValueError(
-                f"the name {known.name!r} is already registered, for {known.__name__}; use another name."
+                f"the name {existing.name!r} is already registered, for {existing.__name__}; "
+                "use another name."
             )
     _BY_NAME[name] = cls
     return cls
@@ -393,10 +397,10 @@ def resolve_approximation(approximation: Any) -> Approximation:
     """The Approximation behind a name or an instance."""
     if isinstance(approximation, Approximation):
         return approximation
-    known = registered()
-    if isinstance(approximation, str) and approximation in known:
-        return known[approximation]()
-    names = ", ".join(repr(name) for name in known)
+    by_name = registered()
+    if isinstance(approximation, str) and approximation in by_name:
+        return by_name[approximation]()
+    names = ", ".join(repr(name) for name in by_name)
     raise ValueError(
         f"unknown approximation {approximation!r}; use one of {names}, "
         "or an object from onefold.approximations."

@@ -59,12 +59,19 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "validate": ("kernel", "matrix"),
     "negative": ("raise", "clip", "solve"),
 }
-_VECTORS = 8  # of n numbers: a spectrum, its inverse, the transforms of a product
-_KEPT_LAYOUTS = 16  # of training parts, each of n numbers, that all kernels share
-_CHUNK = 2**15  # kernel values evaluated at a time, to stay in cache
-_BALANCED = 4.0  # largest level over smallest
+# Vectors of n numbers, counted in the code: a spectrum, its inverse, the transforms of a product.
+_VECTORS = 8
+# Layouts of training parts, of n numbers each, that all kernels share, at most; chosen, not measured.
+_KEPT_LAYOUTS = 16
+# Kernel values that are evaluated at a time, to stay in cache, 256 KiB; chosen, not measured.
+_VALUES_AT_ONCE = 2**15
+# Ratio of the largest level to the smallest, at most; chosen, not measured.
+_MAX_LEVEL_RATIO = 4.0
+# Features up to which principal directions come from the covariance matrix; chosen, not measured.
 _FEW_FEATURES = 64
+# Subspace iterations for the principal directions of more features; chosen, not measured.
 _ITERATIONS = 8
+# Pairs of neighbouring rows that a spacing is estimated from, at most; chosen, not measured.
 _SAMPLED_PAIRS = 2000
 
 
@@ -202,7 +209,7 @@ class Circulant(Approximation):
             )
 
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
-        """With the shape that suits the folds, and the spacings of the rows."""
+        """The settings with the shape that suits the folds, and with the spacings of the rows."""
         run = super().start(problem, kernels, load)
         settled = replace(self, shape=self._shape_for(problem.n, load))
         layout = settled.layout(problem)
@@ -214,7 +221,7 @@ class Circulant(Approximation):
         return [{"spacing": spacing} for spacing in self.spacing]
 
     def settled(self, problem: Problem, shared: Any) -> Circulant:
-        """With the spacings of the rows in place of "data"; a list stays as it is."""
+        """The settings with the spacings of the rows in place of "data"; a list stays as it is."""
         if self.spacing != "data":
             return self
         return replace(self, spacing=data_spacing(problem.X, shared.order, shared.shape))
@@ -301,22 +308,23 @@ class CirculantModel(StructuredModel):
     def usable(self, parts: Parts | None, alphas: ArrayLike) -> Any:
         if self._settings.negative == "solve":  # all but the alphas that make a matrix singular
             return super().usable(parts, alphas)
-        whole = self._cells.spectrum
+        of_all_rows = self._cells.spectrum
         if self.validate == "matrix" or parts is None:
-            return whole.positive_with(alphas)
+            return of_all_rows.positive_with(alphas)
         sizes = {self.problem.n - len(part) for part in parts}
         shapes = {choose_shape(size, self._settings.levels) for size in sizes}
         usable = [self._spectrum(shape).positive_with(alphas) for shape in shapes]
-        return np.all([whole.positive_with(self.ridges_of_all_rows(parts, alphas)), *usable], axis=0)
+        ridges = self.ridges_of_all_rows(parts, alphas)
+        return np.all([of_all_rows.positive_with(ridges), *usable], axis=0)
 
     def trained_without(self, part: Index, alphas: ArrayLike) -> Trained:
         """The model of all other rows, in the order of their own cells."""
         rows = np.setdiff1d(np.arange(self.problem.n), part)
-        known = self._layout.without
+        layouts = self._layout.without
         key = part.tobytes()
-        layout = known.get(key) or self._settings.layout(self.problem, rows)
-        if len(known) < _KEPT_LAYOUTS:
-            known[key] = layout
+        layout = layouts.get(key) or self._settings.layout(self.problem, rows)
+        if len(layouts) < _KEPT_LAYOUTS:
+            layouts[key] = layout
         ordered = rows[layout.order]
         targets = take_rows(self.problem.Y, ordered)
         return Trained(ordered, *self._smoother(layout).coefficients(targets, alphas))
@@ -352,12 +360,12 @@ def first_row(
     """U's first row as an array of the given shape, in the library of `reference`."""
     axes = [np.arange(levels) * h for levels, h in zip(shape, spacing)]
     values = np.empty(shape)
-    step = max(1, _CHUNK // max(1, math.prod(shape[1:])))
+    step = max(1, _VALUES_AT_ONCE // max(1, math.prod(shape[1:])))
 
     def fill(part: slice) -> None:
         values[part] = kernel.on_grid([axes[0][part], *axes[1:]])
 
-    several = kernel.thread_safe and values.size > 2 * _CHUNK
+    several = kernel.thread_safe and values.size > 2 * _VALUES_AT_ONCE
     for _ in map_threads(fill, spans(shape[0], step), None if several else 1):
         pass
     for axis, n in enumerate(shape):  # v_j + v_{n−j} in both places, for every pair of distinct j, n − j
@@ -372,22 +380,22 @@ def first_row(
 def choose_shape(n: int, levels: int) -> tuple[int, ...]:
     """The balanced shape of `levels` levels with the fewest cells, at least `n`."""
     shapes = (factorise(cells, levels) for cells in itertools.count(n))
-    return next(shape for shape in shapes if shape[-1] <= _BALANCED * shape[0])
+    return next(shape for shape in shapes if shape[-1] <= _MAX_LEVEL_RATIO * shape[0])
 
 
 def factorise(n: int, levels: int) -> tuple[int, ...]:
     """The most balanced factorisation of `n` into `levels` factors, in ascending order."""
     divisors = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]  # of all factors but the last
 
-    def ways(rest: int, left: int, least: int) -> Iterator[tuple[int, ...]]:
-        if left == 1:
-            yield (rest,)
+    def factorisations(product: int, count: int, smallest: int) -> Iterator[tuple[int, ...]]:
+        if count == 1:
+            yield (product,)
             return
         for d in divisors:
-            if d >= least and rest % d == 0 and d**left <= rest:
-                yield from ((d, *others) for others in ways(rest // d, left - 1, d))
+            if d >= smallest and product % d == 0 and d**count <= product:
+                yield from ((d, *larger) for larger in factorisations(product // d, count - 1, d))
 
-    return min(ways(n, levels, 1), key=lambda shape: shape[-1] / shape[0])
+    return min(factorisations(n, levels, 1), key=lambda shape: shape[-1] / shape[0])
 
 
 def fold_shape(n: int, levels: int, folds: int) -> tuple[int, ...] | None:
@@ -399,7 +407,7 @@ def fold_shape(n: int, levels: int, folds: int) -> tuple[int, ...] | None:
 
 def row_order(order: Order, X: Array, shape: tuple[int, ...], seed: int) -> Index:
     """The row in each cell, as row numbers."""
-    found = places = np.arange(X.shape[0])
+    rows = places = np.arange(X.shape[0])
     if order == "given":
         return places
     if order == "random":
@@ -407,9 +415,9 @@ def row_order(order: Order, X: Array, shape: tuple[int, ...], seed: int) -> Inde
     coordinates = principal_coordinates(X, len(shape))
     group = np.zeros_like(places)
     for level in range(len(shape)):
-        found = np.lexsort((coordinates[:, level], group))
-        group[found] = places // int(np.prod(shape[level + 1 :]))  # rows in a group of this level
-    return found
+        rows = np.lexsort((coordinates[:, level], group))
+        group[rows] = places // int(np.prod(shape[level + 1 :]))  # rows in a group of this level
+    return rows
 
 
 def principal_coordinates(X: Any, levels: int) -> HostArray:
@@ -449,8 +457,9 @@ def data_spacing(X: Array, order: Index, shape: tuple[int, ...]) -> tuple[float,
         if not first.size:
             spacing.append(1.0)
             continue
-        here, there = (as_float64(to_host(take_rows(X, order[at]))) for at in (first, first + step))
-        difference = here - there
+        second = first + step
+        difference = as_float64(to_host(take_rows(X, order[first])))
+        difference = difference - as_float64(to_host(take_rows(X, order[second])))
         squares = difference.multiply(difference) if is_sparse(X) else difference**2
         spacing.append(float(np.sqrt(squares.sum() / first.size)))
     return tuple(h if h > 0 else 1.0 for h in spacing)  # duplicated rows only: any spacing will do

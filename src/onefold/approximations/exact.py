@@ -53,7 +53,7 @@ from onefold.machine.speed import Speed
 from onefold.machine.threads import spans
 from onefold.smoothers import CholeskySmoother, DenseSmoother, SpectralSmoother, ThinSmoother, spectral
 from onefold.smoothers.base import (
-    GIVEN,
+    CHECKED,
     LARGE,
     PSD,
     Flags,
@@ -190,7 +190,7 @@ class ExactModel(SmoothingModel):
         return predictions
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
-        """Those of closed forms and of refits, in the order of the ridges."""
+        """Predictions of closed forms and of refits, in the order of the ridges."""
         values = as_vector(alphas)
         refitted = self._refits(values, len(parts))
         closed = self._heldout_closed(parts, values[~refitted])
@@ -208,7 +208,7 @@ class ExactModel(SmoothingModel):
         return predictions
 
     def _heldout_closed(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
-        """From the coefficients without each part, 4 n² operations per μ, part and target, or from R."""
+        """Predictions from coefficients, 4 n² operations for each μ, part and target, or from R."""
         n, targets = self.problem.Y.shape
         count = np.size(alphas)
         if not count:
@@ -393,7 +393,7 @@ def _rounding_of(kernel: Kernel, problem: Problem) -> Rounding:
     if isinstance(kernel, Precomputed):
         dtype = namespace(problem.X).finfo(problem.X.dtype)
         return Rounding(max(_SINGLE_ROUNDING, float(np.sqrt(dtype.eps))))
-    return PSD if kernel.always_psd else GIVEN
+    return PSD if kernel.always_psd else CHECKED
 
 
 def _mean_row(K: Array, border: Array) -> Array:

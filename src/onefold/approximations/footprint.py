@@ -37,14 +37,21 @@ _FREED = 1.1
 # Numbers of 8 bytes that a column of `cv_results_` takes besides its scores.
 _SPLIT_OVERHEAD = 40
 
-# Numbers of arrays that the code holds at once:
-_DUAL_COPIES = 5  # of the coefficients of every fold and ridge
-_PREDICTION_COPIES = 3  # of the held-out predictions of every ridge
-_SCORE_COPIES = 5  # of the scores of single rows, when `cv_results_` is made of them
-_FOLD_ITERATES = 10  # of landmarks × ridges × targets, in which the folds are solved
-_DEVICE_TILES = 4  # of float64 that a GPU has while it makes one
-_PRUNING_SQUARES = 8  # of centres × centres, besides the sums over groups of rows
-_GRID_VECTORS = 4  # of grid points for each ridge, fold and target while they are solved
+# Numbers of arrays that are held at once, counted in the code.
+# Coefficients of every fold and ridge.
+_DUAL_COPIES = 5
+# Held-out predictions of every ridge.
+_PREDICTION_COPIES = 3
+# Scores of single rows, when `cv_results_` is made of them.
+_SCORE_COPIES = 5
+# Arrays of landmarks × ridges × targets in which the folds are solved.
+_FOLD_ITERATES = 10
+# Tiles of float64 that a GPU holds while it makes one.
+_DEVICE_TILES = 4
+# Arrays of centres × centres, besides the sums over groups of rows.
+_PRUNING_SQUARES = 8
+# Vectors of grid points for each ridge, fold and target while they are solved.
+_GRID_VECTORS = 4
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,7 @@ def max_models_within(each: int | None, free: int | None) -> int:
 
 
 def exact_bytes(n: int, targets: int, load: Workload, n_parallel: int) -> int:
-    """Of a fit or a search with the dense kernel matrix, `n_parallel` kernels side by side."""
+    """Bytes of a fit or a search with the dense kernel matrix, `n_parallel` kernels side by side."""
     return int(peak(exact_stages(n, targets, load, n_parallel)) + _LIBRARIES)
 
 
@@ -111,7 +118,7 @@ def exact_stages(n: int, targets: int, load: Workload, n_parallel: int) -> list[
 
 
 def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, n_parallel: int) -> int:
-    """Of a fit or a search with `m` landmarks, `n_parallel` kernels side by side."""
+    """Bytes of a fit or a search with `m` landmarks, `n_parallel` kernels side by side."""
     n_parallel = min(n_parallel, load.kernels)
     workers = thread_budget() if n_parallel == 1 else 1
     throughout = 8.0 * n * (5 * targets + 6 if load.folds else 2 * targets + 1)  # vectors of the rows
@@ -203,7 +210,7 @@ def sum_stages(
 
 
 def _held_back(arrays: dict[str, float]) -> dict[str, float]:
-    """The same with what the allocator holds back."""
+    """The arrays with what the allocator holds back."""
     return {name: _FREED * size for name, size in arrays.items()}
 
 
@@ -217,7 +224,7 @@ def _comparing(n: int, m: int) -> dict[str, float]:
 
 
 def pruning_bytes(m: int, groups: int) -> int:
-    """Of pruning from `m` centres, with the sums over so many groups of rows."""
+    """Bytes of pruning from `m` centres, with the sums over so many groups of rows."""
     groups_held = groups if holds_groups(groups, m) else 2
     return int(8.0 * m * m * (groups_held + _PRUNING_SQUARES)) + _LIBRARIES
 
@@ -239,7 +246,7 @@ def _predicting(n: int, m: int, targets: int, load: Workload, threads: int) -> d
 def grid_bytes(
     n: int, d: int, points: int, rank: int, targets: int, load: Workload, n_parallel: int
 ) -> int:
-    """Of a fit or a search on so many grid points at most: how many, the kernel's width decides.
+    """Bytes of a fit or a search on so many grid points at most; their number depends on the width.
 
     WᵀVW has up to 7^d entries of 12 bytes at each point, fewer at the rim, and no more than 16^d for
     each row, for all rows, each fold and its training part. Then there is a factor of K_g with so many
@@ -266,7 +273,7 @@ def grid_bytes(
 
 
 def structured_bytes(vectors: int, n: int, targets: int, load: Workload, n_parallel: int) -> int:
-    """Of a fit or a search with a matrix of O(n): vectors to solve with, predictions of all ridges."""
+    """Bytes of a fit or a search with a matrix of O(n): vectors, and predictions of all ridges."""
     n_parallel = min(n_parallel, load.kernels)
     workers = thread_budget() if n_parallel == 1 else 1
     solving = Stage(
@@ -282,12 +289,12 @@ def structured_bytes(vectors: int, n: int, targets: int, load: Workload, n_paral
 
 
 def row_score_bytes(n: int, load: Workload) -> float:
-    """Of a search with a score for each row: `cv_results_` has a column for each of them."""
+    """Bytes of the scores of single rows: `cv_results_` has a column for each of them."""
     if not load.scored_rows:
         return 0.0
     return 8.0 * n * (_SCORE_COPIES * load.kernels * load.alphas + _SPLIT_OVERHEAD)
 
 
 def formed_bytes(n: int, load: Workload) -> float:
-    """Of the kernel matrix of `n` rows, where a criterion needs it: with what it is read from."""
+    """Bytes of the kernel matrix of `n` rows for a criterion, and of what it is read from."""
     return 16.0 * n * n if load.matrix else 0.0

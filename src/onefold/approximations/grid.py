@@ -51,16 +51,29 @@ _NO_LEAVE_ONE_OUT = (
     'approximation="grid" has no closed form for leave-one-out; use folds, such as cv=5 or 10, '
     "whose cost does not depend on the number of rows."
 )
-_LIMIT = 2000  # iterations
-_WORRYING = 1e-2  # relative residual of predictions
-_COARSE = 0.02  # root mean square error of interpolated kernel values, of k(x, x)
+# Maximum number of iterations; chosen, not measured.
+_MAX_ITERATIONS = 2000
+# Relative residual of predictions above which a fit warns; chosen, not measured.
+_LARGE_RESIDUAL = 1e-2
+# Root mean square error of interpolated kernel values, as a share of k(x, x), above which a fit warns;
+# chosen, not measured.
+_LARGE_KERNEL_ERROR = 0.02
+# Pairs of rows, or points of the grid, that are probed; chosen, not measured.
 _PROBES = 400
-_SUMMED = 2**20  # interpolation weights that are summed over at a time
-_LARGEST_RANK = 1000
-_PROBED = 1.25  # times as many points as a factor may have columns show that it needs more of them
-_PROBED_SHARE = 0.8  # of the eigenvalues of some points: if fewer count, a factor is tried
-_SMOOTHEST = 4  # points per axis and column of a factor, of the smoothest kernel at six per half width
-_LONGEST_AXIS = 2048  # points per axis up to which its eigenvectors are computed
+# Interpolation weights that are summed over at a time, 8 MiB; chosen, not measured.
+_WEIGHTS_AT_ONCE = 2**20
+# Maximum number of columns of a factor of K_g; chosen, not measured.
+_MAX_RANK = 1000
+# Points that are probed for each column that a factor may have; chosen, not measured.
+_PROBES_PER_COLUMN = 1.25
+# Share of the eigenvalues of the probed points that must count for a factor not to be tried; chosen, not
+# measured.
+_PROBED_SHARE = 0.8
+# Points per axis for each column of a factor: of the smoothest kernel, with six points per half width.
+_POINTS_PER_COLUMN = 4
+# Points per axis up to which its eigenvectors are computed; chosen, not measured.
+_LONGEST_AXIS = 2048
+# Relative rounding error of the eigenvalues of K_g; chosen, not measured.
 _ROUNDING = 1e-13
 
 
@@ -131,7 +144,7 @@ class Grid(Approximation):
             )
 
     def sized(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Workload:
-        """With the grids that these kernels get on these rows: the largest possible may not fit."""
+        """The load with the largest grid that these kernels get on these rows."""
         X = host_array(problem.X)
         lowest = X.min(axis=0)
         highest = X.max(axis=0)
@@ -144,14 +157,14 @@ class Grid(Approximation):
         return GridModel(kernel, problem, X, lattice, self.tolerance)
 
     def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float | None:
-        """At most, per kernel: sums over the rows, a factor of K_g, and products with it for each fold.
+        """Upper bound: per kernel sums over rows, a factor of K_g, and its products for each fold.
 
         Where there is no factor, iterations may take longer or shorter.
         """
         if d > LARGEST_DIMENSION:  # `check` refuses it
             return None
         m = largest_lattice(d, self.points)
-        rank = min(_LARGEST_RANK, m)
+        rank = min(_MAX_RANK, m)
         sums = float(n) * (16**d + 4**d * targets) / speed.exponentials
         factor = float(m) * rank**2 / speed.multiply_adds
         return load.kernels * (sums + (1 + max(1, load.folds)) * factor)
@@ -160,8 +173,8 @@ class Grid(Approximation):
         if d > LARGEST_DIMENSION:
             return None
         m = load.points or largest_lattice(d, self.points)
-        rank = min(_LARGEST_RANK, m)
-        if self.points is None and m > _SMOOTHEST**d * _LARGEST_RANK:
+        rank = min(_MAX_RANK, m)
+        if self.points is None and m > _POINTS_PER_COLUMN**d * _MAX_RANK:
             rank = 0
         return grid_bytes(n, d, m, rank, targets, load, n_parallel)
 
@@ -187,17 +200,17 @@ class GridModel(Model):
             "step": [float(h) for h in lattice.step],
             "kernel_error": interpolation_error(kernel, lattice, self._X),
         }
-        if self.report["kernel_error"] > _COARSE:
+        if self.report["kernel_error"] > _LARGE_KERNEL_ERROR:
             warn_user(
                 f"the grid is too coarse for this kernel: the error of interpolated values is "
                 f"{self.report['kernel_error']:.2g} of k(x, x); use a smaller gamma or more points."
             )
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
-        found = [self._sums(rows) for rows in parts]
+        of_parts = [self._sums(rows) for rows in parts]
         every_row_once = np.all(np.bincount(np.concatenate(parts), minlength=self.problem.n) == 1)
-        whole = reduce(operator.add, found) if every_row_once else self._sums(slice(None))
-        solutions = self._solve([whole - part for part in found], whole, alphas)
+        total = reduce(operator.add, of_parts) if every_row_once else self._sums(slice(None))
+        solutions = self._solve([total - part for part in of_parts], total, alphas)
         return [self._predict(rows, *solution) for rows, solution in zip(parts, solutions)]
 
     def expansion(self, alpha: ArrayLike) -> GridExpansion:  # type: ignore[override]
@@ -218,7 +231,7 @@ class GridModel(Model):
         weight = None if self.problem.weight is None else self.problem.weight[rows]
         return grid_sums(self._lattice, self._X[rows], self._Y[rows], weight)
 
-    def _solve(self, sets: list[GridSums], whole: GridSums, alphas: ArrayLike) -> list[Fitted]:
+    def _solve(self, sets: list[GridSums], total: GridSums, alphas: ArrayLike) -> list[Fitted]:
         """f − b on the grid (μ, targets, points) and b (μ, targets) of several training sets."""
         mu = as_vector(alphas)
         bordered = self.problem.fit_intercept
@@ -228,7 +241,7 @@ class GridModel(Model):
         if bordered:
             rhs = [np.vstack([r, s.W1[None]]) for r, s in zip(rhs, sets)]
         # What is dropped of K_g moves W K_g Wᵀ by that share of the smallest μ at most.
-        strength = float(abs(whole.A).sum(axis=1).max())
+        strength = float(abs(total.A).sum(axis=1).max())
         dropped = 100 * self._tolerance * float(mu.min()) / strength
         L = None
         if dropped > self._without_factor:
@@ -253,54 +266,59 @@ class GridModel(Model):
         """K_g c of every set and μ in one iteration, where K_g has no small factor."""
         K = self._lattice.kernel_products(self._kernel)
         width = rhs[0].shape[0]
-        own = [slice(k * width, (k + 1) * width) for k in range(len(matrices))]
+        row_slices = [slice(k * width, (k + 1) * width) for k in range(len(matrices))]
 
         def side_by_side(V: HostArray) -> HostArray:
             """[V_k A_k]: each matrix on its own rows of V."""
             out = np.empty_like(V)
-            for A, rows in zip(matrices, own):
+            for A, rows in zip(matrices, row_slices):
                 out[rows] = (A @ V[rows].T).T
             return out
 
         C, iterations, residuals = solve_shifted(
-            side_by_side, K, np.concatenate(rhs), alphas, tolerance=self._tolerance, limit=_LIMIT
+            side_by_side,
+            K,
+            np.concatenate(rhs),
+            alphas,
+            tolerance=self._tolerance,
+            limit=_MAX_ITERATIONS,
         )
         residual = float(residuals.max())
         self.report["iterations"] = max(self.report.get("iterations", 0), iterations)
         self.report["residual"] = max(self.report.get("residual", 0.0), residual)
-        if residual > _WORRYING:
+        if residual > _LARGE_RESIDUAL:
             warn_user(
                 f"the grid's system is solved to {residual:.1g} only after {iterations} iterations; "
                 "use larger alphas."
             )
         U = np.stack([K(c) for c in C])
-        return [U[:, rows] for rows in own]
+        return [U[:, rows] for rows in row_slices]
 
     def _predict(self, rows: Any, values: HostArray, intercept: HostArray) -> Array:
         alphas, t, m = values.shape
         grid = np.ascontiguousarray(values.reshape(alphas * t, m).T)
-        found = self._lattice.interpolated(self._X[rows], grid).reshape(-1, alphas, t)
-        return asarray_like(found.transpose(1, 0, 2) + intercept[:, None, :], self.problem.Y)
+        values = self._lattice.interpolated(self._X[rows], grid).reshape(-1, alphas, t)
+        return asarray_like(values.transpose(1, 0, 2) + intercept[:, None, :], self.problem.Y)
 
 
 def interpolation_error(kernel: Kernel, lattice: Lattice, X: HostArray) -> float:
     """Root mean square error of interpolated kernel values, of k(x, x); half of the pairs are close."""
     generator = np.random.default_rng(0)
     rows = X[generator.integers(0, X.shape[0], min(_PROBES, X.shape[0]))]
-    near = rows + lattice.step * generator.uniform(-3, 3, size=rows.shape)
-    near = np.clip(near, lattice.lower + lattice.step, X.max(axis=0))
-    others = np.concatenate([near, X[generator.integers(0, X.shape[0], rows.shape[0])]])
+    nearby = rows + lattice.step * generator.uniform(-3, 3, size=rows.shape)
+    nearby = np.clip(nearby, lattice.lower + lattice.step, X.max(axis=0))
+    partners = np.concatenate([nearby, X[generator.integers(0, X.shape[0], rows.shape[0])]])
     rows = np.concatenate([rows, rows])
-    exact = kernel.pairs(rows - lattice.lower, others - lattice.lower)
-    left = lattice.weights(rows)
-    right = lattice.weights(others)
+    exact = kernel.pairs(rows - lattice.lower, partners - lattice.lower)
+    weights = lattice.weights(rows)
+    partner_weights = lattice.weights(partners)
     points = lattice.offsets()
     error = np.empty(len(rows))
     for i in range(len(rows)):
-        a = slice(*left.indptr[i : i + 2])
-        b = slice(*right.indptr[i : i + 2])
-        tile = kernel(points[left.indices[a]], points[right.indices[b]])
-        error[i] = left.data[a] @ tile @ right.data[b] - exact[i]
+        a = slice(*weights.indptr[i : i + 2])
+        b = slice(*partner_weights.indptr[i : i + 2])
+        tile = kernel(points[weights.indices[a]], points[partner_weights.indices[b]])
+        error[i] = weights.data[a] @ tile @ partner_weights.data[b] - exact[i]
     return float(np.sqrt(np.mean(error**2)) / kernel.diagonal(rows[:1])[0])
 
 
@@ -335,7 +353,7 @@ def grid_sums(lattice: Lattice, X: HostArray, Y: HostArray, weight: HostArray | 
     W1 = np.zeros(m)
     total = 0.0
     Y1 = np.zeros(t)
-    for part in spans(X.shape[0], max(1, _SUMMED // 4 ** X.shape[1])):
+    for part in spans(X.shape[0], max(1, _WEIGHTS_AT_ONCE // 4 ** X.shape[1])):
         W = VW = lattice.weights(X[part])
         v = np.ones(W.shape[0]) if weight is None else weight[part]
         if weight is not None:
@@ -359,12 +377,12 @@ def _add_products(diagonals: dict[int, Any], W: Any, VW: Any) -> None:
     """Add the upper diagonals of WᵀVW, whose rows have entries at the same relative places."""
     n, m = W.shape
     columns = W.indices.reshape(n, -1)
-    left = W.data.reshape(n, -1)
-    right = VW.data.reshape(n, -1)
+    w = W.data.reshape(n, -1)
+    vw = VW.data.reshape(n, -1)
     for i in range(columns.shape[1]):
         for j in range(i, columns.shape[1]):
             offset = int(columns[0, j] - columns[0, i])
-            sums = np.bincount(columns[:, i], left[:, i] * right[:, j], minlength=m)
+            sums = np.bincount(columns[:, i], w[:, i] * vw[:, j], minlength=m)
             diagonals[offset] = diagonals.get(offset, 0.0) + sums
 
 
@@ -383,7 +401,7 @@ def low_rank_factor(kernel: Kernel, lattice: Lattice, threshold: float) -> HostA
 
     Also where there are far fewer rows than its rank: iterations lose digits at small ridges.
     """
-    limit = min(_LARGEST_RANK, lattice.size)
+    limit = min(_MAX_RANK, lattice.size)
     if max(lattice.counts) <= _LONGEST_AXIS and separable(kernel, lattice):
         return _tensor_factor(kernel, lattice, threshold, limit)
     return _pivoted_cholesky(kernel, lattice, threshold, limit)
@@ -397,9 +415,9 @@ def separable(kernel: Kernel, lattice: Lattice) -> bool:
     top = float(kernel.diagonal(origin)[0])
     product = np.ones(16) * top
     for axis in range(d):
-        alone = np.zeros_like(lags)
-        alone[:, axis] = lags[:, axis]
-        product *= kernel(origin, alone)[0] / top
+        along_axis = np.zeros_like(lags)
+        along_axis[:, axis] = lags[:, axis]
+        product *= kernel(origin, along_axis)[0] / top
     return bool(np.allclose(kernel(origin, lags)[0], product, rtol=1e-10, atol=1e-14 * top))
 
 
@@ -430,33 +448,33 @@ def _tensor_factor(kernel: Kernel, lattice: Lattice, threshold: float, limit: in
 def _pivoted_cholesky(kernel: Kernel, lattice: Lattice, threshold: float, limit: int) -> Any | None:
     """The factor of any kernel, the worst remaining point next."""
     points = lattice.offsets()
-    left = kernel.diagonal(points).copy()
-    enough = max(threshold, _ROUNDING * lattice.size * float(left.max())) / 10
-    if _needs_more(kernel, points, enough, limit):
+    residual = kernel.diagonal(points).copy()  # the diagonal of K_g − LLᵀ
+    tolerance = max(threshold, _ROUNDING * lattice.size * float(residual.max())) / 10
+    if _needs_more(kernel, points, tolerance, limit):
         return None
     factor = np.empty((limit, lattice.size))
     for k in range(limit):
-        pivot = int(left.argmax())
-        if left[pivot] <= enough:
+        pivot = int(residual.argmax())
+        if residual[pivot] <= tolerance:
             return factor[:k].copy()
         row = kernel(points[pivot : pivot + 1], points)[0] - factor[:k, pivot] @ factor[:k]
-        factor[k] = row / np.sqrt(left[pivot])
-        left -= factor[k] ** 2
-    return factor if float(left.max()) <= enough or limit == lattice.size else None
+        factor[k] = row / np.sqrt(residual[pivot])
+        residual -= factor[k] ** 2
+    return factor if float(residual.max()) <= tolerance or limit == lattice.size else None
 
 
-def _needs_more(kernel: Kernel, points: HostArray, enough: float, limit: int) -> bool:
-    """Whether more than `limit` eigenvalues of K_g are larger than `enough`: no factor is so small then.
+def _needs_more(kernel: Kernel, points: HostArray, tolerance: float, limit: int) -> bool:
+    """Whether more than `limit` eigenvalues of K_g exceed `tolerance`: then no factor is so small.
 
     K_g has at least as many as its matrix of some points, by interlacing. Few points decide first
     whether to look at more than `limit` of them.
     """
     count = 0
-    for size in sorted({min(_PROBES, limit), int(_PROBED * limit) + 1}):
+    for size in sorted({min(_PROBES, limit), int(_PROBES_PER_COLUMN * limit) + 1}):
         if size > len(points):
             return False
-        some = points[np.linspace(0, len(points) - 1, size).astype(int)]
-        count = int(np.count_nonzero(np.linalg.eigvalsh(kernel(some, some)) > enough))
+        sample = points[np.linspace(0, len(points) - 1, size).astype(int)]
+        count = int(np.count_nonzero(np.linalg.eigvalsh(kernel(sample, sample)) > tolerance))
         if count < _PROBED_SHARE * size:
             return False
     return count > limit

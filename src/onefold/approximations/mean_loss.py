@@ -26,7 +26,8 @@ from onefold.expansions import Expansion, FoldModels
 from onefold.linalg import Array, HostArray, Index, as_vector, index_like
 from onefold.rows import Rows
 
-_FOUR_FIFTHS = 0.8  # of the rows, and of their ridge
+# Share of the rows, and of their ridge, of models that leave out a fifth.
+_FOUR_FIFTHS = 0.8
 
 
 class Question(NamedTuple):
@@ -150,7 +151,7 @@ class MeanLossModel(Model):
 
 
 class MeanLossWholeModel(InnerWholeModel, MeanLossModel):
-    """The same of a model that knows R_b(μ): that of all rows has the ridge of all rows."""
+    """A model of the mean loss that knows R_b(μ): that of all rows has the ridge of all rows."""
 
     _inner: WholeModel
 

@@ -80,7 +80,7 @@ class Model(ABC):
         """Each set of rows J predicted by the model trained on all other rows: (μ, rows, targets)."""
 
     def heldout_blocks(self, parts: Parts, alphas: ArrayLike) -> Iterator[tuple[int, Any, Array]]:
-        """The same by blocks in a fixed order: (number of J, positions in J, (μ, positions, t))."""
+        """Predictions by blocks in a fixed order: (number of J, positions in J, (μ, positions, t))."""
         for number, values in enumerate(self.heldout(parts, alphas)):
             yield number, slice(None), values
 

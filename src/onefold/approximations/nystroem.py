@@ -29,7 +29,7 @@ from onefold.approximations.model import Model
 from onefold.approximations.nystroem_models import BasisModel, FactoredModel, SummedModel
 from onefold.approximations.nystroem_rows import RowsModel
 from onefold.approximations.problem import Parts, Problem, Workload
-from onefold.basis import BASES, Basis, Design, Whitening, given_rows, metric_of
+from onefold.basis import BASES, Basis, Design, Whitening, clustering_metric, given_rows
 from onefold.basis.factors import uses_factors
 from onefold.basis.whitening import SMALLEST_RIDGE, Precision, spanning_landmarks
 from onefold.kernels import Kernel
@@ -143,7 +143,7 @@ class Nystroem(Approximation):
         """The landmarks, where their choice does not depend on the kernel."""
         method = self._method(problem) if self._counts else "given"
         # Clusters follow the metric: kernels of several metrics each find their own.
-        metrics = {metric_of(kernel) for kernel in kernels} if method == "kmeans" else {None}
+        metrics = {clustering_metric(kernel) for kernel in kernels} if method == "kmeans" else {None}
         if method == "rpcholesky" or len(metrics) > 1:
             return None
         return self._basis(kernels[0], problem)

@@ -161,7 +161,7 @@ class BasisModel(WholeModel):
         return V @ V.T
 
     def thin_smoother(self) -> ThinSmoother:
-        """From U λ Uᵀ = S V Vᵀ S about its mean. O(n r²) time, memory for about three arrays like V."""
+        """The smoother of U λ Uᵀ = S V Vᵀ S about its mean. O(n r²) time; about three arrays like V."""
         weight = self.problem.weight
         start = int(self.problem.fit_intercept)
         root = np.ones(self.problem.n) if weight is None else np.sqrt(weight)
@@ -177,7 +177,7 @@ class BasisModel(WholeModel):
     def feature_coefficients(
         self, alphas: ArrayLike, parts: Parts | None = None
     ) -> Iterable[Coefficients]:
-        """Of the design's features: for all rows, or without each of some sets of them."""
+        """Coefficients of the design's features: of all rows, or without each of some sets."""
 
     @cached_property
     def _planned(self) -> GroupedSplits | None:
@@ -199,14 +199,14 @@ class BasisModel(WholeModel):
     def heldout_squared_error(
         self, left_out: Parts, tests: Parts, alphas: ArrayLike
     ) -> HostArray | None:
-        """From sums or factors alone; None where rows are tested repeatedly or digits were lost."""
+        """Errors from sums or factors; None where rows are tested repeatedly or digits are lost."""
         if not self.trains_without(left_out):
             return None
         splits = self._splits_of(left_out, tests)
         return None if splits.groups.repeats else self._squared_error(splits, alphas)
 
     def expansion(self, alpha: ArrayLike, parts: Parts | None = None) -> Expansion:
-        """Of all rows, or the columns of the models without each part."""
+        """The model of all rows, or the models without each part side by side."""
         models = self.coefficients_at(alpha, parts)
         xp = namespace(models[0][0])
         coef = xp.concat([beta for beta, _ in models], axis=-1)
@@ -220,7 +220,7 @@ class BasisModel(WholeModel):
 
     @limit_blas(1)
     def final_report(self, alpha: ArrayLike, expansion: Expansion) -> dict[str, Any]:
-        """With ‖K − K̃‖₂ and ding2012's bound; warns of a ridge that rounding hides."""
+        """The report with ‖K − K̃‖₂ and ding2012's bound; warns of a ridge that rounding hides."""
         problem = self.problem
         error = kernel_error(self.design, self.T, self.source, seed=0)
         self.report["kernel_error"] = error.norm
@@ -374,7 +374,7 @@ class SummedModel(BasisModel):
 
     @cached_property
     def _planned_sums(self) -> GroupSums | None:
-        """In the groups of the planned parts; None where these are not trained by subtraction."""
+        """Sums in the groups of the planned parts; None where these are not trained by subtraction."""
         if self._planned_parts is None or self._route(self._planned_parts) != "subtraction":
             return None
         return self._collected(self._splits_of(self._planned_parts).groups)
@@ -389,7 +389,7 @@ class SummedModel(BasisModel):
     @cached_property
     def _whole_path(self) -> RidgePath:
         if self._planned_sums is not None:
-            return self._planned_sums.whole
+            return self._planned_sums.all_rows
         return self._path_of(self.total)
 
     def _path_of(self, statistics: Statistics) -> RidgePath:
@@ -400,7 +400,7 @@ class SummedModel(BasisModel):
         return GroupSums(statistics, self.T, fit_intercept=self.problem.fit_intercept)
 
     def _sums_of(self, groups: Groups) -> GroupSums:
-        """In these groups: the planned ones, or those collected last, or new ones."""
+        """Sums in these groups: the planned ones, or those collected last, or new ones."""
         planned = self._planned is not None and groups is self._planned.groups
         if planned and self._planned_sums is not None:
             return self._planned_sums
@@ -419,7 +419,7 @@ class SummedModel(BasisModel):
 
     @limit_blas(1)
     def residual_squares(self, alphas: ArrayLike) -> HostArray:
-        """From the sums; in a pass over the rows where their digits cancel."""
+        """Squares from the sums, or from a pass over the rows where digits of the sums cancel."""
         squares = host_array(self._whole_path.squared_errors(alphas))
         totals = host_array(self._whole_path.target_squares)
         cancelled = np.any(squares < _LEAST_SHARE * totals[None, :], axis=1)
@@ -619,7 +619,7 @@ def _regrouped(
 
 
 def _owners(groups: Groups, members: Sequence[Index]) -> list[list[int]]:
-    """For each group the sets whose `members` it is among."""
+    """The sets that each group is a member of, by their `members`."""
     owners: list[list[int]] = [[] for _ in range(groups.count)]
     for number, group_numbers in enumerate(members):
         for group in group_numbers:

@@ -34,15 +34,18 @@ from onefold.smoothers.base import Need
 # float64 units of its own.
 NOMINAL = Speed(multiply_adds=4e10, exponentials=3e8)
 NOMINAL_GPU = Speed(1e13, 1e11, single=2e13, cholesky=4e12, single_cholesky=8e12)
-# A machine is assumed to be at most so many times faster or slower than the nominal one.
+# How many times faster or slower than the nominal machine another one may be; chosen, not measured.
 _LARGEST_SPEED_RATIO = 30.0
 # Shares are rounded to so many parts of their size, so that sums of the same weights in another order
 # are equal: 2^40 leaves 12 of float64's 52 binary digits to rounding.
 _SHARE_DIGITS = 2.0**40
-# Seconds: a shorter time is not worth measuring the machine, which takes half a second.
+# Seconds of a fit from which on the machine's speed is measured, which takes half a second.
 _WORTH_MEASURING = 1.0
-_HOST_SHARE = 0.5  # of a host's free memory that one fit may take unasked: others use it too
-_GPU_SHARE = 0.9  # of a GPU's
+# Share of a host's free memory that "auto" lets one fit take: other processes use it too; chosen, not
+# measured.
+_HOST_SHARE = 0.5
+# The same of a GPU's free memory; chosen, not measured.
+_GPU_SHARE = 0.9
 
 Refit = Literal["auto", "exact", "same"]
 Parts: TypeAlias = Sequence[Index]  # sets of rows, by their numbers
@@ -145,7 +148,7 @@ class Machine:
 
     @classmethod
     def behind(cls, reference: Array) -> Machine:
-        """The one that an array lies on."""
+        """The machine that an array lies on."""
         free = linalg.free_memory_of(reference)
         if not linalg.on_accelerator(reference):
             return cls(free)
@@ -159,7 +162,7 @@ class Machine:
         return (_GPU_SHARE if self.gpu else _HOST_SHARE) * self.free
 
     def load(self, load: Workload | None = None) -> Workload:
-        """The same work here; by default a fit at one ridge."""
+        """The load on this machine; by default a fit at one ridge."""
         return replace(load or Workload(), gpu=(self.free or 0) if self.gpu else None)
 
     def seconds(
@@ -275,7 +278,7 @@ class Problem:
         return "streamed" if self.streamed else "memory"
 
     def rows(self, rows: Any, *, precomputed: bool = False, fetch: bool = True) -> Problem:
-        """Of some rows; X may be the kernel matrix. Unless `fetch`, rows on Dask's workers stay."""
+        """The problem of some rows; X may be K. Unless `fetch`, rows on Dask's workers stay there."""
         root = None if self.root_weight is None else take_rows(self.root_weight, rows)
         user_rows = np.asarray(rows) if self.kept is None else self.kept[rows]
         stay = self.remote and not fetch
@@ -355,7 +358,7 @@ class Problem:
         return np.array([np.delete(weight, rows).sum() for rows in left_out]) / weight.sum()
 
     def single_shares(self) -> HostArray:
-        """The same of the models without each row."""
+        """The shares of the models without each row."""
         if self.loss == "sum":
             return np.ones(self.n)
         weight = np.ones(self.n) if self.weight is None else self.weight
@@ -413,6 +416,6 @@ class TargetRidges:
         self.distinct, self.positions = np.unique(self.by_target, return_inverse=True)
 
     def pick(self, solutions: Array) -> Any:
-        """Of solutions (μ, …, targets) each target's at its own μ: (…, targets)."""
+        """From solutions (μ, …, targets) each target's at its own μ: (…, targets)."""
         columns = [solutions[int(i), ..., t] for t, i in enumerate(self.positions)]
         return namespace(solutions).stack(columns, axis=-1)

@@ -28,13 +28,18 @@ from onefold.rows import to_host
 from onefold.smoothers.base import Reordered
 from onefold.smoothers.state_space import StateSpaceSmoother, missing_numba
 
-# Vectors of n numbers at ν = 5/2:
-_SHARED_VECTORS = 24  # transitions and their noise, the order and the points
-_PASS_VECTORS = 14  # what a pass has, besides its targets
-# Seconds of one core for each row, on a 2-core AVX-512 machine at ν = 5/2.
-_TRANSITION = 2e-7  # with sorting the rows
+# Vectors of n numbers at ν = 5/2, counted in the code: transitions and their noise, order and points.
+_SHARED_VECTORS = 24
+# The same of a pass, besides those of its targets.
+_PASS_VECTORS = 14
+# Seconds for each row at ν = 5/2 on one core, measured on a 2-core AVX-512 machine: transitions, with
+# sorting the rows.
+_TRANSITION = 2e-7
+# The same of a pass: its covariances.
 _COVARIANCE = 6e-8
-_TARGET = 4e-8  # for each target and the intercept
+# The same of a pass, for each target and the intercept.
+_TARGET = 4e-8
+# The same of a pass: the diagonal, for leave-one-out.
 _DIAGONAL = 3e-8
 
 
@@ -79,8 +84,8 @@ class StateSpace(Approximation):
         return Series.of(problem.X)
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> StateSpaceModel:
-        known = isinstance(shared, Series) and shared.X is problem.X
-        return StateSpaceModel(kernel, problem, shared if known else Series.of(problem.X))
+        same_rows = isinstance(shared, Series) and shared.X is problem.X
+        return StateSpaceModel(kernel, problem, shared if same_rows else Series.of(problem.X))
 
     def peak_bytes(self, n: int, d: int, targets: int, load: Workload, n_parallel: int) -> int:
         workers = thread_budget() if min(n_parallel, load.kernels) == 1 else 1
@@ -94,22 +99,17 @@ class StateSpace(Approximation):
         return load.kernels * n * (_TRANSITION + passes * each)
 
 
-def takes(kernels: Sequence[Kernel], features: int) -> bool:
-    """Whether all kernels have a state space: those of Matérn and Laplace, of one feature."""
-    return features == 1 and all(isinstance(kernel, Matern | Laplacian) for kernel in kernels)
-
-
 @dataclass(frozen=True, eq=False)
 class Series:
     """The rows of one feature in ascending order."""
 
     X: Any  # the rows as they are
-    order: Index  # the row in each place
-    points: HostArray  # and its point
+    order: Index  # number of the row in each place
+    points: HostArray  # value of its feature
 
     @classmethod
     def of(cls, X: Any) -> Series:
-        """Of rows (n, 1) in any order."""
+        """The series of rows (n, 1) in any order."""
         points = np.asarray(to_host(X)[:, 0], dtype=np.float64)
         order = np.argsort(points, kind="stable")
         return cls(X, order, points[order])
@@ -137,14 +137,14 @@ class StateSpaceModel(SmoothingModel):
         self.report: dict[str, Any] = {"name": "state_space", "dimension": line.dimension}
 
     def leave_one_out(self, alphas: ArrayLike) -> Array:
-        found = self.smoother.leave_one_out(self._scaled_targets(), alphas)
-        return self.problem.unscale(asarray_like(found, self.problem.Y))
+        predictions = self.smoother.leave_one_out(self._scaled_targets(), alphas)
+        return self.problem.unscale(asarray_like(predictions, self.problem.Y))
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
-        found = self.smoother.heldout(self._scaled_targets(), parts, alphas)
+        predictions = self.smoother.heldout(self._scaled_targets(), parts, alphas)
         return [
             self.problem.unscale(asarray_like(values, self.problem.Y), rows)
-            for values, rows in zip(found, parts)
+            for values, rows in zip(predictions, parts)
         ]
 
     def expansion(self, alpha: ArrayLike) -> Expansion:
@@ -171,8 +171,8 @@ class StateSpaceModel(SmoothingModel):
             intercepts = np.stack([each.intercept for each in solved])
             return ridges.pick(duals), ridges.pick(intercepts)
 
-        found = list(map_in_order(columns, parts))
-        coef = np.concatenate([dual for dual, _ in found], axis=1)[place]
-        intercept = np.concatenate([b for _, b in found])
+        solutions = list(map_in_order(columns, parts))
+        coef = np.concatenate([dual for dual, _ in solutions], axis=1)[place]
+        intercept = np.concatenate([b for _, b in solutions])
         coef, intercept = (asarray_like(values, self.problem.Y) for values in (coef, intercept))
         return LineExpansion(self._kernel, self.problem.X, coef, intercept)

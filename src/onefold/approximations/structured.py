@@ -91,7 +91,7 @@ class StructuredModel(SmoothingModel):
         return rows, namespace(self.problem.Y).concat(predictions, axis=1)[0, ...]
 
     def fold_models(self, parts: Parts, alpha: ArrayLike) -> FoldModels | None:
-        """Those that predicted the parts, side by side on all rows; None where the matrix did."""
+        """The models that predicted the parts, side by side on all rows; None where the matrix did."""
         if self.validate == "matrix":
             return None
         n, targets = self.problem.Y.shape

@@ -42,11 +42,17 @@ from onefold.smoothers.toeplitz import Negative, ToeplitzSmoother, may_be_solved
 # Rows sorted along a curve leave up to 0.65 of the variance of their distances unexplained by their
 # places, and are served well; a table's rows in no order leave 0.8 to 1, and are not.
 _NO_SERIES = 0.7
-_STEP_TOLERANCE = 1e-6  # of the step: how far a point may lie from its place, beyond its rounding
-_VECTORS = 30  # of n numbers: embeddings of length 4 n, their transforms, a generator
+# Share of the step by which a point may miss its place, beyond its rounding; chosen, not measured.
+_STEP_TOLERANCE = 1e-6
+# Vectors of n numbers, counted in the code: embeddings of length 4 n, their transforms, a generator.
+_VECTORS = 30
+# Lags at which distances between rows tell whether these are in order; chosen, not measured.
 _LAGS = 64
-_PER_LAG = 64  # pairs of rows that tell whether rows are in order
-_MOST_ALONE = 1000  # rows left out one by one, each with a Toeplitz matrix of its own
+# Pairs of rows at each lag; chosen, not measured.
+_PAIRS_PER_LAG = 64
+# Rows that are left out one by one, each with a Toeplitz matrix of its own, at most; chosen, not
+# measured.
+_MAX_LEFT_OUT = 1000
 _CHOICES: dict[str, tuple[str, ...]] = {
     "validate": ("auto", "kernel", "matrix"),
     "negative": ("raise", "solve"),
@@ -109,15 +115,19 @@ class Toeplitz(Approximation):
         check_choices(self, _CHOICES)
 
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
-        """With the way of predicting held-out rows that suits the rows."""
+        """The settings with the way of predicting held-out rows that suits the rows."""
         run = super().start(problem, kernels, load)
         validate = self.validate
         if validate == "auto":
             validate = "kernel" if run.shared is None else "matrix"
-        if validate == "kernel" and leaves_out_single_rows(load, problem.n) and problem.n > _MOST_ALONE:
+        if (
+            validate == "kernel"
+            and leaves_out_single_rows(load, problem.n)
+            and problem.n > _MAX_LEFT_OUT
+        ):
             raise ValueError(
                 f"leave-one-out would need {problem.n} Toeplitz matrices, one for each row left out, "
-                f"and is refused above {_MOST_ALONE} rows that are not an evenly spaced series; use "
+                f"and is refused above {_MAX_LEFT_OUT} rows that are not an evenly spaced series; use "
                 'folds, such as cv=5, or Toeplitz(validate="matrix").'
             )
         return replace(run, approximation=replace(self, validate=validate))
@@ -219,14 +229,14 @@ class ToeplitzModel(StructuredModel):
         return super().heldout(parts, alphas)
 
     def heldout_by_matrix(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
-        found = self.smoother.heldout(self.problem.targets, parts, alphas)
-        return [asarray_like(values, self.problem.Y) for values in found]
+        predictions = self.smoother.heldout(self.problem.targets, parts, alphas)
+        return [asarray_like(values, self.problem.Y) for values in predictions]
 
     def leave_one_out_by_matrix(self, alphas: ArrayLike) -> Array:
         return asarray_like(self.smoother.leave_one_out(self.problem.targets, alphas), self.problem.Y)
 
     def left_out_by_kernel(self, rows: Index, alpha: float) -> tuple[Index, Array]:
-        """From four fifths of all rows: each row alone would need a matrix of its own."""
+        """Predictions from four fifths of all rows: single rows would need a matrix each."""
         return self.left_out_in_fifths(rows, alpha)
 
     def trained_without(self, part: Index, alphas: ArrayLike) -> Trained:
@@ -330,19 +340,20 @@ def unexplained_by_lag(kernel: Kernel, X: Any) -> float:
         return 0.0
     generator = np.random.default_rng(0)
     lags = generator.integers(1, n // 2, size=_LAGS, endpoint=True)
-    first = (generator.random((_LAGS, _PER_LAG)) * (n - lags)[:, None]).astype(np.intp)
+    first = (generator.random((_LAGS, _PAIRS_PER_LAG)) * (n - lags)[:, None]).astype(np.intp)
     second = first + lags[:, None]
     if isinstance(kernel, Precomputed):
         values = np.asarray(X[first, second], dtype=np.float64)
     else:
-        left, right = (X[rows.ravel()].astype(np.float64) for rows in (first, second))
+        first_rows = X[first.ravel()].astype(np.float64)
+        second_rows = X[second.ravel()].astype(np.float64)
         if not (kernel.stationary and kernel.one_width):
-            values = kernel.pairs(left, right)
+            values = kernel.pairs(first_rows, second_rows)
         elif is_sparse(X):
-            difference = left - right
+            difference = first_rows - second_rows
             values = np.sqrt(np.asarray(difference.multiply(difference).sum(axis=1)).ravel())
         else:
-            values = np.linalg.norm(left - right, axis=1)
+            values = np.linalg.norm(first_rows - second_rows, axis=1)
         values = values.reshape(first.shape)
     total = float(np.var(values))
     return float(np.mean(np.var(values, axis=1))) / total if total > 0 else 0.0
@@ -351,8 +362,8 @@ def unexplained_by_lag(kernel: Kernel, X: Any) -> float:
 def diagonal_means(kernel: Kernel, X: Any) -> tuple[HostArray, float]:
     """Mean of each diagonal of K, and ‖K − T‖_F / ‖K‖_F for T of these means. O(n²) time."""
     n = X.shape[0]
-    given = isinstance(kernel, Precomputed)
-    origin = None if given else common_origin(kernel, X)
+    precomputed = isinstance(kernel, Precomputed)
+    origin = None if precomputed else common_origin(kernel, X)
     parts = list(spans(n, tile_side()))
 
     def rows_in(part: slice) -> Any:
@@ -364,13 +375,13 @@ def diagonal_means(kernel: Kernel, X: Any) -> tuple[HostArray, float]:
         sums = np.zeros(n)
         squares = 0.0
         rows = parts[index]
-        left: Any = None if given else rows_in(rows)
+        X_rows: Any = None if precomputed else rows_in(rows)
         for columns in parts[index:]:
             check_stop()
-            if given:
+            if precomputed:
                 tile = np.asarray(X[rows, columns], dtype=np.float64)
             else:
-                tile = kernel(left, left if columns is rows else rows_in(columns))
+                tile = kernel(X_rows, X_rows if columns is rows else rows_in(columns))
             weight = 1.0 if columns is rows else 2.0
             squares += weight * float(np.einsum("ij,ij->", tile, tile))
             # Rows upside down in a frame one column too wide for the next reshape: entry (r, c) moves

@@ -50,7 +50,7 @@ _CHANGE_ROWS = 256
 _STEPS = 12
 # The smallest normal number of float64.
 _TINY = float(np.finfo(float).tiny)
-# Of a vector's length: what is left of it after orthogonalisation is then rounding.
+# Of a vector's length: a vector that is shorter after orthogonalisation is rounding.
 _NO_DIRECTION = 1e-12
 
 
@@ -134,18 +134,18 @@ def decision_change(
 
 
 def largest_eigenvalue(product: Callable[[Array], Array], start: Array) -> float:
-    """Of a positive semi-definite operator, by Lanczos' method; at most what it is."""
+    """Of a positive semi-definite operator, by Lanczos' method: a lower bound, close to it."""
     xp = namespace(start)
     vector = start
     vectors: list[Array] = []
     images: list[Array] = []
     for _ in range(_STEPS):
-        # By its largest entry first: the squares of a kernel's values need not be numbers.
+        # Divided by its largest entry first: the squares of a kernel's values may overflow.
         vector = vector / xp.clip(xp.max(xp.abs(vector)), _TINY, None)
         size = xp.sqrt(vector @ vector)
         if vectors:
             basis = xp.stack(vectors)
-            for _ in range(2):  # once leaves rounding errors of what is subtracted
+            for _ in range(2):  # the first time leaves rounding errors of what is subtracted
                 vector = vector - basis.T @ (basis @ vector)
         length = xp.sqrt(vector @ vector)
         if not float(length) > _NO_DIRECTION * float(size):  # the vectors span the whole space

@@ -1,4 +1,4 @@
-r"""Models of few rows from triangular factors of them, which say what sums do without squaring anything.
+r"""Models of few rows from triangular factors of these, which give what sums give without squares.
 
 With the columns [1 V Y] of a set of rows, each row times √weight, and their factorisation Q F,
 
@@ -86,20 +86,20 @@ class FactorPath:
     def __init__(self, factor: Factor) -> None:
         start = factor.border
         stop = factor.matrix.shape[1] - factor.targets
-        # Fewer rows than columns: the missing ones are zero.
+        # Where the factor has fewer rows than columns, the missing rows are zero.
         full = np.zeros((stop, factor.matrix.shape[1]))
         full[: min(stop, len(factor.matrix))] = factor.matrix[:stop]
         self._border_rows = full[:start]
         self._stop = stop
         P, singular_values, Zt = np.linalg.svd(full[start:, start:stop], full_matrices=False)
-        # What is rounding of the largest counts as 0: divided by a tiny ridge it would be large.
+        # Singular values that are rounding of the largest count as 0: a tiny ridge would magnify them.
         rounding = singular_values.size * np.finfo(float).eps * singular_values.max(initial=0.0)
         keep = singular_values > rounding
         self._singular_values = singular_values[keep]
         self._vectors = Zt[keep].T
         targets = full[start:, stop:]
         self._projected = P[:, keep].T @ targets
-        # ‖E‖² + ‖C − P p‖²: what no direction reaches.
+        # ‖E‖² + ‖C − P p‖² of (3), which no direction reaches.
         above = targets - P[:, keep] @ self._projected
         below = factor.matrix[stop:, stop:]
         self._unreached_squares = np.sum(above**2, axis=0) + np.sum(below**2, axis=0)

@@ -1,20 +1,20 @@
-r"""Models without each of several sets of rows, from statistics of the groups of rows that they move.
+r"""Models without each of several sets of rows, from statistics of the groups that these consist of.
 
 The statistics of a training part are those of all rows less those of the groups outside it:
 
-    A_T = A − Σ_{g∉T} A_g,    and so c, s, w                                                      (1)
+    A_T = A − Σ_{g∉T} A_g,    and likewise c, s, w                                                (1)
 
 Its coefficients for every μ come
 
 * from an eigendecomposition of its own, about 10 r³: :class:`onefold.basis.ridge.RidgePath`;
-* by conjugate gradients in the eigenvectors Q of the model of all rows, in which that one's Gram matrix
-  is D, and the one of a training part with a share p of the rows is close to p·D when there are many
+* by conjugate gradients in the eigenvectors Q of the model of all rows. There the Gram matrix of all
+  rows is D, and that of a training part with a share p of the rows is close to p·D if there are many
   more rows than directions. Preconditioned by p·D + μ, the system
 
       (B + μ) θ = ĉ                                                                               (2)
 
-  has a condition number near 1, and ten or so products solve it for every μ and target at once:
-  `NearbyPath`. Where it does not converge, the eigendecomposition is made after all;
+  has a condition number near 1, and some ten products solve it for every μ and target at once:
+  `NearbyPath`. If it does not converge, the eigendecomposition takes over;
 * from Cholesky factors of B + μI, of every training part and every μ, many at once: `by_cholesky`, on
   an accelerator, where an eigendecomposition costs fifty of them.
 
@@ -71,16 +71,16 @@ _LEAST_SHARE = 1e-7
 class NearbyPath:
     """θ and b for any μ from the statistics of a training part, by (2)."""
 
-    def __init__(self, statistics: Statistics, whole: RidgePath) -> None:
-        self._centred = CentredStatistics.of(statistics, fit_intercept=whole.fit_intercept)
-        self._whole = whole
+    def __init__(self, statistics: Statistics, all_rows: RidgePath) -> None:
+        self._centred = CentredStatistics.of(statistics, fit_intercept=all_rows.fit_intercept)
+        self._all_rows = all_rows
         self._gram = self._centred.gram()
-        self._nearby_values = whole.values * (statistics.weight / whole.weight)
+        self._nearby_values = all_rows.values * (statistics.weight / all_rows.weight)
 
     @cached_property
     def _eigenpath(self) -> RidgePath:
         """For ridges at which the iteration does not converge."""
-        return RidgePath(self._centred.statistics, fit_intercept=self._whole.fit_intercept)
+        return RidgePath(self._centred.statistics, fit_intercept=self._all_rows.fit_intercept)
 
     def coefficients(self, alphas: ArrayLike) -> Coefficients:
         """θ and b for a vector of μ."""
@@ -92,7 +92,7 @@ class NearbyPath:
     def by_iteration(self, alphas: ArrayLike) -> HostArray | None:
         """θ of (2) for every column (μ, target); None without convergence."""
         mu = as_vector(alphas)
-        if mu.min() <= self._whole.rounding:
+        if mu.min() <= self._all_rows.rounding:
             return None
         r, n_targets = self._centred.cross.shape
         ridge = np.repeat(mu, n_targets)[None, :]
@@ -122,7 +122,7 @@ class GroupSums:
     def __init__(
         self, statistics: Sequence[Statistics], T: Array | None, *, fit_intercept: bool
     ) -> None:
-        """`statistics` in the design's features; T takes these to coordinates in which ‖θ‖² is paid."""
+        """`statistics` are in the design's features; T maps these to where the penalty is ‖θ‖²."""
         self.total = Statistics.total(statistics)
         self.fit_intercept = fit_intercept
         self._whitening = T
@@ -130,13 +130,13 @@ class GroupSums:
         if self.batched:
             self.T = T  # from features to the coordinates of `groups`
         else:
-            self.T = self.whole.vectors if T is None else T @ self.whole.vectors
+            self.T = self.all_rows.vectors if T is None else T @ self.all_rows.vectors
         # One device has one queue: threads would only wait for each other.
         run_each = _one_after_another if self.batched else map_all
         self.groups = run_each(lambda group: group.rotated(self.T), statistics)
 
     @cached_property
-    def whole(self) -> RidgePath:
+    def all_rows(self) -> RidgePath:
         """The model of all rows, in whitened coordinates."""
         return RidgePath(self.total.rotated(self._whitening), fit_intercept=self.fit_intercept)
 
@@ -157,7 +157,7 @@ class FoldPaths:
     def _path_of(self, part: Statistics) -> RidgePath | NearbyPath:
         if part.count < _ROWS_PER_DIRECTION * part.gram.shape[0]:
             return RidgePath(part, fit_intercept=self._sums.fit_intercept)
-        return NearbyPath(part, self._sums.whole)
+        return NearbyPath(part, self._sums.all_rows)
 
     def coefficients(self, alphas: ArrayLike) -> list[Coefficients]:
         """θ and b of each model, in the coordinates of the sums."""

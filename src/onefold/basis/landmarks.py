@@ -39,8 +39,30 @@ from onefold.linalg import (
 from onefold.machine.threads import check_stop, spans
 from onefold.rows import to_host
 
-_ROUNDS = 10  # of k-means on a GPU
-_NOTHING_LEFT = 1e-10  # of the trace: below this, further landmarks add rounding errors only
+# Rounds of k-means on a GPU.
+_ROUNDS = 10
+# Of the trace: with less left unexplained, further landmarks would add rounding errors only.
+_NOTHING_LEFT = 1e-10
+# Of the residual that a proposal was drawn with: less of it is rounding, and the proposal is dropped.
+_SMALLEST_CHANCE = 1e-6
+# The smallest trace that the unexplained one is divided by: a kernel may be 0 everywhere.
+_TINY = 1e-300
+# Candidate rows of k-means, at least.
+_CLUSTERED_ROWS = 4096
+# Candidate rows of k-means for each centre: the choice then costs m³, not n m².
+_CLUSTERED_ROWS_PER_CENTRE = 20
+# Candidate rows of randomly pivoted Cholesky, at least.
+_PIVOT_ROWS = 4096
+# Candidate rows of randomly pivoted Cholesky for each landmark.
+_PIVOT_ROWS_PER_LANDMARK = 4
+# Blocks of proposals that would make up all landmarks if every proposal were kept.
+_BLOCKS = 8
+# Proposals of a block, at least.
+_SMALLEST_BLOCK = 16
+# Proposals of a block, at most.
+_LARGEST_BLOCK = 256
+# Of the largest diagonal entry: added to the diagonal of a block, against its rounding errors.
+_SHIFT = 8 * np.finfo(float).eps
 
 
 @dataclass(frozen=True)
@@ -57,7 +79,7 @@ class Basis:
         return int(self.rows.shape[0])
 
     def thinned(self, keep: Index) -> Basis:
-        """The landmarks at the given positions alone."""
+        """Only the landmarks at the given positions."""
         index = None if self.index is None else self.index[keep]
         return Basis(take_rows(self.rows, keep), index, self.report | {"thinned_from": self.size})
 
@@ -95,21 +117,21 @@ def _uniform(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basi
 def _clusters(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis:
     """`m` centres of k-means over all rows, or over a uniform sample of 20 m of them.
 
-    By the Euclidean distance of rows, or of S x where the kernel has a metric S, in float32 whatever X
-    is: faster, and the same rows have the same centres in either precision. In mini-batches on the host,
-    on a GPU by rounds of Lloyd's.
+    By the Euclidean distance of rows, or of S x where the kernel has a metric S. In float32 for any X:
+    this is faster, and the same rows have the same centres in either precision. In mini-batches on the
+    host, on a GPU by rounds of Lloyd's method.
     """
     if m == X.shape[0]:
         return _basis_of(X, np.arange(m), {"method": "kmeans"})
-    candidates = _drawn(X.shape[0], max(4096, 20 * m), rng)  # so that the choice costs m³, not n m²
+    candidates = _drawn(X.shape[0], max(_CLUSTERED_ROWS, _CLUSTERED_ROWS_PER_CENTRE * m), rng)
     report = {"method": "kmeans", "candidates": int(candidates.size)}
-    metric = metric_of(kernel)
+    metric = clustering_metric(kernel)
     rows = take_rows(X, candidates)
     if linalg.on_accelerator(X):
         return Basis(rows_like(_lloyd(rows, metric, m, rng), X), None, report)
     points = rows = to_host(rows)
     if metric is not None:
-        # S x, dense rows about their mean: a product would lose the digits of far ones.
+        # S x, of dense rows about their mean: the product would lose digits of rows far from 0.
         points = (
             as_float64(rows) if is_sparse(rows) else as_float64(rows) - as_float64(rows).mean(axis=0)
         )
@@ -121,11 +143,11 @@ def _clusters(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Bas
     if metric is None:
         centres = means.cluster_centers_.astype(np.float64) * unit + origin
     else:
-        # The mean row of every cluster that has some, dense: S · mean is the mean of the rows S x.
+        # The mean row of every cluster that has rows, dense: S · mean is the mean of the rows S x.
         labels = means.labels_
-        places = np.arange(len(means.labels_) + 1)
+        pointers = np.arange(len(means.labels_) + 1)
         sizes = np.bincount(labels, minlength=m)
-        shares = scipy.sparse.csr_array((1.0 / sizes[labels], labels, places), shape=(len(labels), m))
+        shares = scipy.sparse.csr_array((1.0 / sizes[labels], labels, pointers), shape=(len(labels), m))
         centres = shares.T @ as_float64(rows)
         centres = (centres.toarray() if is_sparse(centres) else centres)[sizes > 0]
     return Basis(rows_like(centres, X), None, report)
@@ -134,8 +156,8 @@ def _clusters(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Bas
 def _lloyd(rows: Array, metric: Metric | None, m: int, rng: np.random.Generator) -> Array:
     """The mean row of each of at most `m` clusters, where the rows are.
 
-    They start from rows drawn by their squared distances to the ones drawn before, twice as many each
-    time: as in k-means++, in few steps.
+    The first centres are rows drawn as in k-means++, with probabilities proportional to the squared
+    distances from those drawn before; each draw doubles their number, so that few are needed.
     """
     xp = namespace(rows)
     rows = as_float64(rows)
@@ -153,22 +175,22 @@ def _lloyd(rows: Array, metric: Metric | None, m: int, rng: np.random.Generator)
             yield part, norms - 2.0 * (points[part, :] @ centres.T)
 
     norms = host_array(xp.sum(points * points, axis=1))
-    left = np.full(norms.size, np.inf)
-    chosen = fresh = rng.integers(points.shape[0], size=1)
+    residual = np.full(norms.size, np.inf)
+    chosen = drawn = rng.integers(points.shape[0], size=1)
     while len(chosen) < m:
-        least = [xp.min(tile, axis=1) for _, tile in tiles(take_rows(points, fresh))]
-        left = np.minimum(left, np.maximum(host_array(xp.concat(least)) + norms, 0.0))
-        left[chosen] = 0.0
-        size = min(len(chosen), m - len(chosen), int(np.count_nonzero(left)))
-        if size == 0:  # no more rows than these
+        least = [xp.min(tile, axis=1) for _, tile in tiles(take_rows(points, drawn))]
+        residual = np.minimum(residual, np.maximum(host_array(xp.concat(least)) + norms, 0.0))
+        residual[chosen] = 0.0
+        size = min(len(chosen), m - len(chosen), int(np.count_nonzero(residual)))
+        if size == 0:  # no other rows are left
             break
-        fresh = rng.choice(left.size, size, replace=False, p=left / left.sum())
-        chosen = np.concatenate([chosen, fresh])
+        drawn = rng.choice(residual.size, size, replace=False, p=residual / residual.sum())
+        chosen = np.concatenate([chosen, drawn])
     centres = take_rows(points, chosen)
     numbers = index_like(np.arange(chosen.size), rows)[None, :]
 
     def means(centres: Array, values: Array) -> tuple[Array, Array]:
-        """The mean of the values of each centre's points, which are nearest to it, and their number."""
+        """The mean of `values` over the points nearest to each centre, and the number of them."""
         sums = xp.zeros_like(values[: chosen.size, :])
         sizes = xp.zeros_like(values[: chosen.size, 0])
         for part, tile in tiles(centres):
@@ -180,19 +202,19 @@ def _lloyd(rows: Array, metric: Metric | None, m: int, rng: np.random.Generator)
         return sums / xp.where(sizes > 0, sizes, xp.ones_like(sizes))[:, None], sizes
 
     for _ in range(_ROUNDS):
-        found, sizes = means(centres, points)
-        centres = xp.where(sizes[:, None] > 0, found, centres)
-    found, sizes = means(centres, rows)
-    return take_rows(found, np.flatnonzero(host_array(sizes))) + origin[None, :]
+        mean_rows, sizes = means(centres, points)
+        centres = xp.where(sizes[:, None] > 0, mean_rows, centres)
+    mean_rows, sizes = means(centres, rows)
+    return take_rows(mean_rows, np.flatnonzero(host_array(sizes))) + origin[None, :]
 
 
-def metric_of(kernel: Kernel) -> Metric | None:
-    """The metric that rows are clustered in; sums and products of kernels have none of their own."""
+def clustering_metric(kernel: Kernel) -> Metric | None:
+    """The metric that rows are clustered in; None for sums and products, which have no metric."""
     return kernel.metric if isinstance(kernel, WidthKernel) else None
 
 
 def _in_single(rows: Any) -> tuple[Any, Any, float]:
-    """The rows in float32, with their squares: about their mean, in units of their largest entry."""
+    """The rows in float32, about their mean and in units of their largest entry; the mean; the unit."""
     if is_sparse(rows):
         unit = float(abs(rows).max()) or 1.0
         return (rows.astype(np.float64) / unit).astype(np.float32), 0.0, unit
@@ -206,13 +228,13 @@ def _in_single(rows: Any) -> tuple[Any, Any, float]:
 
 def _pivots(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis:
     """At most `m` rows, fewer if they explain the kernel to working precision. O(c m²), c candidates."""
-    candidates = _drawn(X.shape[0], max(4096, 4 * m), rng)
+    candidates = _drawn(X.shape[0], max(_PIVOT_ROWS, _PIVOT_ROWS_PER_LANDMARK * m), rng)
     rows = take_rows(X, candidates)
     origin = common_origin(kernel, rows)
     rows = as_float64(rows) if origin is None else as_float64(rows) - origin[None, :]
 
-    def values(some: Array, others: Array) -> HostArray:
-        return finite_kernel(host_array(kernel(some, others)))
+    def values(A: Array, B: Array) -> HostArray:
+        return finite_kernel(host_array(kernel(A, B)))
 
     diagonal = finite_kernel(host_array(kernel.diagonal(rows)))
     c = diagonal.shape[0]
@@ -220,7 +242,7 @@ def _pivots(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis
     residual = np.maximum(diagonal, 0.0)
     factor = np.empty((c, m))
     chosen: list[int] = []
-    block = int(np.clip(m // 8, 16, 256))
+    block = int(np.clip(m // _BLOCKS, _SMALLEST_BLOCK, _LARGEST_BLOCK))
     while len(chosen) < m and residual.sum() > _NOTHING_LEFT * total:
         check_stop()
         r = len(chosen)
@@ -229,37 +251,43 @@ def _pivots(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis
         part = take_rows(rows, proposals)
         inner = values(part, part) - factor[proposals, :r] @ factor[proposals, :r].T
         kept = _accepted(inner, residual[proposals], rng)
-        if not kept:  # rounding: the residuals they were drawn with were no longer true
+        if not kept:  # the residuals that they were drawn with are all rounding
             residual[proposals] = np.maximum(0.0, np.diagonal(inner)) * 0.5
             continue
         pivots = proposals[kept]
         columns = values(rows, take_rows(rows, pivots)) - factor[:, :r] @ factor[pivots, :r].T
         # A shift of rounding size: the accepted residuals are positive, but may be tiny.
         core = inner[np.ix_(kept, kept)]
-        core.flat[:: len(kept) + 1] += 8 * np.finfo(float).eps * diagonal.max()
+        core.flat[:: len(kept) + 1] += _SHIFT * diagonal.max()
         lower = np.linalg.cholesky(core)
-        fresh = scipy.linalg.solve_triangular(lower, columns.T, lower=True, check_finite=False).T
-        factor[:, r : r + len(kept)] = fresh
-        residual = np.maximum(residual - np.einsum("ij,ij->i", fresh, fresh), 0.0)
+        new_columns = scipy.linalg.solve_triangular(lower, columns.T, lower=True, check_finite=False).T
+        factor[:, r : r + len(kept)] = new_columns
+        residual = np.maximum(residual - np.einsum("ij,ij->i", new_columns, new_columns), 0.0)
         residual[pivots] = 0.0
         chosen.extend(int(p) for p in pivots)
-    left = float(residual.sum() / max(total, 1e-300))
-    report = {"method": "rpcholesky", "candidates": int(candidates.size), "unexplained_trace": left}
-    return _basis_of(X, np.sort(candidates[chosen or [0]]), report)  # of a kernel of zeros, any row
+    report = {
+        "method": "rpcholesky",
+        "candidates": int(candidates.size),
+        "unexplained_trace": float(residual.sum() / max(total, _TINY)),
+    }
+    return _basis_of(X, np.sort(candidates[chosen or [0]]), report)  # any row, if the kernel is 0
 
 
 def _accepted(inner: Any, drawn_with: HostArray, rng: np.random.Generator) -> list[int]:
-    """Which proposals stay: each with probability (its residual now) / (the one it was drawn with)."""
-    left = inner.copy()
+    """Which proposals stay: each with probability (its residual now) / (the one it was drawn with).
+
+    `inner` is what earlier landmarks leave of the kernel of the proposals.
+    """
+    unexplained = inner.copy()
     kept = []
     for i, chance in enumerate(rng.random(inner.shape[0])):
-        now = left[i, i]
-        if now > max(chance, 1e-6) * drawn_with[i]:
+        residual = unexplained[i, i]
+        if residual > max(chance, _SMALLEST_CHANCE) * drawn_with[i]:
             kept.append(i)
-            column = left[:, i] / np.sqrt(now)
-            left -= np.outer(column, column)
+            column = unexplained[:, i] / np.sqrt(residual)
+            unexplained -= np.outer(column, column)
     return kept
 
 
-# "uniform" and "kmeans" depend on the kernel by its metric alone: one choice serves a whole search.
+# "uniform" depends on no kernel and "kmeans" only on the metric of one: a choice serves a whole search.
 BASES = {"rpcholesky": _pivots, "uniform": _uniform, "kmeans": _clusters}

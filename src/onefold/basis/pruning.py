@@ -147,7 +147,7 @@ def _strongest(strength: HostArray, size: int) -> Index:
 
 
 def _solve(matrix: Any, rhs: Any) -> _Solution:
-    """(1) with a small shift of the diagonal, larger where rounding asks for it."""
+    """(1) with a small shift of the diagonal, larger if rounding leaves no factor."""
     shift = _JITTER * max(float(np.trace(matrix)) / matrix.shape[0], np.finfo(float).tiny)
     for _ in range(_ATTEMPTS if np.isfinite(shift) else 0):
         shifted = matrix.copy()

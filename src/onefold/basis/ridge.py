@@ -44,7 +44,7 @@ class CentredStatistics:
 
     @classmethod
     def of(cls, statistics: Statistics, *, fit_intercept: bool) -> CentredStatistics:
-        """(1), but for B, which takes memory of its own."""
+        """(1) except B, which `gram` makes: it takes further memory."""
         cross = statistics.cross
         r, n_targets = cross.shape
         if not fit_intercept:

@@ -1,14 +1,14 @@
 r"""Sufficient statistics of a basis model, f(x) = φ(x)·β + b, over a set of rows with weights v.
 
-    A = Φᵀ V Φ,   c = Φᵀ V Y,   s = Φᵀ V 1,   w = 1ᵀ V 1,   Σ v y,   Σ v y²
+    (1)  A = Φᵀ V Φ,   c = Φᵀ V Y,   s = Φᵀ V 1,   w = 1ᵀ V 1,   Σ v y,   Σ v y²
 
-They add over rows: those of a union of disjoint sets are the sum, those of the rest the difference.
-Training without a fold is therefore a subtraction, whatever the number of rows.
+They add over rows: those of a union of disjoint sets are the sum, those of its complement the
+difference. Training without a fold is therefore a subtraction, for any number of rows.
 
-One pass over row blocks collects them: block → statistics is a pure function, and the sum, group by
-group, is made in the order of the rows, so that it has the same digits whatever ran side by side. Within
-a block each tile of features φ(x) = [k(x, z_1) … k(x, z_m)], rows × landmarks in X's dtype and small
-enough for that, is added while it is in cache.
+One pass over row blocks collects them: block → statistics is a pure function, and the sum of each group
+is made in the order of the rows, so that it has the same digits for any number of threads. Within a
+block, each tile of features φ(x) = [k(x, z_1) … k(x, z_m)], rows × landmarks in X's dtype, is small
+enough to be added while it is in cache.
 """
 
 from __future__ import annotations
@@ -39,18 +39,28 @@ from onefold.machine.threads import cached_property, check_stop, limit_blas, spa
 from onefold.rows import Block, Groups, Rows
 from onefold.smoothers.base import UnsolvableError
 
-_NOTHING = 1e-140  # of the largest entry of a kernel matrix: its square is still a normal number
-_TILE_BYTES = 2 * 2**20  # of a tile: it should stay in a core's cache
-_GROUP_BYTES = 2**30  # for the Gram matrices of all groups together
-_FLUSH_ROWS = 2048  # float32 sums are moved to float64 this often
-_UNSEEN = 2.0**-30  # of the features' unit: rows below add at most n · 2⁻⁶⁰ to any entry of ΦᵀΦ
+# Of the largest entry of a kernel matrix: smaller ones count as 0. Its square is still a normal number.
+_NOTHING = 1e-140
+# Bytes of a tile of features, which should stay in a core's cache.
+_TILE_BYTES = 2 * 2**20
+# Rows of such a tile, at least.
+_FEWEST_TILE_ROWS = 16
+# Bytes for the Gram matrices of all groups together.
+_GROUP_BYTES = 2**30
+# Rows after which float32 sums are added to float64 ones.
+_FLUSH_ROWS = 2048
+# Of the size of a feature: rows with smaller ones add at most n · 2⁻⁶⁰ of its square to ΦᵀΦ.
+_UNSEEN = 2.0**-30
+# Of the rows of a tile: leaving out fewer such rows saves less time than copying the others takes.
+_UNSEEN_SHARE = 1 / 8
+# The fields of `Statistics` that are arrays.
 _ARRAYS = ("gram", "cross", "border", "target_sum", "target_square")
 
 
 def finite_kernel(values: Any) -> Any:
-    """The values, or several arrays of them, if all are finite; raise before they spoil what follows."""
+    """The values, an array or a list of arrays, if all are finite; raise if not."""
     arrays = values if isinstance(values, list) else [values]
-    # A sum passes on what is not finite, without a second array.
+    # The sum is not finite if an entry is not, and needs no second array.
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(sum(namespace(array).sum(array) for array in arrays))
     if not np.isfinite(total):
@@ -67,15 +77,15 @@ class Design:
     kernel: Kernel
     landmarks: Array  # array or CSR matrix (m, d), in the dtype of the rows
     precision: Precision = "double"  # of float32 rows; float64 rows are always "double"
-    leading: Array | None = None  # (m, q) orthonormal directions that "single" sums apart, in float64
+    leading: Array | None = None  # (m, q) orthonormal directions that "single" sums in float64
     mix: Array | None = None  # (m, r): the features are φ(x)·mix, for precision "double" only
 
     def __getstate__(self) -> dict[str, Any]:
-        """The settings alone: what was computed from them is computed again where it is needed."""
+        """Only the fields: what was computed from them is computed again where it is needed."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
     def placed(self, place: Callable[[Any], Any]) -> Design:
-        """The same with its arrays moved by `place` to a device, where no sum is faster in float32."""
+        """The same with its arrays moved by `place` to a device, where sums are as fast in float64."""
         arrays = {name: getattr(self, name) for name in ("landmarks", "mix")}
         moved = {name: place(array) for name, array in arrays.items() if array is not None}
         precision = "mixed" if self.precision == "single" else self.precision
@@ -93,13 +103,13 @@ class Design:
 
     @cached_property
     def unit(self) -> float:
-        """The size of a feature at its landmark: k(z, z), or its root where features are whitened."""
+        """The size of a feature at its landmark: k(z, z), or √k(z, z) if features are whitened."""
         largest = float(namespace(self.landmarks).max(self.kernel.diagonal(self.landmarks)))
         return largest if self.mix is None else float(np.sqrt(largest))
 
     @cached_property
     def _bound(self) -> tuple[Tile, Array | None]:
-        """The tile function of the landmarks about their common origin, and that origin."""
+        """The tile function of the landmarks about their mean, and that mean; None if not centred."""
         landmarks = as_float64(self.landmarks) if self.precision == "double" else self.landmarks
         origin = tiles.common_origin(self.kernel, landmarks)
         if origin is None:
@@ -124,18 +134,19 @@ class Design:
         m = int(self.landmarks.shape[0])
         large = prefers_large_calls(rows)
         dense = not (large or is_sparse(rows))
-        step = tiles.device_rows(m) if large else max(16, _TILE_BYTES // (4 * max(1, m)))
+        cached_rows = max(_FEWEST_TILE_ROWS, _TILE_BYTES // (4 * max(1, m)))
+        step = tiles.device_rows(m) if large else cached_rows
         step = min(step, max(1, rows.shape[0]))
         if dense:
             buffer = np.empty((step, m), dtype=np.float64 if self.precision == "double" else rows.dtype)
             cast = buffer if dtype == buffer.dtype else np.empty_like(buffer, dtype=dtype)
         for part in spans(rows.shape[0], step):
             check_stop()
-            some = rows[part] if is_sparse(rows) else rows[part, :]
-            some = as_float64(some) if self.precision == "double" else some
-            some = some if origin is None else some - origin[None, :]
+            block = rows[part] if is_sparse(rows) else rows[part, :]
+            block = as_float64(block) if self.precision == "double" else block
+            block = block if origin is None else block - origin[None, :]
             count = part.stop - part.start
-            tile = bound(some, buffer[:count]) if dense else as_float64(bound(some))
+            tile = bound(block, buffer[:count]) if dense else as_float64(bound(block))
             if dense and tile.dtype != dtype:
                 np.copyto(cast[:count], tile)
                 tile = cast[:count]
@@ -152,7 +163,7 @@ class Design:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Float64 arrays, in the library and on the device where the rows were worked on."""
+    """(1) as float64 arrays, in the library and on the device where the rows were worked on."""
 
     gram: Array  # A (m, m)
     cross: Array  # c (m, targets)
@@ -169,19 +180,19 @@ class Statistics:
 
     def less(self, parts: Iterable[Statistics]) -> Statistics:
         """The statistics of the rows that are in none of the disjoint `parts`."""
-        rest = self
+        remaining = self
         for part in parts:
-            rest = Statistics(*map(sub, vars(rest).values(), vars(part).values()))
-        return rest
+            remaining = Statistics(*map(sub, vars(remaining).values(), vars(part).values()))
+        return remaining
 
     def __add__(self, other: Statistics) -> Statistics:
         return Statistics(*map(add, vars(self).values(), vars(other).values()))
 
     def __iadd__(self, other: Statistics) -> Statistics:
-        """Over the arrays of `self`: for a running sum that nobody else holds."""
+        """The sum, in the arrays of `self`: for a running sum that nothing else refers to."""
         for name in _ARRAYS:
-            mine = getattr(self, name)
-            mine += getattr(other, name)
+            total = getattr(self, name)
+            total += getattr(other, name)
         return replace(self, weight=self.weight + other.weight, count=self.count + other.count)
 
     def select(self, index: linalg.Index) -> Statistics:
@@ -204,13 +215,13 @@ class Statistics:
 
 
 def holds_groups(count: int, m: int) -> bool:
-    """Whether the statistics of `count` groups of rows are held side by side."""
+    """Whether the statistics of `count` groups of rows are held in memory together."""
     return 8 * count * m * m <= _GROUP_BYTES
 
 
 @dataclass(frozen=True)
 class _BlockStatistics:
-    """Block → statistics, wherever blocks are worked on. O(rows · m²) time."""
+    """Block → (1), wherever blocks are worked on. O(rows · m²) time."""
 
     design: Design
 
@@ -220,17 +231,17 @@ class _BlockStatistics:
         size = int(block.X.shape[0])
         xp = namespace(Y)
         t = int(Y.shape[1])
-        # One more target, the constant 1, gives the border.
-        wanted = xp.concat([Y, linalg.ones(size, Y)[:, None]], axis=1)
+        # A further target, the constant 1, gives the border.
+        columns = xp.concat([Y, linalg.ones(size, Y)[:, None]], axis=1)
         if root is not None:
-            wanted = wanted * root[:, None]
+            columns = columns * root[:, None]
         sums = _single_sums if self.design.precision == "single" else _double_sums
-        gram, small = sums(self.design, block.X, wanted, root)
-        weighted = wanted[:, :t]
+        gram, cross = sums(self.design, block.X, columns, root)
+        weighted = columns[:, :t]
         return Statistics(
             gram,
-            small[:, :t],
-            small[:, t],
+            cross[:, :t],
+            cross[:, t],
             float(size) if root is None else root @ root,
             xp.sum(weighted if root is None else root[:, None] * weighted, axis=0),
             xp.sum(weighted * weighted, axis=0),
@@ -247,77 +258,82 @@ class _BlockStatistics:
         return _BlockStatistics(self.design.placed(place))
 
 
-def _double_sums(design: Design, rows: Array, wanted: Array, root: Array | None) -> tuple[Array, Array]:
-    """ΦᵀΦ and Φᵀ·wanted in float64, the rows of Φ times `root`, in any array library."""
+def _double_sums(design: Design, rows: Array, columns: Array, root: Array | None) -> tuple[Array, Array]:
+    """ΦᵀΦ and Φᵀ·columns in float64, the rows of Φ times `root`, in any array library."""
     m = design.size
-    gram = zeros((m, m), wanted)
-    small = zeros((m, wanted.shape[1]), wanted)
+    gram = zeros((m, m), columns)
+    cross = zeros((m, columns.shape[1]), columns)
     for part, tile in design.tiles(rows, np.dtype(np.float64)):
         if root is not None:
             tile *= root[part][:, None]
-        small += tile.T @ wanted[part, :]
-        if not prefers_large_calls(tile):  # there, to find such rows takes longer than to add them
+        cross += tile.T @ columns[part, :]
+        if not prefers_large_calls(tile):  # on a device, finding such rows takes longer than adding them
             unit = design.unit if root is None else design.unit * root[part]
             tile = _without_unseen(np.ascontiguousarray(tile), unit)
         add_gram(gram, tile)
-    return mirror(gram), small
+    return mirror(gram), cross
 
 
-def _single_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> tuple[Array, Array]:
-    r"""The same, summed in float32 over short runs.
+def _single_sums(design: Design, rows: Array, columns: Any, root: Any | None) -> tuple[Array, Array]:
+    r"""The same, summed in float32 over a few rows at a time.
 
-    With leading directions U, Φ = Φ' + P Uᵀ, P = Φ U: only Φ' of small entries is summed in float32,
-    ΦᵀΦ = Φ'ᵀΦ' + U (PᵀΦ') + (PᵀΦ')ᵀ Uᵀ + U (PᵀP) Uᵀ.
+    With leading directions U, Φ = Φ' + P Uᵀ, P = Φ U: only Φ', whose entries are small, is summed in
+    float32,
+
+        (2)  ΦᵀΦ = Φ'ᵀΦ' + U (PᵀΦ') + (PᵀΦ')ᵀ Uᵀ + U (PᵀP) Uᵀ
     """
     m = design.size
-    single = np.dtype(np.float32)
+    float32 = np.dtype(np.float32)
     gram = np.zeros((m, m))
-    run = np.zeros((m, m), dtype=single)
-    small = np.zeros((m, wanted.shape[1]))
-    narrow = wanted.astype(single)
-    U: Any = np.zeros((m, 0), dtype=single) if design.leading is None else design.leading
+    pending_gram = np.zeros((m, m), dtype=float32)
+    cross = np.zeros((m, columns.shape[1]))
+    single_columns = columns.astype(float32)
+    U: Any = np.zeros((m, 0), dtype=float32) if design.leading is None else design.leading
     q = U.shape[1]
-    across = np.zeros((q, m))
-    corner = np.zeros((q, q))
-    apart = np.zeros((q, wanted.shape[1]))
-    pending = 0
+    leading_feature_sums = np.zeros((q, m))
+    leading_gram = np.zeros((q, q))
+    leading_cross = np.zeros((q, columns.shape[1]))
+    pending_rows = 0
     unit = design.unit
-    for part, tile in design.tiles(rows, single):
+    for part, tile in design.tiles(rows, float32):
         if root is not None:
-            tile *= root[part, None].astype(single)
+            tile *= root[part, None].astype(float32)
         tile = np.ascontiguousarray(tile)
         if q:
             P = tile @ U
             tile -= P @ U.T
-            across += P.T @ tile
-            wide = P.astype(np.float64)
-            corner += wide.T @ wide
-            apart += wide.T @ wanted[part]
-        small += tile.T @ narrow[part]
+            leading_feature_sums += P.T @ tile
+            P = P.astype(np.float64)
+            leading_gram += P.T @ P
+            leading_cross += P.T @ columns[part]
+        cross += tile.T @ single_columns[part]
         tile = _without_unseen(tile, unit if root is None else unit * root[part])
         if not tile.shape[0]:
             continue
-        add_gram(run, tile, fresh=pending == 0)
-        pending += tile.shape[0]
-        if pending >= _FLUSH_ROWS:
-            add_lower(gram, run)
-            pending = 0
-    if pending:
-        add_lower(gram, run)
+        add_gram(pending_gram, tile, overwrite=pending_rows == 0)
+        pending_rows += tile.shape[0]
+        if pending_rows >= _FLUSH_ROWS:
+            add_lower(gram, pending_gram)
+            pending_rows = 0
+    if pending_rows:
+        add_lower(gram, pending_gram)
     mirror(gram)
-    if q:
-        wide = U.astype(np.float64)
-        mixed = wide @ (across + 0.5 * corner @ wide.T)
-        gram += mixed
-        gram += mixed.T
-        small += wide @ apart
-    return gram, small
+    if q:  # the last three terms of (2)
+        U = U.astype(np.float64)
+        half = U @ (leading_feature_sums + 0.5 * leading_gram @ U.T)
+        gram += half
+        gram += half.T
+        cross += U @ leading_cross
+    return gram, cross
 
 
 def _without_unseen(tile: HostArray, unit: Any) -> HostArray:
-    """The tile without rows that no landmark sees, where they are many; `unit` is that of a feature."""
+    """The tile without the rows that no landmark is near, if they are many.
+
+    `unit` is the size of a feature at its landmark, for each row if these have weights.
+    """
     unseen = tile.max(axis=1, initial=0.0) <= _UNSEEN * unit
-    if np.count_nonzero(unseen) < tile.shape[0] / 8:
+    if np.count_nonzero(unseen) < tile.shape[0] * _UNSEEN_SHARE:
         return tile
     unseen &= tile.min(axis=1, initial=0.0) >= -_UNSEEN * unit
     return tile[~unseen]
@@ -356,6 +372,6 @@ def predict_groups(
     design: Design, rows: Rows, coefficients: Sequence[Array | None], groups: Groups | None = None
 ) -> Iterator[tuple[int, Any, Array]]:
     """Yield (group, rows, Φ·coefficients[group]) block by block; None skips a group."""
-    wanted = {group for group, matrix in enumerate(coefficients) if matrix is not None}
+    selected = {group for group, matrix in enumerate(coefficients) if matrix is not None}
     function = _BlockPredictions(design, coefficients)
-    yield from rows.map(function, groups, wanted=wanted, at_most=design.threads)
+    yield from rows.map(function, groups, selected=selected, at_most=design.threads)

@@ -60,8 +60,8 @@ class _SortedScores:
 
 
 def check_intervals(method: Any) -> None:
-    """Raise for a method of intervals that there is not; None stands for no intervals."""
-    if method is not None and (not isinstance(method, str) or method not in METHODS):
+    """Raise for an unknown method of intervals."""
+    if not isinstance(method, str) or method not in METHODS:
         names = ", ".join(f'"{name}"' for name in METHODS)
         raise ValueError(f"intervals must be None or one of {names}; got {method!r:.60}.")
 

@@ -1,4 +1,4 @@
-r"""From decision values to probabilities, by calibrators fitted to held-out rows.
+r"""Calibrators: decision values to probabilities, fitted to held-out rows.
 
 **(1) Log-odds.** Least squares make f an estimate of 2p − 1, so that (1 + f)/2 is nearly a probability.
 From 0.9 to 0.99 its log-odds z grow as much as from 0.5 to 0.9, f by a quarter as much; beyond 0.99 z is
@@ -185,12 +185,12 @@ def _differences(values: Any, index: Any) -> Any:
     if columns == 1:
         return values * np.where(index == 1, -2.0, 2.0)[:, None]
     right = is_class(index, columns)
-    others = values[..., ~right].reshape(*values.shape[:-1], columns - 1)
-    return others - values[..., right][..., None]
+    wrong = values[..., ~right].reshape(*values.shape[:-1], columns - 1)
+    return wrong - values[..., right][..., None]
 
 
 def _other_shares(x: Any) -> tuple[Any, Any]:
-    """For x (models, rows, others), 0 for the right class: probabilities ∝ exp(x), and log losses."""
+    """Probabilities ∝ exp(x) and log losses of x (models, rows, other classes), 0 for the right one."""
     top = np.maximum(x.max(axis=2), 0.0)
     p = np.exp(x - top[:, :, None])
     total = p.sum(axis=2)
@@ -300,8 +300,11 @@ class LogOdds(Calibrator):
         differences = _differences(values, index)
         offsets = np.zeros((rows, max(1, columns - 1)))
         if shift is not None:  # that of the row's own class, less those of all others
-            others = ~is_class(index, columns) if columns > 1 else (index == np.array([[1], [0]])).T
-            of_others = np.broadcast_to(shift, (rows, shift.size))[others].reshape(rows, -1)
+            if columns > 1:
+                other_classes = ~is_class(index, columns)
+            else:
+                other_classes = (index == np.array([[1], [0]])).T
+            of_others = np.broadcast_to(shift, (rows, shift.size))[other_classes].reshape(rows, -1)
             offsets = shift[index][:, None] - of_others
         with np.errstate(over="ignore", under="ignore"):
             slopes = _two_slopes(differences, _at_least_one(weight), offsets) / units.T
@@ -582,7 +585,8 @@ def calibration_parts(splits: Splits) -> list[tuple[Any, Any]]:
     """Positions among the N tested rows, split by split, and a mask (N,) of what calibrates them."""
     rows = np.concatenate(splits.tests)
 
-    def others(part: Any) -> Any:
+    def calibrating(part: Any) -> Any:
+        """Which of the tested rows are outside a part."""
         outside = np.ones(splits.n, dtype=bool)
         outside[rows[part]] = False
         return outside[rows]
@@ -590,8 +594,8 @@ def calibration_parts(splits: Splits) -> list[tuple[Any, Any]]:
     sizes = [rows.size] if splits.leave_one_out else [len(test) for test in splits.tests]
     parts = []
     for tested in np.split(np.arange(rows.size), np.cumsum(sizes)[:-1]):
-        parts += [tested] if others(tested).any() else interleaved_fifths(tested)
-    pairs = [(part, others(part)) for part in parts]
+        parts += [tested] if calibrating(tested).any() else interleaved_fifths(tested)
+    pairs = [(part, calibrating(part)) for part in parts]
     if not all(keep.any() for _, keep in pairs):
         raise ValueError(
             "probabilities of held-out rows are calibrated by other held-out rows, and there is only "

@@ -31,7 +31,7 @@ _FRIEDMAN_TEST_ROWS = 2000
 
 def run_demo(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    # The default directory belongs to the demo; anybody else's files need --force.
+    # The default directory belongs to the demo; files in any other need --force.
     directory: Path = arguments.out or Path("onefold-demo")
     outputs = outputs_in(directory, arguments.force or arguments.out is None)
     digits: Any = load_digits()
@@ -65,7 +65,7 @@ def _table(X: np.ndarray, names: Any, y: np.ndarray) -> pa.Table:
 
 
 def _compare(model: TableModel, train: pa.Table, test: pa.Table) -> None:
-    """What was chosen, and how it predicts other rows than it was tuned on, next to the plain search."""
+    """Print the choice and its test score, next to those of the plain search."""
     simple = tune_table(train, "y", simple=True)
     lines = [*parameter_lines(model.best_params_), *blend_lines(model.estimator_)]
     lines += [("importance", " ".join(line)) for line in importance_lines(model.report_["importances"])]
@@ -79,7 +79,7 @@ def _compare(model: TableModel, train: pa.Table, test: pa.Table) -> None:
 
 
 def _test_words(model: TableModel, test: pa.Table) -> str:
-    """How well a model predicts rows that it was not tuned on."""
+    """The score of a model on test rows."""
     target = test["y"].to_numpy()
     predicted = model.predict(test)
     if model.task == "classification":

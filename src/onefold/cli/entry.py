@@ -1,8 +1,8 @@
-"""The entry point: run a command, stop in order, turn what goes wrong into one line and an exit code.
+"""The entry point: run a command, stop cleanly, turn errors into one line and an exit code.
 
-The first Ctrl-C asks a search that has found something to end, and what it has found is kept; the second
-one, and the first everywhere else, stops at once. Python runs its handlers between two steps of the main
-thread: a factorisation that is under way is finished first.
+The first Ctrl-C during a search that has a score ends the search and keeps its best model; the second
+one, and the first at any other time, stops at once. Python runs signal handlers between two steps of the
+main thread, so a factorisation in progress is finished first.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from onefold.tables.errors import Remedy
 
 Callback = Callable[[Mapping[str, Any]], None]
-_TRACEBACK = "ONEFOLD_TRACEBACK"  # a variable of the environment: set, errors come with their traceback
-_MODULES = {"plan": "tune"}  # other commands have their own
+# The environment variable that, if set, makes every error print its traceback.
+_TRACEBACK = "ONEFOLD_TRACEBACK"
+# Commands that are run by the module of another one.
+_MODULES = {"plan": "tune"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -52,12 +54,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None, output: Output) -> int:
-    """Run a command, its output written; what goes wrong is a line and an exit code."""
+    """Run a command and write its output; an error is a line and an exit code."""
     options: dict[str, list[str]] = {}
     try:
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = _each_once()
+                warnings.showwarning = _show_once()
                 arguments = parsed(argv)
                 options = arguments.options
                 arguments.argv = list(sys.argv[1:] if argv is None else argv)
@@ -69,17 +71,17 @@ def _run(argv: Sequence[str] | None, output: Output) -> int:
     except (KeyboardInterrupt, Interrupted):
         return _interrupted()
     except OutputError:
-        return 0  # which `main` corrects, unless whoever read the output has enough of it
+        return 0  # `main` corrects it, unless the reader of a pipe has closed it
     except Exception as error:  # noqa: BLE001
-        stop = _stop_behind(error)
+        stop = _signal_behind(error)
         if stop is None:
             return _failure(error, options)
         return int(stop.code or 0) if isinstance(stop, SystemExit) else _interrupted()
     return 0
 
 
-def _stop_behind(error: BaseException) -> BaseException | None:
-    """The exception of a signal that Python before 3.12 wraps in another where a class is made."""
+def _signal_behind(error: BaseException) -> BaseException | None:
+    """The exception of a signal handler, which Python before 3.12 wraps while it creates a class."""
     cause = error.__cause__
     while cause is not None and not isinstance(cause, Interrupted | SystemExit):
         cause = cause.__cause__
@@ -87,13 +89,13 @@ def _stop_behind(error: BaseException) -> BaseException | None:
 
 
 def _failure(error: Exception, options: dict[str, list[str]]) -> int:
-    """Say what went wrong; the traceback, too, where nobody has foreseen it or it is asked for."""
-    foreseen = isinstance(error, OSError | ValueError | ImportError | MemoryError | Warning)
-    if not foreseen or os.environ.get(_TRACEBACK):
+    """Print what went wrong; also the traceback of an internal error, or if it is requested."""
+    expected = isinstance(error, OSError | ValueError | ImportError | MemoryError | Warning)
+    if not expected or os.environ.get(_TRACEBACK):
         traceback.print_exception(error)
     if isinstance(error, MemoryError):
         return _fail(f"not enough memory ({error})", 1)
-    if not foreseen:
+    if not expected:
         return _fail(
             f"internal error ({type(error).__name__}); please report it with the traceback above", 1
         )
@@ -104,13 +106,15 @@ def _failure(error: Exception, options: dict[str, list[str]]) -> int:
     if isinstance(error, OSError) and error.errno is not None:
         file = f"cannot use {error.filename}: " if error.filename else ""
         return _fail(f"{file}{_reason(error)}", 2)
+    # Errors of tables have remedies, which are spelled as options of this command.
     spelled = getattr(error, "spelled", None)
-    spell = partial(_as_option, options), partial(_option, options)
-    return _fail(str(error) if spelled is None else spelled(*spell), 2)
+    if spelled is None:
+        return _fail(str(error), 2)
+    return _fail(spelled(partial(_as_option, options), partial(_option, options)), 2)
 
 
 def _reason(error: Exception) -> str:
-    """What the system says about an error of a file or a stream, and what to do."""
+    """The system's message about an error of a file or a stream, and what to do."""
     number = getattr(error, "errno", None)
     return str(error) if number is None else with_remedy(number).lower()
 
@@ -121,7 +125,7 @@ def _interrupted() -> int:
 
 @contextmanager
 def _without_advice() -> Iterator[None]:
-    """Matplotlib advises users of Python about its cache, which this command has no need of."""
+    """Silence Matplotlib's advice about its cache, which is meant for users of Python."""
     logger = logging.getLogger("matplotlib")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -132,8 +136,8 @@ def _without_advice() -> Iterator[None]:
 
 
 def _command(name: str) -> Callable[[Any], None]:
-    """What runs a command, imported only now: --help and --version answer at once."""
-    gc.disable()  # what is imported stays: looking through it takes a tenth of the time
+    """The function that runs a command, imported only now: --help and --version answer at once."""
+    gc.disable()  # imported modules stay: collecting garbage takes a tenth of the time of importing
     module = import_module(f"onefold.cli.{_MODULES.get(name, name)}")
     gc.enable()
     return getattr(module, f"run_{name}")
@@ -145,21 +149,21 @@ def _option(options: dict[str, list[str]], name: str) -> str:
 
 
 def _as_option(options: dict[str, list[str]], remedy: Remedy) -> str | None:
-    """A remedy as the option of the running command; None where the command has none for it."""
+    """A remedy as the option of the running command; None if the command has no such option."""
     if remedy.name not in options:
         return None
     option = options[remedy.name][-1 if remedy.value is False else 0]
     value = remedy.value
     if isinstance(value, bool):
         return option
-    texts = [str(one) for one in (value if isinstance(value, list) else [value])]
+    texts = list(map(str, value if isinstance(value, list) else [value]))
     joint = "=" if texts[0].startswith("-") else " "
-    also = "" if remedy.also is None else f" {_as_option(options, remedy.also)}"
-    return f"{option}{joint}{' '.join(map(_quoted, texts))}{also}"
+    second = "" if remedy.also is None else f" {_as_option(options, remedy.also)}"
+    return f"{option}{joint}{' '.join(map(_quoted, texts))}{second}"
 
 
 def _quoted(text: str) -> str:
-    """A value as a shell takes it, in quotes also where a reader would take it for punctuation."""
+    """A value quoted for a shell, and where a reader would take it for punctuation."""
     if re.fullmatch(r"[\w./+-]+", text):
         return text
     return shlex.quote(text) if set(text) & set('"$`!\\') else f'"{text}"'
@@ -170,14 +174,14 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _each_once() -> Callable[..., None]:
-    """A way to show warnings: one line each, and none twice."""
-    shown = set()
+def _show_once() -> Callable[..., None]:
+    """A replacement of `warnings.showwarning`: one line for each warning, and none twice."""
+    messages = set()
 
-    def show(message: Warning | str, *where: object, **more: object) -> None:
+    def show(message: Warning | str, *details: object, **options: object) -> None:
         text = " ".join(str(message).split())
-        if text not in shown:
-            shown.add(text)
+        if text not in messages:
+            messages.add(text)
             print(f"onefold: warning: {text}", file=sys.stderr)
 
     return show
@@ -188,38 +192,41 @@ class Interrupted(BaseException):
 
 
 class _CtrlC:
-    """The handler of Ctrl-C, and the callback of the search that it may end between two evaluations."""
+    """The handler of Ctrl-C, and the callback by which it ends a search between two evaluations."""
 
     def __init__(self) -> None:
         self.callback: Callback | None = None  # of the search that is running
-        self._asked = self._ended = self._has_score = self._over = False
+        self._stop_requested = False
+        self._search_ended = False
+        self._has_score = False
+        self._stopping = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self._over:  # no other disturbs the tidying up
+        if self._stopping:  # nothing disturbs the clean-up
             _announce("still stopping")
-        elif self.callback is not None and self._has_score and not self._asked:
+        elif self.callback is not None and self._has_score and not self._stop_requested:
             _announce(
                 "stopping; the best model so far will be kept (press Ctrl-C again to stop at once) …"
             )
-            self._asked = True
+            self._stop_requested = True
         else:
-            self._over = True
+            self._stopping = True
             _announce("stopping …")
             raise Interrupted
 
     def terminate(self, number: int, frame: FrameType | None) -> None:
-        """The handler of SIGTERM, which does not disturb the tidying up after an earlier signal."""
-        if not self._over:
-            self._over = True
+        """The handler of SIGTERM, which does not disturb the clean-up after an earlier signal."""
+        if not self._stopping:
+            self._stopping = True
             sys.exit(128 + number)
 
     def watch(self, event: Mapping[str, Any]) -> None:
-        """Call the search's callback; raise KeyboardInterrupt, once, where Ctrl-C has asked for it."""
+        """Call the search's callback; raise KeyboardInterrupt, once, if Ctrl-C was pressed."""
         if self.callback is not None:
             self.callback(event)
         self._has_score |= event["best_score"] is not None
-        if self._asked and not self._ended:
-            self._ended = True  # the next one would end more than the search
+        if self._stop_requested and not self._search_ended:
+            self._search_ended = True  # a second exception would end more than the search
             _announce("fitting the final model with the best parameters so far …")
             raise KeyboardInterrupt
 
@@ -230,30 +237,30 @@ def orderly_stopping() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set signal handlers
         return
-    key = _CtrlC()
-    handlers: dict[int, Any] = {signal.SIGINT: key, signal.SIGTERM: key.terminate}
-    earlier = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    ctrl_c = _CtrlC()
+    handlers: dict[int, Any] = {signal.SIGINT: ctrl_c, signal.SIGTERM: ctrl_c.terminate}
+    previous = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        for number, handler in earlier.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
 
 @contextmanager
 def best_kept(callback: Callback) -> Iterator[Callback]:
-    """A search's callback while the block runs, by which the first Ctrl-C ends the search alone."""
-    key = signal.getsignal(signal.SIGINT)
-    if not isinstance(key, _CtrlC):
+    """Wrap the callback of a search, so that the first Ctrl-C in the block ends only the search."""
+    ctrl_c = signal.getsignal(signal.SIGINT)
+    if not isinstance(ctrl_c, _CtrlC):
         yield callback
         return
-    key.callback = callback
+    ctrl_c.callback = callback
     try:
-        yield key.watch
+        yield ctrl_c.watch
     finally:
-        key.callback = None
+        ctrl_c.callback = None
 
 
 def _announce(words: str) -> None:
-    bar = sys.stderr.isatty()  # may stand at the cursor
-    print("\n" * bar + f"onefold: {words}", file=sys.stderr, flush=True)
+    line_break = "\n" if sys.stderr.isatty() else ""  # a progress bar may end at the cursor
+    print(f"{line_break}onefold: {words}", file=sys.stderr, flush=True)

@@ -12,7 +12,7 @@ from onefold.cli.output import model_file
 from onefold.cli.terminal import fit_facts_of, fit_text
 from onefold.facts.unwrap import unwrap
 from onefold.facts.words import aligned, counted, json_text
-from onefold.tables import TableModel
+from onefold.tables import TableEstimator, TableModel, TablePreparation
 from onefold.tables.errors import listing
 
 
@@ -37,6 +37,8 @@ def run_inspect(arguments: argparse.Namespace) -> None:
 
 def _facts(model: Any) -> dict[str, Any]:
     """What a model is, how it was chosen, and what became of the columns of a table."""
+    if isinstance(model, TablePreparation):
+        return {"features": len(model.get_feature_names_out())} | _column_facts(model)
     estimator = unwrap(model).estimator
     facts = fit_facts_of(model) | {
         "centres": estimator.expansion_.n_centres,
@@ -46,11 +48,14 @@ def _facts(model: Any) -> dict[str, Any]:
     }
     if not isinstance(model, TableModel):
         return facts
+    facts |= {"target": model.target_, "id_column": model.id_column_, "tuning": model.report_}
+    return facts | _column_facts(model)
+
+
+def _column_facts(model: TableEstimator) -> dict[str, Any]:
+    """What became of the columns of a table."""
     preparation = model.preparation_
-    return facts | {
-        "target": model.target_,
-        "id_column": model.id_column_,
-        "tuning": model.report_,
+    return {
         "missing": model.missing,
         "constant": list(preparation.constant),
         "columns": {
@@ -62,6 +67,11 @@ def _facts(model: Any) -> dict[str, Any]:
 
 
 def _text(model: Any, facts: dict[str, Any]) -> str:
+    title = f"{facts['file']} ({facts['bytes']} bytes)"
+    versions = f"onefold {facts['onefold_version']}, file format {facts['format_version']}"
+    written_by = ("written by", versions)
+    if isinstance(model, TablePreparation):
+        return "\n".join([title, *aligned([*_column_lines(facts), written_by])])
     size = f"{counted(facts['centres'], 'centre')}, {counted(facts['features'], 'feature')}"
     lines = [("size", size)]
     if facts["classes"] is not None:
@@ -73,14 +83,12 @@ def _text(model: Any, facts: dict[str, Any]) -> str:
             ("tuned on", counted(tuning["rows"], "row")),
             *_column_lines(facts),
         ]
-    versions = f"onefold {facts['onefold_version']}, file format {facts['format_version']}"
-    lines.append(("written by", versions))
-    title = f"{facts['file']} ({facts['bytes']} bytes)"
+    lines.append(written_by)
     return "\n".join([title, *aligned(lines), "", *fit_text(model, facts["lines"])])
 
 
 def _column_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """What became of the columns; those of one kind in a line, unless there is more to say of them."""
+    """How the columns are encoded: a line for each kind, or for a column that has a summary."""
     columns = facts["columns"]
     lines = dict[str, str]()
     for name, column in columns.items():
@@ -88,13 +96,13 @@ def _column_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         if column["summary"]:
             lines[f"{kind} '{name}'"] = column["summary"]
         else:
-            lines[kind] = listing(other for other in columns if columns[other]["kind"] == kind)
+            lines[kind] = listing(name for name, column in columns.items() if column["kind"] == kind)
     if facts["constant"]:
         lines["left out"] = f"{listing(facts['constant'])} (constant)"
     lines["missing values"] = "imputed" if facts["missing"] == "impute" else "refused"
-    lacking = [name for name, column in columns.items() if column["missing"]]
-    if lacking:
-        lines["missing values"] += f"; training rows lacked values in {listing(lacking)}"
+    incomplete = [name for name, column in columns.items() if column["missing"]]
+    if incomplete:
+        lines["missing values"] += f"; training rows lacked values in {listing(incomplete)}"
     if facts.get("id_column"):
         lines["id column"] = f"'{facts['id_column']}'"
     return list(lines.items())

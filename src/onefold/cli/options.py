@@ -1,8 +1,8 @@
 """What the command line accepts: tables of options, and which of them each command has.
 
 Options for columns, the search, tests and time are parameters of :func:`onefold.tuning.tuning` or of
-`TableClassifier` and `TableRegressor`, by the same name (``--class-weight`` is `class_weight`) or that
-in ``dest``. What is not given is left to them. A new one is a line here.
+`TableClassifier` and `TableRegressor`, of the same name (``--class-weight`` is `class_weight`) or of the
+one in ``dest``, and have their defaults. A new option is a line here.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Specs = dict[str, dict[str, Any]]
 _LISTS = ("--drop", "--categorical")  # options that take several names
 
 
-def _reads(
-    words: str, parse: Callable[[str], Any], accepts: Callable[[Any], bool] = lambda value: True
+def _parser_of(
+    expected: str, parse: Callable[[str], Any], accepts: Callable[[Any], bool] = lambda value: True
 ) -> Callable[[str], Any]:
-    """A parser of values that refuses all but `words` (``"a positive whole number"``)."""
+    """A parser that refuses values other than the `expected` ones (``"a positive whole number"``)."""
 
     def checked(text: str) -> Any:
         try:
@@ -40,7 +40,7 @@ def _reads(
         except (ArithmeticError, TypeError, ValueError):
             refused = True
         if refused:
-            raise argparse.ArgumentTypeError(f"'{text}' is not {words}")
+            raise argparse.ArgumentTypeError(f"'{text}' is not {expected}")
         return value
 
     return checked
@@ -69,23 +69,21 @@ def _seconds(text: str) -> float:
     return float(text) if unit is None else unit * float(text[:-1])
 
 
-grid = _reads(
+grid = _parser_of(
     "a grid of positive numbers, such as 0.1,1,10 or 2^-15:2^9:13 (first:last:count)",
     _grid,
     lambda values: all(0 < value < math.inf for value in values),
 )
-duration = _reads(
+duration = _parser_of(
     "a duration, such as 90 (seconds), 90s, 5m or 2h", _seconds, lambda value: 0 < value < math.inf
 )
-positive = _reads("a positive whole number", int, lambda value: value >= 1)
-share, coverage = (
-    _reads(f"a fraction between 0 and 1, such as {usual}", float, lambda value: 0 < value < 1)
-    for usual in (0.2, 0.9)
-)
-frequency = _reads(
+positive = _parser_of("a positive whole number", int, lambda value: value >= 1)
+share = _parser_of("a fraction between 0 and 1, such as 0.2", float, lambda value: 0 < value < 1)
+coverage = _parser_of("a fraction between 0 and 1, such as 0.9", float, lambda value: 0 < value < 1)
+frequency = _parser_of(
     "a number of rows or a fraction of them", lambda text: int(text) if text.isdigit() else float(text)
 )
-folds = _reads("a number of folds or 'loo'", lambda text: text if text == "loo" else int(text))
+folds = _parser_of("a number of folds or 'loo'", lambda text: text if text == "loo" else int(text))
 
 
 def _or_none(text: str) -> str | None:
@@ -93,7 +91,7 @@ def _or_none(text: str) -> str | None:
 
 
 def path(text: str) -> Path:
-    """A path; none at all, as an unset variable of the shell leaves it, is not the current directory."""
+    """A path; an empty one, such as an unset variable of the shell, is not the current directory."""
     if not text:
         raise argparse.ArgumentTypeError("the path is empty; use . for the current directory")
     if text == "-":
@@ -104,8 +102,8 @@ def path(text: str) -> Path:
 
 
 def _option(purpose: str, metavar: str | None = None, parse: Any = None, **more: Any) -> dict[str, Any]:
-    given = {"help": purpose, "metavar": metavar, "type": parse}
-    return {name: value for name, value in given.items() if value is not None} | more
+    spec = {"help": purpose, "metavar": metavar, "type": parse}
+    return {name: value for name, value in spec.items() if value is not None} | more
 
 
 def _flag(purpose: str) -> dict[str, Any]:
@@ -124,7 +122,7 @@ _TABLE: Specs = {"table": _option(_TABLES, "TABLE", path)}
 _MODEL: Specs = {"model": _option("model.onefold, or the directory that tune wrote", "MODEL", path)}
 _TARGET: Specs = {
     "--target": _option("column to predict (required)", "COL"),
-    "--task": _option("default: inferred from the target", choices=["classification", "regression"]),
+    "--task": _option("kind of target (default: inferred)", choices=["classification", "regression"]),
 }
 _COLUMNS: Specs = {
     "--drop": _columns("columns to leave out"),
@@ -136,7 +134,7 @@ _COLUMNS: Specs = {
         "impute missing values (default), or stop with an error", choices=["impute", "error"]
     ),
     "--min-frequency": _option(
-        "merge categories that occur in fewer rows (10) or a smaller fraction of them (0.01)",
+        "merge categories that occur in fewer than N rows (10) or in a smaller fraction of them (0.01)",
         "N|FRACTION",
         frequency,
     ),
@@ -182,13 +180,13 @@ _SEARCH: Specs = {
         "prediction intervals: cv+ (default), jackknife+, normalised or none", "NAME", _or_none
     ),
     "--gammas": _option(
-        "widths to try, e.g. 2^-15:2^9:13; relative to the mean distance between rows unless --simple",
+        "widths to try, e.g. 2^-15:2^9:13, relative to the mean distance between rows unless --simple",
         "GRID",
         grid,
     ),
     "--alphas": _option("ridges to try, e.g. 0.1,1,10 or 2^-15:2^5:11", "GRID", grid),
     "--loss": _option(
-        "what ridges are of: the sum (default) or the mean of the squared errors",
+        "alpha is the ridge of the sum (default) or of the mean of the squared errors",
         choices=["sum", "mean"],
     ),
     "--search": _option(
@@ -237,13 +235,13 @@ _READING: Specs = {
 _RESUME: Specs = {"--resume": _flag("write a journal and resume from it")}
 _FORCE: Specs = {"--force": _flag("replace existing files")}
 _JSON: Specs = {"--json": _flag("print one JSON object instead of text")}
-# Options of commands themselves; one that is a parameter of the model is absent unless it is given.
-_UNLESS_GIVEN = dict.fromkeys(("out", "id", "interval", "batch_rows")) | dict.fromkeys(
+# Options of the commands themselves. Parameters of the model have no default here: the model has one.
+_DEFAULTS = dict.fromkeys(("out", "id", "interval", "batch_rows")) | dict.fromkeys(
     ("force", "json", "quiet", "resume", "decision", "proba", "score"), False
 )
-_OF_TEXT, _AS_TUNED = (
-    f"CSV and spreadsheet parsing (default: {default})" for default in ("detected", "as in tune")
-)
+# Titles of the group of reading options, for commands that fit and for those that have a model.
+_PARSING_OF_TUNE = "CSV and spreadsheet parsing (default: detected)"
+_PARSING_OF_MODEL = "CSV and spreadsheet parsing (default: as in tune)"
 
 
 # What each command does, the first sentence in a line of the overview; its options by the title of their
@@ -260,7 +258,7 @@ _COMMANDS: dict[str, tuple[str, dict[str, Specs]]] = {
             "columns": _COLUMNS,
             "search": _SEARCH | _TIME | _RESUME,
             "test": _TEST,
-            _OF_TEXT: _READING,
+            _PARSING_OF_TUNE: _READING,
             "output": {
                 "--out": _option(
                     "directory for model.onefold, search.csv and report.html (default: TABLE-onefold)",
@@ -300,13 +298,18 @@ _COMMANDS: dict[str, tuple[str, dict[str, Specs]]] = {
                 ),
                 **_FORCE,
             },
-            _AS_TUNED: _READING,
+            _PARSING_OF_MODEL: _READING,
         },
     ),
     "plan": (
         "Show what tune would run, with its time and memory. Takes the options of tune; reads and "
         "prepares the table. The memory is what is needed in addition to the table.",
-        {"": _TABLE | _TARGET | _JSON, "columns": _COLUMNS, "search": _SEARCH, _OF_TEXT: _READING},
+        {
+            "": _TABLE | _TARGET | _JSON,
+            "columns": _COLUMNS,
+            "search": _SEARCH,
+            _PARSING_OF_TUNE: _READING,
+        },
     ),
     "report": (
         "Write a report on a model and its rows: scores compared with baselines, what ran and why, "
@@ -324,7 +327,7 @@ _COMMANDS: dict[str, tuple[str, dict[str, Specs]]] = {
                 "--json": _flag("print the report as one JSON object; write HTML only with --out"),
                 **_FORCE,
             },
-            _AS_TUNED: _READING,
+            _PARSING_OF_MODEL: _READING,
         },
     ),
     "inspect": (
@@ -350,7 +353,7 @@ exit codes: 0 success; 1 internal error or not enough memory; 2 wrong usage or u
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse that leaves errors to `main`, so that they are one line like all others."""
+    """A parser whose errors are ValueErrors, which `main` prints in one line like all others."""
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"{message} (see {self.prog} --help)")
@@ -367,7 +370,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"onefold {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, (description, groups) in _COMMANDS.items():
-        one = commands.add_parser(
+        command = commands.add_parser(
             name,
             help=re.split("[.:]", description)[0].lower(),
             description=description,
@@ -375,18 +378,18 @@ def build_parser() -> argparse.ArgumentParser:
             argument_default=argparse.SUPPRESS,
         )
         for title, specs in groups.items():
-            place: Any = one.add_argument_group(title) if title else one
+            group: Any = command.add_argument_group(title) if title else command
             for option, spec in specs.items():
-                place.add_argument(option, **spec)
+                group.add_argument(option, **spec)
         options: dict[str, list[str]] = {}
-        for action in one._actions:
+        for action in command._actions:
             options[action.dest] = [*options.get(action.dest, []), *action.option_strings]
-        one.set_defaults(command=name, options=options, **_UNLESS_GIVEN)
+        command.set_defaults(command=name, options=options, **_DEFAULTS)
     return parser
 
 
 def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The arguments of a command; unknown ones are refused with the nearest that it has."""
+    """The arguments of a command; unknown options are refused with the most similar one."""
     words = list(sys.argv[1:] if argv is None else argv)
     parser = build_parser()
     try:
@@ -394,9 +397,9 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     except ValueError as error:
         arguments, unknown = _parsed_with_table(parser, words, error)
     if unknown:
-        known = [one for strings in arguments.options.values() for one in strings]
-        near = difflib.get_close_matches(unknown[0].partition("=")[0], known, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
+        options = [option for strings in arguments.options.values() for option in strings]
+        similar = difflib.get_close_matches(unknown[0].partition("=")[0], options, n=1)
+        hint = f"did you mean {similar[0]}? " if similar else ""
         raise ValueError(
             f"unrecognized arguments: {' '.join(unknown)} ({hint}see onefold {arguments.command} --help)"
         )
@@ -406,45 +409,46 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
 def _parsed_with_table(
     parser: argparse.ArgumentParser, words: list[str], error: ValueError
 ) -> tuple[argparse.Namespace, list[str]]:
-    """Parse a command whose table is the last of the names after --drop or --categorical, if it is so.
+    """Parse a command line whose table follows the names of --drop or --categorical.
 
-    These options take every name that follows them, a table's as well. The last name is the table where
-    it is that of a file; raises the `error` that there was where no name is.
+    These options take every name that follows them, the table's as well: the last name is the table if
+    there is such a file. Otherwise the original `error` is raised.
     """
-    lists = [place for place, word in enumerate(words) if word in _LISTS]
-    for place in lists:
-        end = next((j for j in range(place + 1, len(words)) if words[j].startswith("-")), len(words))
+    lists = [start for start, word in enumerate(words) if word in _LISTS]
+    for start in lists:
+        end = next((j for j in range(start + 1, len(words)) if words[j].startswith("-")), len(words))
         table = words[end - 1]
-        if end - place > 2 and (os.path.exists(table) or glob.has_magic(table)):
-            others = words[: end - 1] + words[end:]
+        if end - start > 2 and (os.path.exists(table) or glob.has_magic(table)):
+            without_table = words[: end - 1] + words[end:]
             with suppress(ValueError):
-                return parser.parse_known_args([*others[:1], table, *others[1:]])
+                return parser.parse_known_args([*without_table[:1], table, *without_table[1:]])
     if lists and "TABLE" in str(error):
         raise ValueError(f"{error}; {words[lists[0]]} takes every name after it, so put the table first")
     raise error
 
 
-def _given(arguments: argparse.Namespace, specs: Specs) -> dict[str, Any]:
-    dests = [spec.get("dest", option.lstrip("-").replace("-", "_")) for option, spec in specs.items()]
-    return {name: getattr(arguments, name) for name in dests if hasattr(arguments, name)}
+def _settings(arguments: argparse.Namespace, specs: Specs) -> dict[str, Any]:
+    """The options among `specs` that the command line has, by their parameters."""
+    names = [spec.get("dest", option.lstrip("-").replace("-", "_")) for option, spec in specs.items()]
+    return {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
 
 
 def parameters(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options that were given, as parameters of :func:`onefold.tuning.tuning`."""
-    return _given(arguments, _TARGET | _COLUMNS | _SEARCH | _TIME | _TEST)
+    return _settings(arguments, _TARGET | _COLUMNS | _SEARCH | _TIME | _TEST)
 
 
-def open_asked(arguments: argparse.Namespace, remembered: Reading | None = None) -> TableSource:
-    """Open the table of a command as its options say, and `remembered` where they say nothing."""
+def open_from_arguments(arguments: argparse.Namespace, remembered: Reading | None = None) -> TableSource:
+    """Open the table of a command; options it was not called with are those `remembered` by a model."""
     from onefold.tables import Reading, open_table
 
-    given = _given(arguments, _READING)
-    if "na_values" in given:
-        texts = [text.strip() for value in given["na_values"] for text in value.split(",")]
-        given["na_values"] = tuple(texts)
-    source = open_table(arguments.table, (remembered or Reading()).overridden(**given))
-    for name in sorted({*given} - {*source.options}):
+    options = _settings(arguments, _READING)
+    if "na_values" in options:
+        texts = [text.strip() for value in options["na_values"] for text in value.split(",")]
+        options["na_values"] = tuple(texts)
+    source = open_table(arguments.table, (remembered or Reading()).overridden(**options))
+    for name in sorted({*options} - {*source.options}):
         kinds = "spreadsheets" if name == "sheet" else ".csv and .tsv tables"
-        option = arguments.options[name][-1 if given[name] is False else 0]
+        option = arguments.options[name][-1 if options[name] is False else 0]
         raise ValueError(f"{option} applies only to {kinds}; leave it out for {source.path.name}")
     return source

@@ -1,9 +1,9 @@
-"""The two streams of a command: all that it prints goes through here, and decides its exit code here.
+"""The two streams of a command, through which all its output goes.
 
-Standard output has the result. Where it can't be written, the command has failed (`OutputError`), unless
-whoever read it has enough (`| head`). Standard error has notes, warnings and progress, which the work
-does not depend on: where it can't be written, they are dropped. What a failed stream still holds is
-thrown away, for Python would write it again at exit, fail, and change the exit code to 120.
+Standard output has the result. If it can't be written, the command has failed (`OutputError`), unless
+the reader of a pipe has closed it (`| head`). Standard error has notes, warnings and progress, which the
+work does not depend on: if it can't be written, they are dropped. What a failed stream still holds is
+thrown away, because Python would try to write it at exit, fail, and change the exit code to 120.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TextIO
 
-# How characters are written that messages have and the encoding of a stream lacks.
+# Replacements of characters in messages, for streams whose encoding lacks them.
 _IN_ASCII = {
     "²": "2",
     "³": "3",
@@ -40,14 +40,14 @@ class OutputError(OSError):
 
 
 class _Stream:
-    """A stream that writes what its encoding lacks in other characters, until it fails."""
+    """A stream that replaces the characters its encoding lacks, and stops writing once it has failed."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.failure: Exception | None = None
 
     def __getattr__(self, name: str) -> Any:
-        """What else the stream has: its file descriptor, its encoding, whether it is a terminal."""
+        """Other attributes of the stream: its descriptor, its encoding, whether it is a terminal."""
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
@@ -63,7 +63,7 @@ class _Stream:
         if self.failure is None:
             try:
                 action()
-            except (OSError, ValueError) as error:  # ValueError: somebody has closed the stream
+            except (OSError, ValueError) as error:  # ValueError: the stream is closed
                 self.failure = error
                 _discard(self._stream)
 
@@ -77,7 +77,7 @@ class _Stream:
         encoding = getattr(self._stream, "encoding", None)
         if text.isascii() or encoding is None:  # None: a stream of text alone, such as StringIO
             return True
-        # Bytes of names that are not text in this locale go back as they came.
+        # Names whose bytes are not text in this locale are written as the same bytes.
         errors = getattr(self._stream, "errors", None)
         escaped = "surrogateescape" if errors == "surrogateescape" else "strict"
         try:
@@ -92,25 +92,25 @@ def _in_ascii(letter: str) -> str:
 
 
 def _discard(stream: TextIO) -> None:
-    """Throw away what a stream could not write: for a moment it leads to the null device."""
+    """Throw away what a stream could not write, by redirecting it to the null device for a moment."""
     with suppress(OSError, ValueError):  # ValueError: closed, or a stream of text alone
-        number = stream.fileno()
-        kept = os.dup(number)
+        descriptor = stream.fileno()
+        saved = os.dup(descriptor)
         null = os.open(os.devnull, os.O_WRONLY)
         try:
-            os.dup2(null, number)
+            os.dup2(null, descriptor)
             stream.flush()
         finally:
-            os.dup2(kept, number)
+            os.dup2(saved, descriptor)
             os.close(null)
-            os.close(kept)
+            os.close(saved)
 
 
 class _Notes(_Stream):
     """Standard error: what can't be written is dropped."""
 
     def _attempt(self, action: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # raised where a signal interrupts one note with another
+        with suppress(RuntimeError):  # raised if a signal interrupts one note with another
             super()._attempt(action)
 
 
@@ -125,7 +125,7 @@ class Output(_Stream):
 
     @property
     def has_reader(self) -> bool:
-        """Whether nobody has closed the other end of a pipe."""
+        """Whether the other end of a pipe is open."""
         return not isinstance(self.failure, BrokenPipeError)
 
 
@@ -136,19 +136,19 @@ class ExactOutput:
         """Write the text; refuse what the encoding of the stream lacks."""
         output = sys.stdout
         if isinstance(output, Output) and not output.can_write(text):
-            lacking = next(letter for letter in text if not output.can_write(letter))
+            letter = next(letter for letter in text if not output.can_write(letter))
             raise ValueError(
                 f"standard output has encoding {output.encoding}, which cannot represent "
-                f"{_in_ascii(lacking)}; use --out FILE (written in UTF-8), or set PYTHONIOENCODING=utf-8"
+                f"{_in_ascii(letter)}; use --out FILE (written in UTF-8), or set PYTHONIOENCODING=utf-8"
             )
         return output.write(text)
 
 
 @contextmanager
 def standard_streams() -> Iterator[Output]:
-    """Both streams, as a command has them; what is left in them is written at the end.
+    """Both streams of a command; they are flushed at the end.
 
-    A stream that was closed by whoever started this, as ``>&-`` does, takes everything.
+    A stream that was closed by the shell, as ``>&-`` does, is replaced by the null device.
     """
     stdout = sys.stdout
     stderr = sys.stderr

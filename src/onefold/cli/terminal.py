@@ -1,4 +1,4 @@
-"""What people read while a search runs, and of its result; commands for them to copy."""
+"""Text for people: the progress of a search, its result, and commands to copy."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ _PURPOSE = {
     SEARCH_NAME: "the scores of every {}",
     REPORT_NAME: "a report on the model and its rows",
 }
+# Characters of the progress bar.
 _BAR = 20
+# Seconds between two lines of progress where standard error is not a terminal.
 _LOG_EVERY_SECONDS = 10.0
 
 
 class Progress:
-    """The ``callback`` of a search: redrawn on a terminal, now and then a line in a log, or silent."""
+    """The ``callback`` of a search: a bar on a terminal, lines in a log, or nothing."""
 
     def __init__(self, stream: TextIO | None, criterion: str | None) -> None:
         self._stream = stream
@@ -49,16 +51,17 @@ class Progress:
             words.append(f"{duration_words(event['left'])} left")
         score = event["best_score"]
         params = event.get("best_params") or {}
-        if score is not None:  # rounds of metrics have scores of their own
-            rounds = "round" in params and event["part"] != "all rows"
-            words.append(f"best so far {group_words(params) if rounds else self._words(score)}")
+        if score is not None:
+            # Rounds on some of the rows are scored by squared error, whatever the criterion.
+            is_round = "round" in params and event["part"] != "all rows"
+            words.append(f"best so far {group_words(params) if is_round else self._words(score)}")
         text = ", ".join(words)
         if self._terminal:
             done = min(1.0, int(event["done"]) / max(int(event["total"]), 1))
             bar = f"[{'█' * int(_BAR * done):·<{_BAR}}] "
             try:
                 columns = os.get_terminal_size(self._stream.fileno()).columns
-            except (OSError, ValueError):  # one that does not say
+            except (OSError, ValueError):  # a terminal without a size
                 columns = shutil.get_terminal_size().columns
             # Short of the last column, which makes some terminals wrap.
             self._draw(f"{bar}{text}" if len(bar + text) < columns else text[: columns - 1])
@@ -77,7 +80,7 @@ class Progress:
             self._draw("")
 
     def _draw(self, text: str) -> None:
-        """A line over the one before; none at all leaves the cursor at the first column."""
+        """Overwrite the last line; an empty text leaves the cursor at the first column."""
         print("\r" + text.ljust(self._drawn), end="" if text else "\r", file=self._stream, flush=True)
         self._drawn = len(text)
 
@@ -123,16 +126,13 @@ def fit_text(model: Any, fit_lines: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _candidates(model: TableModel) -> str:
-    """What the candidates of a search are called.
-
-    Metrics that were tried on some of the rows first leave the best of every kernel to be compared.
-    """
+    """The noun for the candidates of a search: finalists if metrics were first tried on fewer rows."""
     history = getattr(model.estimator_, "metric_history_", None) or ()
     return "finalist" if len({event["rows"] for event in history}) > 1 else "candidate"
 
 
 def _how_chosen(report: dict[str, Any], target: str | None, noun: str) -> str:
-    """Of how many candidates, and which rows their scores rest on."""
+    """The number of candidates, and the rows that their scores are from."""
     scores = report["scores"]
     cv = report["cv"]
     kind = report.get("splits", {}).get("kind")  # which files of 1.0.0rc1 do not have
@@ -142,7 +142,7 @@ def _how_chosen(report: dict[str, Any], target: str | None, noun: str) -> str:
     if scores is None:
         return f"{best} by the criterion {report['criterion']}"
     if scores["untested"] and report["search"]["metric"] != "none":
-        # The other folds taught the metrics.
+        # The metrics were learned from the other folds.
         folds = f"{counted(scores['folds'], 'fold')} ({scores['rows']:,} rows)"
         return f"{best}, scored on {folds} of {splits}"
     return f"{best} by {splits}"
@@ -156,13 +156,13 @@ def command_line(*arguments: str) -> str:
         program = [sys.executable, "-m", "onefold"]
     elif started.stem == "onefold" and os.path.abspath(started) != shutil.which("onefold"):
         program = [str(started)]
-    # A path that looks like an option is named from this folder.
-    paths = [f"./{one}" if one.startswith("-") else one for one in arguments]
-    return shlex.join([*program, *paths])
+    # A path that looks like an option is written relative to this folder.
+    words = [f"./{argument}" if argument.startswith("-") else argument for argument in arguments]
+    return shlex.join([*program, *words])
 
 
 def repeated(arguments: argparse.Namespace) -> str:
-    """The command as it was given, its files without their folders: a page may be passed on."""
+    """The command line with file names instead of paths, because a page may be passed on."""
     paths = {dest: value for dest, value in vars(arguments).items() if isinstance(value, Path)}
     names = {str(path): _name(path) for path in paths.values()}
     options = {option for dest in paths for option in arguments.options[dest]}

@@ -1,4 +1,4 @@
-"""``onefold tune``: a table in; a model, the table of its search and a page out. ``onefold plan``."""
+"""``onefold tune``: from a table to a model, the scores of its search and a report; ``onefold plan``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 
 from onefold.approximations.auto import METRIC_ROWS
 from onefold.cli.entry import Interrupted, best_kept
-from onefold.cli.options import open_asked, parameters
+from onefold.cli.options import open_from_arguments, parameters
 from onefold.cli.output import (
     journal_of,
+    nonempty_journal,
     outputs_in,
     staged_results,
-    useful_journal,
     write_results,
 )
 from onefold.cli.report import write_page
@@ -42,28 +42,28 @@ _ON_DISK = "rows are kept on disk in float32, because they would take over half 
 def run_tune(arguments: argparse.Namespace) -> None:
     """Run the command."""
     quiet = arguments.quiet or arguments.json
-    source, options = _asked(arguments)
+    source, options = _table_and_options(arguments)
     directory: Path = arguments.out or Path(_default_directory(arguments.table))
     journal = journal_of(directory) if arguments.resume else None
-    given = [table for table in (arguments.table, options.get("test")) if table is not None]
-    outputs = outputs_in(directory, arguments.force, inputs=given)
+    inputs = [table for table in (arguments.table, options.get("test")) if table is not None]
+    outputs = outputs_in(directory, arguments.force, inputs)
     with (
-        _telling_of(None if quiet else journal),
-        useful_journal(journal),
+        _mention_journal(None if quiet else journal),
+        nonempty_journal(journal),
         staged_results(directory) as stage,
         tuning(source, **options, checkpoint=journal, scratch=stage) as job,
     ):
         for note in [] if quiet else _notes(job, arguments.table.name, "task" in options):
             print(f"onefold: {note}", file=sys.stderr)
-        model = _followed(job, quiet)
+        model = _run_with_progress(job, quiet)
         write_results(model, stage)
     if journal is not None and model.report_["search"]["stopped"] is None:
         journal.unlink(missing_ok=True)
     elif journal is not None and not quiet:
         print(f"onefold: kept {journal}; repeat the command with --force to resume", file=sys.stderr)
     weight = job.training.sample_weight
-    again = [repeated(arguments)]
-    no_page = write_page(model, job.rows, directory, repeat=again, sample_weight=weight)
+    repeat = [repeated(arguments)]
+    no_page = write_page(model, job.rows, directory, repeat=repeat, sample_weight=weight)
     if no_page:
         print(f"onefold: no report.html: {no_page}", file=sys.stderr)
     files = [str(path) for path in outputs if path.is_file()]
@@ -85,8 +85,8 @@ def run_tune(arguments: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _telling_of(journal: Path | None) -> Iterator[None]:
-    """Say that there is a journal to go on from where the block is stopped by a signal."""
+def _mention_journal(journal: Path | None) -> Iterator[None]:
+    """Say that the search can be resumed, if the block is stopped by a signal."""
     try:
         yield
     except (Interrupted, SystemExit):
@@ -96,22 +96,22 @@ def _telling_of(journal: Path | None) -> Iterator[None]:
 
 
 def run_plan(arguments: argparse.Namespace) -> None:
-    """Say what `run_tune` would do with the same options."""
-    source, options = _asked(arguments)
+    """Print what `run_tune` would do with the same options."""
+    source, options = _table_and_options(arguments)
     with tuning(source, **options) as job:
         search = job.training.search
         estimator = inner_estimator(job.model, search, cv=job.training.splitting.cv)
-        found = plan(estimator, job.training.X, job.training.y)
+        planned = plan(estimator, job.training.X, job.training.y)
     if not arguments.json:
-        print(f"{found}\nsearch  {_search_words(search)}")
+        print(f"{planned}\nsearch  {_search_text(search)}")
         return
     names = ("rows", "features", "reason", "seconds", "bytes", "free_bytes", "fits")
-    facts = {name: getattr(found, name) for name in names}
-    print(json_text(facts | {"approximation": repr(found.approximation), "search": search.as_plain()}))
+    facts = {name: getattr(planned, name) for name in names}
+    print(json_text(facts | {"approximation": repr(planned.approximation), "search": search.as_plain()}))
 
 
-def _search_words(search: SearchSettings) -> str:
-    """What tune would choose among."""
+def _search_text(search: SearchSettings) -> str:
+    """The kernels that a search compares, its metric, and whether it blends."""
     names = search.as_plain()["kernels"]
     words = [f"kernels {', '.join(names)}"]
     words += [f"metric {search.metric}"] if search.metric else []
@@ -119,9 +119,9 @@ def _search_words(search: SearchSettings) -> str:
     return ", ".join(words) + (f" ({search.note})" if search.note else "")
 
 
-def _asked(arguments: argparse.Namespace) -> tuple[TableSource, dict[str, Any]]:
+def _table_and_options(arguments: argparse.Namespace) -> tuple[TableSource, dict[str, Any]]:
     """The table of a command, and its options as those of :func:`onefold.tuning.tuning`."""
-    source = open_asked(arguments)
+    source = open_from_arguments(arguments)
     options = parameters(arguments)
     if options.get("target") is None:
         raise TableError(
@@ -132,17 +132,17 @@ def _asked(arguments: argparse.Namespace) -> tuple[TableSource, dict[str, Any]]:
 
 
 def _default_directory(table: Path) -> str:
-    """Where the files go unless --out says so: the table's name without its suffix, + -onefold."""
+    """The directory without --out: the table's name without its suffix, followed by -onefold."""
     name = table.name
     if glob.has_magic(name) and not table.exists():
         name = table.parent.name or "table"
         table = table.parent
-    if name in ("", ".."):  # . and .. are called as the folders that they stand for
+    if name in ("", ".."):  # . and .. by the names of their folders
         name = Path(os.path.abspath(table)).name or "table"
     return f"{Path(name.removesuffix('.gz')).stem}-onefold"
 
 
-def _followed(job: Tuning, quiet: bool) -> TableModel:
+def _run_with_progress(job: Tuning, quiet: bool) -> TableModel:
     """Run the job; progress goes to stderr, and Ctrl-C keeps the best so far."""
     criterion = criterion_of(inner_estimator(job.model, job.training.search))
     with (
@@ -150,18 +150,18 @@ def _followed(job: Tuning, quiet: bool) -> TableModel:
         best_kept(progress) as callback,
         warnings.catch_warnings(),
     ):
-        # Notes say these in words: folds that lack a class, ends of grids, searches that ended early.
+        # The notes of the result say the same: folds without a class, edges of grids, stopped searches.
         warnings.filterwarnings("ignore", message="The least populated class|y_pred contains classes")
         warnings.simplefilter("ignore", GridEdgeWarning)
         warnings.simplefilter("ignore", SearchStoppedWarning)
         return job.run(callback)
 
 
-def _notes(job: Tuning, table: str, task_given: bool) -> list[str]:
+def _notes(job: Tuning, table: str, has_task: bool) -> list[str]:
     model = job.model
     training = job.training
     target = job.target
-    why = "as requested" if task_given else f"because {target.reason} (--task overrides)"
+    why = "as requested" if has_task else f"because {target.reason} (--task overrides)"
     rows, features = training.X.shape
     columns = len(training.preparation.columns) + len(training.preparation.constant)
     size = f"{counted(rows, 'row')}, {counted(columns, 'column')} ({counted(features, 'feature')})"
@@ -173,16 +173,16 @@ def _notes(job: Tuning, table: str, task_given: bool) -> list[str]:
         *training.notes,
         few_rows_note(model.cv, training.y) if target.task == "classification" else None,
     ]
-    found = plan(
+    planned = plan(
         inner_estimator(model, training.search, cv=training.splitting.cv), training.X, training.y
     )
-    landmarks = getattr(found.approximation, "n_components", None)
+    landmarks = getattr(planned.approximation, "n_components", None)
     words = f"with {landmarks:,} landmarks" if isinstance(landmarks, int) else "method"
     if model.approximation == "auto" and training.search.metric is not None and rows > METRIC_ROWS:
         # Which of them is quicker is known once the metrics are learned.
         words += ", or cg (conjugate gradients) where faster"
-    # Strategies that leave some of the grid out take less time than it does.
-    timed = training.search.search == "grid" and found.seconds is not None
-    time = f", about {duration_words(found.seconds or 0.0)}" if timed else ""
-    notes.append(f"will run: {found.approximation.name} {words}{time} ({found.reason})")
+    # The time is that of the whole grid, of which other strategies leave some out.
+    timed = training.search.search == "grid" and planned.seconds is not None
+    time = f", about {duration_words(planned.seconds or 0.0)}" if timed else ""
+    notes.append(f"will run: {planned.approximation.name} {words}{time} ({planned.reason})")
     return [note for note in notes if note is not None]

@@ -37,31 +37,31 @@ def resolve_criteria(
     criterion: Any, *, classifier: bool, calibration: str | None = None
 ) -> dict[str, Criterion]:
     """The criteria behind one, or behind a list of them, by name; the first one decides."""
-    given = list(criterion) if isinstance(criterion, list | tuple) else [criterion]
-    if not given:
+    members = list(criterion) if isinstance(criterion, list | tuple) else [criterion]
+    if not members:
         raise ValueError("criterion is an empty list; give at least one criterion.")
-    found: dict[str, Criterion] = {}
-    for one in given:
-        resolved = resolve_criterion(one, classifier=classifier, calibration=calibration)
-        function = getattr(one, "_score_func", one)
+    criteria: dict[str, Criterion] = {}
+    for member in members:
+        resolved = resolve_criterion(member, classifier=classifier, calibration=calibration)
+        function = getattr(member, "_score_func", member)
         name = str(getattr(function, "__name__", type(function).__name__))
-        name = one if isinstance(one, str) else name
-        if name in found or (found and name == "score"):
+        name = member if isinstance(member, str) else name
+        if name in criteria or (criteria and name == "score"):
             raise ValueError(
                 f"criterion contains {name!r} twice, or uses the name that the first criterion has in "
                 "cv_results_; leave it out, or give the function another name."
             )
-        found[name] = resolved
-    return found
+        criteria[name] = resolved
+    return criteria
 
 
 def resolve_criterion(criterion: Any, *, classifier: bool, calibration: str | None = None) -> Criterion:
     """The Criterion behind a name or a scorer, which may ask for probabilities of the `calibration`."""
     if isinstance(criterion, Criterion):
         return criterion
-    own = _FOR_CLASSIFIERS if classifier else _FOR_REGRESSORS
-    if isinstance(criterion, str) and criterion in own:
-        return own[criterion]
+    by_name = _FOR_CLASSIFIERS if classifier else _FOR_REGRESSORS
+    if isinstance(criterion, str) and criterion in by_name:
+        return by_name[criterion]
     if isinstance(criterion, str) and criterion == "error":
         raise ValueError('criterion="error" counts wrong labels; use "mse" for regression.')
     if isinstance(criterion, str) and criterion == "mse":
@@ -73,15 +73,15 @@ def resolve_criterion(criterion: Any, *, classifier: bool, calibration: str | No
         if scorer is None:  # what scikit-learn has for None
             raise TypeError("None is not a criterion")
     except (ValueError, TypeError) as error:
-        names = ", ".join(repr(name) for name in own)
+        names = ", ".join(repr(name) for name in by_name)
         raise ValueError(
             f"unknown criterion {criterion!r}; use one of {names}, "
             "the name of a scikit-learn scorer, or a scorer."
         ) from error
-    asked = getattr(scorer, "_response_method", "predict")
-    methods = {asked} if isinstance(asked, str) else set(asked)
-    known = {"predict", "decision_function", "predict_proba"} if classifier else {"predict"}
-    if methods.isdisjoint(known):
+    response = getattr(scorer, "_response_method", "predict")
+    methods = {response} if isinstance(response, str) else set(response)
+    available = {"predict", "decision_function", "predict_proba"} if classifier else {"predict"}
+    if methods.isdisjoint(available):
         needed = "probabilities" if methods == {"predict_proba"} else " or ".join(sorted(methods))
         instead = '"error" or "balanced_accuracy"' if classifier else '"mse" or "r2"'
         raise ValueError(

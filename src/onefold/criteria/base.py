@@ -7,8 +7,8 @@ from `Scoring.shortcut`.
 
 `ask` puts one model to several criteria for all its ridges, so that nothing is factorised or predicted
 twice. The first criterion decides, and the others are recorded. All that hold rows out have the same
-splits, and every block of predictions is given to the accumulator of each. Ridges that cannot be solved
-have no scores, and the reason is kept.
+splits, and every block of predictions is given to the accumulator of each. Ridges that cannot be solved,
+and those on whose predictions a criterion fails, have no scores, and the reason is kept.
 """
 
 from __future__ import annotations
@@ -128,6 +128,11 @@ class Scored:
         ranks = None if ranks is None else np.where(missing, np.nan, ranks)
         return cls(scores, ranks, NOT_FINITE if missing.any() else reason)
 
+    @classmethod
+    def failed(cls, n_alphas: int, n_scores: int, reason: str) -> Scored:
+        """No scores, and why."""
+        return cls(np.full((n_alphas, n_scores), np.nan), reason=reason)
+
     def result(self) -> Scored:
         """Itself: an answer to which no more blocks are added."""
         return self
@@ -236,6 +241,19 @@ class Answer:
     scored: Mapping[str, Scored | Accumulator]  # by the name of the criterion
     blocks: list[HeldoutBlock]  # held-out predictions for these ridges; empty unless they are kept
 
+    def result(self, name: str, scoring: Scoring) -> Scored:
+        """The scores of a criterion, or why there are none; in the thread of the search."""
+        scored = attempt(self.scored[name].result, (Exception,), why_criterion_fails)
+        if isinstance(scored, Failure):
+            return Scored.failed(len(self.places), scoring.n_scores, scored.reason)
+        return scored
+
+
+def why_criterion_fails(error: Exception) -> str:
+    """What a criterion or a scorer says, with the kind of any error other than ValueError."""
+    cause = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    return f"the criterion fails on their predictions ({cause})"
+
 
 def ask(
     model: Model, scorings: Mapping[str, Scoring], alphas: Any
@@ -275,11 +293,11 @@ def _answers(model: Model, scorings: Mapping[str, Scoring], alphas: Any, numbers
         _, group = groups.setdefault(places.tobytes(), (places, {}))
         group[name] = scoring
     decisive = next(iter(scorings.values()))
-    return [
-        _answer(model, group, decisive, alphas[places], places)
-        for places, group in groups.values()
-        if places.size
-    ]
+    answers = []
+    for places, group in groups.values():
+        if places.size:
+            answers.append(_answer(model, group, decisive, alphas[places], places))
+    return answers
 
 
 def _answer(
@@ -293,10 +311,10 @@ def _answer(
     scored: dict[str, Scored | Accumulator] = {}
     accumulators: dict[str, Accumulator] = {}
     for name, scoring in scorings.items():
-        known = None if predicted and scoring.splits is not None else scoring.shortcut(model, alphas)
-        if known is None:
+        shortcut = None if predicted and scoring.splits is not None else scoring.shortcut(model, alphas)
+        if shortcut is None:
             accumulators[name] = scoring.start()
-        scored[name] = accumulators[name] if known is None else known
+        scored[name] = accumulators[name] if shortcut is None else shortcut
     blocks: list[HeldoutBlock] = []
     if accumulators:
         kept = any(scorings[name] is decisive for name in accumulators)
@@ -305,6 +323,9 @@ def _answer(
         for block in heldout_blocks(model, splits, alphas):
             if kept:
                 blocks.append(block)
-            for accumulator in accumulators.values():
-                accumulator.add(block)
+            for name, accumulator in list(accumulators.items()):
+                added = attempt(partial(accumulator.add, block), (Exception,), why_criterion_fails)
+                if isinstance(added, Failure):
+                    scored[name] = Scored.failed(len(places), scorings[name].n_scores, added.reason)
+                    del accumulators[name]
     return Answer(places, scored, blocks)

@@ -73,12 +73,19 @@ from onefold.linalg import Array, asarray_like, host_array, namespace
 from onefold.machine.threads import check_stop
 from onefold.rows import to_host
 
+# Rows whose nearest neighbours give δ², at most; chosen, not measured.
 _NOISE_ROWS = 2000
-_SLOPE = 5.0  # of Ψ
-_TOLERANCE = 1e-8  # of R̃², where steps end
-_MOST_STEPS = 200
-_FEWEST = 2000  # times the number of rows, and at least
-_LOOK = 20  # steps between two looks at the bounds
+# Slope of Ψ: that of Chapelle, Vapnik, Bousquet and Mukherjee (2002).
+_SLOPE = 5.0
+# Share of R̃² that the bounds may differ by where steps end; chosen, not measured.
+_TOLERANCE = 1e-8
+# Maximum number of steps for each row; some 1 to 5 are usual.
+_MAX_STEPS_PER_ROW = 200
+# Maximum number of steps for few rows; chosen, not measured.
+_MAX_STEPS_OF_FEW = 2000
+# Steps from one comparison of the bounds to the next; chosen, not measured.
+_STEPS_PER_CHECK = 20
+# Relative rounding error of float64.
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -166,12 +173,12 @@ def noise_variance(problem: Problem) -> Any:
     if problem.precomputed:
         diagonal = np.diagonal(X)
         squares = diagonal[rows, None] + diagonal[None, :] - 2 * X[rows]
-        near = np.argsort(squares, axis=1, kind="stable")[:, :2]
+        nearest = np.argsort(squares, axis=1, kind="stable")[:, :2]
     else:
-        near = NearestNeighbors(n_neighbors=2).fit(X).kneighbors(X[rows], return_distance=False)
+        nearest = NearestNeighbors(n_neighbors=2).fit(X).kneighbors(X[rows], return_distance=False)
     # Among duplicates a row need not come first in its own list.
-    other = np.where(near[:, 0] == rows, near[:, 1], near[:, 0])
-    return np.mean((Y[rows] - Y[other]) ** 2, axis=0) / 2
+    neighbours = np.where(nearest[:, 0] == rows, nearest[:, 1], nearest[:, 0])
+    return np.mean((Y[rows] - Y[neighbours]) ** 2, axis=0) / 2
 
 
 class Evidence(ModelCriterion):
@@ -237,7 +244,7 @@ def squared_radii(K: Any, shifts: Any) -> Any:
     K is overwritten: it is centred, which leaves distances as they are and their digits larger.
     """
     n = len(K)
-    found = np.full(len(shifts), np.nan)
+    converged = np.full(len(shifts), np.nan)  # R̃² of the balls that have converged
     numbers = np.arange(len(shifts))
     mean = K.mean(axis=0)
     K -= mean[None, :]
@@ -246,13 +253,13 @@ def squared_radii(K: Any, shifts: Any) -> Any:
     diagonal = np.diagonal(K)[None, :] + shifts
     beta = np.full(shifts.shape, 1.0 / n)
     g = diagonal - 2.0 * (K.mean(axis=1)[None, :] + shifts / n)
-    for step in range(max(_MOST_STEPS * n, _FEWEST)):
-        if step % _LOOK == 0:
+    for step in range(max(_MAX_STEPS_PER_ROW * n, _MAX_STEPS_OF_FEW)):
+        if step % _STEPS_PER_CHECK == 0:
             check_stop()
             inner = np.sum(beta * g, axis=1)
             radii = (np.sum(beta * diagonal, axis=1) + inner) / 2
             open_ = g.max(axis=1) - inner > _TOLERANCE * radii
-            found[numbers[~open_]] = radii[~open_]
+            converged[numbers[~open_]] = radii[~open_]
             if not open_.any():
                 break
             if not open_.all():
@@ -262,22 +269,22 @@ def squared_radii(K: Any, shifts: Any) -> Any:
                 beta = beta[open_]
                 g = g[open_]
         _move_weight(K, shifts, diagonal, beta, g)
-    return found
+    return converged
 
 
 def _move_weight(K: Any, shifts: Any, diagonal: Any, beta: Any, g: Any) -> None:
     """One step of every ball: weight goes from one row to another, β and g are overwritten."""
-    each = np.arange(len(g))
+    balls = np.arange(len(g))
     i = g.argmax(axis=1)
-    above = g[each, i][:, None] - g
-    apart = diagonal[each, i][:, None] + diagonal - 2.0 * K[i]
-    apart[each, i] = 1.0
-    gains = above * (above / apart)  # squares leave the range of float64 long before
+    above = g[balls, i][:, None] - g
+    distances = diagonal[balls, i][:, None] + diagonal - 2.0 * K[i]
+    distances[balls, i] = 1.0
+    gains = above * (above / distances)  # squares leave the range of float64 long before
     j = np.where(beta > 0, gains, -1.0).argmax(axis=1)
-    there = beta[each, j]
-    move = np.minimum(above[each, j] / (2.0 * apart[each, j]), there)
-    beta[each, i] += move
-    beta[each, j] = there - move  # exactly 0 where all of it moves
+    available = beta[balls, j]
+    move = np.minimum(above[balls, j] / (2.0 * distances[balls, j]), available)
+    beta[balls, i] += move
+    beta[balls, j] = available - move  # exactly 0 where all of it moves
     g -= (2.0 * move)[:, None] * (K[i] - K[j])
-    g[each, i] -= 2.0 * move * shifts[each, i]
-    g[each, j] += 2.0 * move * shifts[each, j]
+    g[balls, i] -= 2.0 * move * shifts[balls, i]
+    g[balls, j] += 2.0 * move * shifts[balls, j]

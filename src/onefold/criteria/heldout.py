@@ -95,26 +95,28 @@ class SumCriterion(Criterion):
         self, predictions: Sequence[Any], splits: Splits, problem: Problem, task: Task
     ) -> Any:
         targets = host_array(self.targets(problem, task))
-        found = []
+        scores = []
         for values, rows in zip(predictions, splits.tests):
             weight = np.ones(len(rows)) if task.sample_weight is None else task.sample_weight[rows]
-            found.append(self.from_means(self.sums(values, targets[rows], weight) / weight.sum()))
-        return np.stack(found, axis=1)
+            scores.append(self.from_means(self.sums(values, targets[rows], weight) / weight.sum()))
+        return np.stack(scores, axis=1)
 
 
-class ErrorRate(SumCriterion):
-    """Minus the share of wrong labels; accuracy with ``offset=1``; `smooth` ranks by squared error."""
+class LabelCriterion(SumCriterion):
+    """A score from counts of labels; `smooth` ranks by the squared error of the decision values."""
 
-    mean_of_rows = True
-
-    def __init__(self, offset: float = 0.0, *, smooth: bool = False) -> None:
+    def __init__(self, *, smooth: bool = False) -> None:
         # Decision values tell more than right or wrong: the best of many counts is the luckiest.
-        self._offset = offset
         self._smooth = smooth
         self.must_beat_constant = smooth
 
-    def for_several_kernels(self) -> ErrorRate:
-        return type(self)(self._offset, smooth=True)
+    @abstractmethod
+    def counted(self, label: Any, true: Any, classes: int) -> list[Array]:
+        """What is counted of each row (μ, rows) from the numbers of its predicted and its true class."""
+
+    @abstractmethod
+    def from_shares(self, shares: Any) -> Any:
+        """Scores (...) from the weighted means (..., counts) of what is counted."""
 
     def targets(self, problem: Problem, task: Task) -> Array:
         labels = asarray_like(label_index(problem.Y), problem.Y)[:, None]
@@ -130,22 +132,37 @@ class ErrorRate(SumCriterion):
     def terms(self, predictions: Array, targets: Array) -> Array:
         xp = namespace(targets)
         label = xp.astype(label_index(predictions), targets.dtype)
-        found = self._counted(label, targets[None, :, 0], max(2, predictions.shape[-1]))
+        terms = self.counted(label, targets[None, :, 0], max(2, predictions.shape[-1]))
         if self._smooth:
             squares = xp.sum((predictions - targets[None, :, 2:]) ** 2, axis=-1) * targets[None, :, 1]
             of_class = xp.broadcast_to(targets[None, :, 1], squares.shape)
-            found = [*found, squares, of_class]
-        return xp.stack(found, axis=-1)
-
-    def _counted(self, label: Any, true: Any, classes: int) -> list[Array]:
-        """What is counted of each row (μ, rows) from the numbers of its predicted and its true class."""
-        return [namespace(label).astype(label != true, label.dtype)]
+            terms = [*terms, squares, of_class]
+        return xp.stack(terms, axis=-1)
 
     def from_means(self, means: Any) -> Any:
-        return self._offset - means[..., 0]
+        return self.from_shares(means[..., :-2] if self._smooth else means)
 
     def ranks(self, means: Any) -> Any | None:
         return -(means[..., -2] / means[..., -1]).mean(axis=1) if self._smooth else None
+
+
+class ErrorRate(LabelCriterion):
+    """Minus the share of wrong labels; accuracy with ``offset=1``."""
+
+    mean_of_rows = True
+
+    def __init__(self, offset: float = 0.0, *, smooth: bool = False) -> None:
+        super().__init__(smooth=smooth)
+        self._offset = offset
+
+    def for_several_kernels(self) -> ErrorRate:
+        return ErrorRate(self._offset, smooth=True)
+
+    def counted(self, label: Any, true: Any, classes: int) -> list[Array]:
+        return [namespace(label).astype(label != true, label.dtype)]
+
+    def from_shares(self, shares: Any) -> Any:
+        return self._offset - shares[..., 0]
 
     def row_losses(self, predictions: Any, Y: Any) -> Any:
         return super().row_losses(predictions, Y) if self._smooth else self.row_errors(predictions, Y)
@@ -155,26 +172,23 @@ class ErrorRate(SumCriterion):
         return np.where(np.isfinite(predictions).all(axis=1), wrong, np.nan)
 
 
-class BalancedAccuracy(ErrorRate):
-    """The mean share of right labels over the classes that a split tests."""
+class BalancedAccuracy(LabelCriterion):
+    """The mean share of right labels over the classes that a split tests.
 
-    mean_of_rows = False
+    It has no `row_errors`: rows of different classes do not count alike, and so splits are compared.
+    """
 
-    def _counted(self, label: Any, true: Any, classes: int) -> list[Array]:
+    def for_several_kernels(self) -> BalancedAccuracy:
+        return BalancedAccuracy(smooth=True)
+
+    def counted(self, label: Any, true: Any, classes: int) -> list[Array]:
         xp = namespace(label)
         of_class = [xp.broadcast_to(true == float(c), label.shape) for c in range(classes)]
         counted = [of_class[c] & (label == float(c)) for c in range(classes)] + of_class
-        return [xp.astype(one, label.dtype) for one in counted]
+        return [xp.astype(flags, label.dtype) for flags in counted]
 
-    def row_losses(self, predictions: Any, Y: Any) -> Any:
-        return Criterion.row_losses(self, predictions, Y)
-
-    def row_errors(self, predictions: Any, Y: Any) -> Any:
-        return None  # rows of different classes do not count alike: splits are compared
-
-    def from_means(self, means: Any) -> Any:
-        counted = means[..., :-2] if self._smooth else means
-        right, rows = np.split(counted, 2, axis=-1)
+    def from_shares(self, shares: Any) -> Any:
+        right, rows = np.split(shares, 2, axis=-1)
         tested = rows > 0
         recall = np.divide(right, rows, out=np.zeros_like(right), where=tested)
         return recall.sum(axis=-1) / tested.sum(axis=-1)
@@ -194,8 +208,8 @@ class VariationCoefficient(SumCriterion):
     """−√(mean (y − f)²) / |mean y|, averaged over targets: the CoV of [edwards2013]_."""
 
     def targets(self, problem: Problem, task: Task) -> Array:
-        given = asarray_like(task.y.reshape(problem.n, -1), problem.Y)
-        return namespace(given).concat([problem.Y, given], axis=1)
+        y = asarray_like(task.y.reshape(problem.n, -1), problem.Y)
+        return namespace(y).concat([problem.Y, y], axis=1)
 
     def terms(self, predictions: Array, targets: Array) -> Array:
         xp = namespace(predictions)
@@ -217,8 +231,8 @@ class PercentageError(SumCriterion):
     """−mean |y − f| / |y| over rows and targets, as scikit-learn counts it: [edwards2013]_'s MAPE."""
 
     def targets(self, problem: Problem, task: Task) -> Array:
-        given = task.y.reshape(problem.n, -1).astype(np.float64)  # the size of an int8 may be none
-        size = np.maximum(np.abs(given), np.finfo(float).eps)
+        y = task.y.reshape(problem.n, -1).astype(np.float64)  # |y| of an int8 may overflow
+        size = np.maximum(np.abs(y), np.finfo(float).eps)
         return namespace(problem.Y).concat([problem.Y, asarray_like(size, problem.Y)], axis=1)
 
     def terms(self, predictions: Array, targets: Array) -> Array:

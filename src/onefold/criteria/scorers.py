@@ -17,8 +17,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from onefold.approximations import Model, Problem
 from onefold.calibration import calibration_parts, crossfitted
-from onefold.criteria.base import Accumulator, Criterion, Scored, Scoring, Task, label_index
-from onefold.heldout import HeldoutBlock, Splits, whole_parts
+from onefold.criteria.base import (
+    Accumulator,
+    Criterion,
+    Scored,
+    Scoring,
+    Task,
+    label_index,
+    why_criterion_fails,
+)
+from onefold.heldout import HeldoutBlock, Splits, joined_parts
 from onefold.linalg import take_rows
 from onefold.smoothers.base import Failure, attempt
 
@@ -31,8 +39,9 @@ class Scorer(Criterion):
     def __init__(self, scorer: Callable[..., float], calibration: str | None = None) -> None:
         self._scorer = scorer
         self._calibration = calibration or "log_odds"
-        asked = getattr(scorer, "_response_method", "predict_proba")  # a user's function may ask for all
-        first = asked if isinstance(asked, str) else next(iter(asked))
+        # A user's function may ask for all.
+        response = getattr(scorer, "_response_method", "predict_proba")
+        first = response if isinstance(response, str) else next(iter(response))
         self.asks_probabilities = first == "predict_proba"
         self._request: bool | str | None = None  # of weights, by set_score_request
         # Asked now: threads of the search have no such setting.
@@ -63,8 +72,8 @@ class Scorer(Criterion):
         refusal = None
         # Whether rows can count by their weight is asked as GridSearchCV asks.
         accepts = getattr(self._scorer, "_accept_sample_weight", None)
-        known = accepts() if accepts else "sample_weight" in signature(self._scorer).parameters
-        takes_weights = self._request is not False and known
+        has_weights = accepts() if accepts else "sample_weight" in signature(self._scorer).parameters
+        takes_weights = self._request is not False and has_weights
         shifted = [values + problem.offset for values in predictions]
         stand_in = _HeldoutRegressor if task.classes is None else _HeldoutClassifier
 
@@ -74,8 +83,10 @@ class Scorer(Criterion):
             decision = np.concatenate(shifted, axis=1)
             index = np.searchsorted(task.classes, task.y)
             weights = task.sample_weight, splits, task.class_weight
-            found = crossfitted(self._calibration, decision, index, *weights)
-            return np.split(found, np.cumsum([values.shape[1] for values in shifted])[:-1], axis=1)
+            probabilities = crossfitted(self._calibration, decision, index, *weights)
+            return np.split(
+                probabilities, np.cumsum([values.shape[1] for values in shifted])[:-1], axis=1
+            )
 
         for split, rows in enumerate(splits.tests):
             X = take_rows(task.X, rows)
@@ -86,7 +97,7 @@ class Scorer(Criterion):
                 model = stand_in(shifted[split][number], X, task, calibrated, (split, number))
                 # As with GridSearchCV, the other cells go on, whatever the error.
                 work = partial(self._scorer, model, X, y, **extra)
-                score = attempt(work, (Exception,), _why_refused)
+                score = attempt(work, (Exception,), why_criterion_fails)
                 if isinstance(score, Failure):
                     refusal = refusal or score.reason
                 else:
@@ -97,12 +108,6 @@ class Scorer(Criterion):
                 "another criterion, or splits with more test rows."
             )
         return scores, refusal
-
-
-def _why_refused(error: Exception) -> str:
-    """What a scorer says; the text of an error other than ValueError is little without its kind."""
-    cause = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-    return f"the criterion fails on their predictions ({cause})"
 
 
 class RowScoring(Scoring):
@@ -134,7 +139,7 @@ class _RowAccumulator(Accumulator):
     def result(self) -> Scored:
         scoring = self._scoring
         splits = scoring.splits
-        parts = whole_parts(self._blocks, splits)
+        parts = joined_parts(self._blocks, splits)
         if splits.leave_one_out:
             predictions = [parts[0][:, test] for test in splits.tests]
         else:

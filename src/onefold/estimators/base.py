@@ -29,7 +29,8 @@ from onefold.machine.threads import count_workers, limit_blas, spans, use_thread
 from onefold.rows import example_of, is_dask, lazily, to_host
 from onefold.typing import ArrayLike, MaybeArray
 
-_FEW_ROWS = 1000  # whose factorisation gains little from a second thread
+# Rows up to which a factorisation gains little from a second thread; chosen, not measured.
+_FEW_ROWS = 1000
 # What a copy on a Dask worker needs to predict, and to make intervals, and its own parameters.
 _PREDICTS = (
     "expansion_", "classes_", "calibrator_", "single_target_", "n_features_in_", "feature_names_in_",
@@ -66,8 +67,8 @@ class KernelMachine(BaseEstimator):
     @contextmanager
     def _threads(self, n: int) -> Iterator[None]:
         """`n_jobs` threads, also for BLAS; one for few rows, so that no digit depends on the number."""
-        every = None if self.n_jobs is None else count_workers(self.n_jobs)
-        with use_threads(self.n_jobs), limit_blas(1 if n <= _FEW_ROWS else every):
+        blas_threads = None if self.n_jobs is None else count_workers(self.n_jobs)
+        with use_threads(self.n_jobs), limit_blas(1 if n <= _FEW_ROWS else blas_threads):
             yield
 
     def __sklearn_clone__(self) -> Self:
@@ -77,9 +78,9 @@ class KernelMachine(BaseEstimator):
             return super().__sklearn_clone__()
         bare = copy(self)
         bare.client = None
-        found = bare.__sklearn_clone__()
-        found.client = client
-        return found
+        clone = bare.__sklearn_clone__()
+        clone.client = client
+        return clone
 
     def __getstate__(self) -> Any:
         """Leave the Dask client out of a pickle: it belongs to this process."""
@@ -192,8 +193,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         if is_dask(X):
             return _lazy_predictions(self, method, X, np.float64, self.classes_)
         values = self._decide(X)
-        found = getattr(self.calibrator_, function)(host_array(values))
-        return asarray_like(found, values)
+        probabilities = getattr(self.calibrator_, function)(host_array(values))
+        return asarray_like(probabilities, values)
 
 
 def _has_intervals(estimator: Any) -> bool:
@@ -248,12 +249,12 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         They are order statistics of f_s(x) + r_i over the held-out residuals r_i, and never cross. For a
         data frame, the result is a data frame with the same index and columns named "0.1" and so on.
         """
-        asked = [_check_share(q, "quantiles") for q in np.atleast_1d(np.asarray(quantiles)).tolist()]
-        if not asked:
+        levels = [_check_share(q, "quantiles") for q in np.atleast_1d(np.asarray(quantiles)).tolist()]
+        if not levels:
             raise ValueError("quantiles is empty; give numbers between 0 and 1.")
         bounds = ConformalIntervals.quantiles
-        names = [str(q) for q in asked]
-        return self._bounded("predict_quantiles", X, bounds, names, asked, quantiles=asked)
+        names = [str(q) for q in levels]
+        return self._bounded("predict_quantiles", X, bounds, names, levels, quantiles=levels)
 
     def _bounded(
         self, method: str, X: Any, bounds: Any, names: list[str], shares: list[float], **options: Any
@@ -288,7 +289,7 @@ def _check_share(value: Any, name: str) -> float:
 def _bounds_by_blocks(estimator: Any, X: Any, bounds: Callable[..., Any], names: list[str]) -> Any:
     """Bounds (rows, targets, names) in X's library, the targets' axis for several alone."""
     rows = check_rows(estimator, X, sparse=estimator.expansion_.accepts_sparse, fitting=False)
-    found = np.empty((rows.shape[0], estimator.expansion_.n_targets, len(names)))
+    table = np.empty((rows.shape[0], estimator.expansion_.n_targets, len(names)))
     models = estimator.fold_models_
     spread = estimator.spread_models_
     jobs = estimator.n_jobs
@@ -300,8 +301,8 @@ def _bounds_by_blocks(estimator: Any, X: Any, bounds: Callable[..., Any], names:
         stretch = None
         if spread is not None:
             stretch = spread_from(spread.predict(rows[part], jobs), estimator.intervals_.residuals)
-        found[part] = bounds(require_finite(values), spread=stretch)
-    values = asarray_like(found, rows)
+        table[part] = bounds(require_finite(values), spread=stretch)
+    values = asarray_like(table, rows)
     return framed_like(X, values[:, 0, :] if estimator.single_target_ else values, names)
 
 
@@ -318,8 +319,9 @@ def framed_like(X: Any, values: Any, names: Sequence[str]) -> Any:
 
 def _scored(estimator: Any, score: Callable[..., float], X: Any, y: Any, sample_weight: Any) -> float:
     """A score of scikit-learn for the predictions of X; lazy targets are computed."""
-    given = (y, sample_weight, estimator.predict(X))
-    y, weight, predicted = [to_host(one, getattr(estimator, "client", None)) for one in given]
+    client = getattr(estimator, "client", None)
+    columns = (y, sample_weight, estimator.predict(X))
+    y, weight, predicted = [to_host(values, client) for values in columns]
     return float(score(y, predicted, sample_weight=weight))
 
 
@@ -337,7 +339,7 @@ def _lazy_predictions(
             setattr(bare, name, value.on_host() if hasattr(value, "on_host") else value)
     answer = partial(getattr(bare, method), **options)
     safe = all(part.kernel.thread_safe for _, part in estimator.expansion_.parts)
-    return lazily(X, answer, dtype, columns, estimator.device, alone=not safe)
+    return lazily(X, answer, dtype, columns, estimator.device, exclusive=not safe)
 
 
 def with_groups_of(cv: Any, routing: Any) -> Any:
@@ -368,6 +370,6 @@ def on_host(estimator: Any) -> Any:
     host = {name: to_host(value) for name, value in vars(estimator).items()}
     if all(host[name] is value for name, value in vars(estimator).items()):
         return estimator
-    found = copy(estimator)
-    vars(found).update(host)
-    return found
+    on_host = copy(estimator)
+    vars(on_host).update(host)
+    return on_host

@@ -17,7 +17,7 @@ from onefold.compatibility import Offer, Request, check
 from onefold.docstrings import shared_docs
 from onefold.estimators import final
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
-from onefold.estimators.importances import heldout_importances
+from onefold.estimators.importances import Importances, heldout_importances
 from onefold.estimators.intervals import fit_intervals
 from onefold.estimators.setup import decisive_settings, set_up
 from onefold.estimators.validation import check_alphas, check_budget, is_precomputed
@@ -108,8 +108,8 @@ class KernelMachineCV(KernelMachine):
                 search.warn_if_stopped()
                 self._record(result, search, setup.strategy.name, trust)
         # Rounds, and a search that was stopped, try a few cells: their extremes are not edges of a grid.
-        whole = self.metric is None and search.stopped is None
-        if at_edge := edges(self.cv_results_, self.best_index_) if whole else []:
+        complete_grid = self.metric is None and search.stopped is None
+        if at_edge := edges(self.cv_results_, self.best_index_) if complete_grid else []:
             names = " and ".join(f"{edge.parameter}s=" for edge in at_edge)
             if self._feature_groups is None:
                 remedy = f"extend {names}, or standardise the features if they are not yet"
@@ -144,10 +144,10 @@ class KernelMachineCV(KernelMachine):
         self.kernel_ = self.kernel if family is None and isinstance(self.kernel, str) else family
         self.metric_ = final.metric_of(kernel)
         self.metric_history_ = result.history
-        importances: Any = None
+        importances = Importances()
         if self.metric is not None:
             importances = heldout_importances(fit, scoring, self._feature_groups, setup.seed or 0)
-        self.feature_importances_ = None if isinstance(importances, str) else importances
+        self.feature_importances_ = importances.shares
         self.cv_results_ = ledger.cv_results()
         self.history_ = ledger.history
         self.best_index_ = ledger.index_of(chosen.index, chosen.ridge)
@@ -169,20 +169,20 @@ class KernelMachineCV(KernelMachine):
         self.search_ = {"method": method, **result.record}
         self.search_ |= {"stopped": search.stopped, "untried": search.untried}
         if self.metric is not None:
-            self.search_["no_importances"] = importances if isinstance(importances, str) else None
+            self.search_["no_importances"] = importances.why_none
         if trust is not None:
             self.approximation_["trust"] = trust
         follow(self, setup.table)
 
     def _trust(self, setup: Setup) -> dict[str, Any]:
-        """The trust check's findings; a warning before the long work if they are bad."""
-        found = check_setup(self.as_chooser(setup.table), setup, random_state=setup.seed or 0)
-        if found.verdict == "does not apply":
+        """The trust check's findings; a warning before the search if they are bad."""
+        trust = check_setup(self.as_chooser(setup.table), setup, random_state=setup.seed or 0)
+        if trust.verdict == "does not apply":
             warn_user(
-                f"the trust check says that the approximation {found} Use another approximation, or "
+                f"the trust check says that the approximation {trust} Use another approximation, or "
                 "search on a subsample with the exact method."
             )
-        return found.as_dict()
+        return trust.as_dict()
 
     def objective(
         self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
@@ -265,15 +265,17 @@ class Objective:
 
     def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
         # A copy, whose parameters do not change later; a callback may hold what cannot be cloned.
-        self._estimator = own = type(estimator)(**estimator.get_params(deep=False))
-        request = Request(objective=True, metric=own.metric, blend=bool(own.blend))
-        check(request, Offer(resolve_approximation(own.approximation)))
-        with open_checkpoint(own.checkpoint) as checkpoint:
-            self._setup = setup = set_up(own, X, y, sample_weight, groups, decided=checkpoint.decided)
-            self._whose = cache(lambda: fingerprint(setup, decisive_settings(own, setup)))
+        self._estimator = copied = type(estimator)(**estimator.get_params(deep=False))
+        request = Request(objective=True, metric=copied.metric, blend=bool(copied.blend))
+        check(request, Offer(resolve_approximation(copied.approximation)))
+        with open_checkpoint(copied.checkpoint) as checkpoint:
+            self._setup = setup = set_up(copied, X, y, sample_weight, groups, decided=checkpoint.decided)
+            self._whose = cache(lambda: fingerprint(setup, decisive_settings(copied, setup)))
             checkpoint.begin(self._whose, setup.run.reason)
-        self._trust = own._trust(self._setup) if own.check else None
-        self._search = Search(self._setup, Progress(type(own).__name__, own.verbose, own.callback))
+        self._trust = copied._trust(self._setup) if copied.check else None
+        self._search = Search(
+            self._setup, Progress(type(copied).__name__, copied.verbose, copied.callback)
+        )
         # A journal serves grid searches and external optimisers alike.
         self._stage = self._search.stage("grid", alphas=[], shown_as="objective")
         self._ledger = self._stage.ledger
@@ -282,24 +284,27 @@ class Objective:
 
     def __call__(self, params: Mapping[str, Any] | None = None, /, **named: Any) -> float:
         """Return the mean held-out score of the parameters; NaN where it is undefined."""
-        asked = {**({} if params is None else params), **named}
-        if "alpha" not in asked:
-            raise ValueError(f"alpha is missing among the parameters {sorted(asked)}; give a number.")
-        if np.size(asked["alpha"]) != 1:
+        parameters = {**({} if params is None else params), **named}
+        if "alpha" not in parameters:
             raise ValueError(
-                f"alpha must be one number; got {asked['alpha']!r}. Use scores() for several alphas."
+                f"alpha is missing among the parameters {sorted(parameters)}; give a number."
             )
-        alphas = check_alphas(asked.pop("alpha"), "alpha")
-        return float(self.scores({"alphas": alphas, **asked})[0])
+        if np.size(parameters["alpha"]) != 1:
+            raise ValueError(
+                f"alpha must be one number; got {parameters['alpha']!r}. Use scores() for several "
+                "alphas."
+            )
+        alphas = check_alphas(parameters.pop("alpha"), "alpha")
+        return float(self.scores({"alphas": alphas, **parameters})[0])
 
     def scores(self, params: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
         """Return the scores (alphas,) of one kernel for a list of `alphas`, from one factorisation."""
-        asked = {**({} if params is None else params), **named}
-        alphas = check_alphas(asked.pop("alphas", []), "alphas")
+        parameters = {**({} if params is None else params), **named}
+        alphas = check_alphas(parameters.pop("alphas", []), "alphas")
         setup = self._setup
         ledger = self._ledger
         with self._lock, self._estimator._threads(setup.problem.n):
-            number = self._number(asked)
+            number = self._number(parameters)
             ridges = np.array([ledger.ridge(float(alpha)) for alpha in alphas])
             missing = np.intersect1d(ledger.untried(number), ridges)
             if missing.size:
@@ -315,18 +320,18 @@ class Objective:
             return ledger.means[number, ridges]
 
     def _number(self, params: dict[str, Any]) -> int:
-        """The number of the candidate behind its parameters; raise unless exactly these are there."""
+        """The number of the candidate with these parameters; raise if one is missing or unknown."""
         families = dict(self._setup.families)
         several = self._setup.relative
         name = params.get("kernel") if several else next(iter(families))
         if not isinstance(name, str) or name not in families:
             raise ValueError(f"kernel must be one of {list(families)}; got {name!r}.")
-        known = ["alpha"] + ["gamma"] * families[name].has_width + ["kernel"] * several
+        expected = ["alpha"] + ["gamma"] * families[name].has_width + ["kernel"] * several
         settings = self._settings(params)
-        given = {"alpha", *params} - settings.keys()
-        if given != set(known):
-            words = ", ".join(sorted(given | settings.keys()))
-            raise ValueError(f"the parameters are {', '.join([*known, *settings])}; got {words}.")
+        received = {"alpha", *params} - settings.keys()
+        if received != set(expected):
+            words = ", ".join(sorted(received | settings.keys()))
+            raise ValueError(f"the parameters are {', '.join([*expected, *settings])}; got {words}.")
         width = None
         if "gamma" in params:
             widths = check_alphas(params["gamma"], "gamma")

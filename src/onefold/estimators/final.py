@@ -1,4 +1,4 @@
-"""From what a search found to the model that is kept, the chosen one or a blend, and its calibration."""
+"""The final fit after a search, of what was chosen or of a blend, and its calibration."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def fit_final(result: SearchResult, *, blend: bool, intervals: str | None = None
 
 
 def with_expansion(fit: CrossFit, splits: Splits | None) -> CrossFit:
-    """The same with its expansion and, where there are splits, with the models without each fold."""
+    """The record with its expansion and, where there are splits, with the models without each fold."""
     candidate = fit.cell.candidate
     run = candidate.run
     alpha = fit.cell.alpha
@@ -127,7 +127,7 @@ def members_of(fit: CrossFit) -> list[dict[str, Any]]:
 def calibrate_by_left_out_rows(
     estimator: Any, run: Run, model: Callable[[], Model], task: Task, alpha: Any, seed: int
 ) -> dict[str, Any]:
-    """On rows left out one by one, 1000 at most where each has its cost; returns what is reported."""
+    """Calibrate on rows left out one by one, 1000 at most where each has its cost; return the report."""
     estimator.calibrator_ = None
     if estimator.calibration is None:
         return {}
@@ -149,7 +149,7 @@ def calibrate_by_left_out_rows(
 
 
 def calibrate_heldout(estimator: Any, fit: CrossFit, scoring: Scoring, setup: Setup) -> None:
-    """On the held-out predictions of what a search chose; where it has none, on rows left out alone."""
+    """Calibrate on held-out predictions of what was chosen; without any, on rows left out singly."""
     estimator.calibrator_ = estimator.heldout_proba_ = None
     if estimator.calibration is None:
         return
@@ -174,7 +174,7 @@ def calibrate_heldout(estimator: Any, fit: CrossFit, scoring: Scoring, setup: Se
 
 
 def calibrate(estimator: Any, values: HostArray, rows: Any, task: Task) -> None:
-    """On held-out predictions (rows, targets) of these rows of the task; nothing if it is not wanted."""
+    """Calibrate on held-out predictions (rows, targets) of these rows of the task, if wanted."""
     estimator.calibrator_ = None
     if estimator.calibration is not None:
         index = np.searchsorted(estimator.classes_, task.y[rows])

@@ -15,13 +15,14 @@ from onefold.docstrings import shared_docs
 from onefold.estimators import final, validation
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
 from onefold.estimators.cv import LSSVCCV, LSSVRCV, KernelMachineCV, KernelRidgeCV
-from onefold.estimators.intervals import fit_intervals, given_crossfit
+from onefold.estimators.intervals import crossfit_without_search, fit_intervals
 from onefold.estimators.setup import names_families, takes_sparse
 from onefold.kernels import resolve_gamma, resolve_kernel
 from onefold.rows import is_dask, is_remote, opened, row_fingerprint, to_host
 from onefold.typing import ArrayLike, ClassWeight, MaybeArray, RandomState
 
-_AROUND = 4.0 ** np.arange(-3, 4)  # of given hyper-parameters: the grid of the trust check
+# Multiples of the fixed hyper-parameters that the trust check compares; chosen, not measured.
+_TRUST_GRID = 4.0 ** np.arange(-3, 4)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -57,7 +58,8 @@ class Given(KernelMachine):
         alpha = validation.check_alphas(self.alpha, "alpha")
         approximation = resolve_approximation(self.approximation)
         request = request_of_fit(self)
-        check_intervals(request.intervals)
+        if request.intervals is not None:
+            check_intervals(request.intervals)
         offer = Offer(
             approximation,
             several_kernels=names_families(self.kernel),
@@ -103,7 +105,7 @@ class Given(KernelMachine):
                     self, run, lambda: model, task, alpha, seed or 0
                 )
             if isinstance(self, KernelRegressor):
-                fit = given_crossfit(self.intervals, run, model, kernel, alpha)
+                fit = crossfit_without_search(self.intervals, run, model, kernel, alpha)
                 fit_intervals(self, fit, seed or 0, n)
         self.fingerprint_ = row_fingerprint(
             problem, n, precomputed=validation.is_precomputed(self.kernel)
@@ -118,16 +120,16 @@ class Given(KernelMachine):
                 f"the trust check does not support {type(self).__name__}; use LSSVC, LSSVR, "
                 "KernelRidge, LSSVCCV, LSSVRCV or KernelRidgeCV."
             )
-        given = self.get_params(deep=False)
-        gamma = given.pop("gamma")
-        alpha = given.pop("alpha")
+        settings = self.get_params(deep=False)
+        gamma = settings.pop("gamma")
+        alpha = settings.pop("alpha")
         if gamma is None or isinstance(gamma, str):
             rows = validation.check_rows(type(self)(), X, sparse=True, fitting=True)
             gamma = resolve_gamma(gamma, rows)
-        kernel = resolve_kernel(given.pop("kernel"), gamma, given["degree"], given["coef0"])
-        gammas = list(_AROUND) if kernel.has_width else None
-        alphas = np.unique(np.outer(alpha, _AROUND))
-        return self._chooser(kernel, gammas=gammas, alphas=alphas, refit="same", **given)
+        kernel = resolve_kernel(settings.pop("kernel"), gamma, settings["degree"], settings["coef0"])
+        gammas = list(_TRUST_GRID) if kernel.has_width else None
+        alphas = np.unique(np.outer(alpha, _TRUST_GRID))
+        return self._chooser(kernel, gammas=gammas, alphas=alphas, refit="same", **settings)
 
 
 def request_of_fit(estimator: Given) -> Request:

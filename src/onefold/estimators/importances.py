@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from onefold.heldout import sample_rows
 from onefold.linalg import HostArray, host_array, rows_like, take_rows
 from onefold.search.crossfit import CrossFit
 
-# Held-out rows whose features are permuted, at most: shares are then known to some per cent.
+# Held-out rows whose features are permuted, at most: the standard error of a share is some per cent.
 _PERMUTED_ROWS = 1000
 # Rows below which a share would be noise.
 _FEWEST_PERMUTED = 30
@@ -25,15 +25,22 @@ _TRAINING_ROWS = 2000
 _EXPONENTIAL = 10
 
 
+class Importances(NamedTuple):
+    """The importances of the features, or why there are none."""
+
+    shares: HostArray | None = None  # (d,)
+    why_none: str | None = None
+
+
 def heldout_importances(
     fit: CrossFit, scoring: Scoring, groups: Sequence[Any] | None, seed: int
-) -> HostArray | str:
+) -> Importances:
     """The rise of the squared error where features are permuted, in shares of the sum of all rises.
 
     Of held-out rows, split after split until there are enough, by what was chosen, fitted to rows
     outside the split. `groups` of features, the indicators of one column say, are permuted together and
-    share their rise. All are 0 where no feature matters. Returns the reason where there are none: it
-    would take longer than a few fits, or the system cannot be solved on these rows.
+    share their rise. All are 0 where no feature matters. There are none where they would take longer
+    than a few fits, or where the system cannot be solved on these rows.
     """
     splits = scoring.held_out
     problem = scoring.problem
@@ -44,7 +51,8 @@ def heldout_importances(
     missing_rows = min(_PERMUTED_ROWS, int(_PERMUTED_WORK / work))
     rises = np.zeros(d)
     if missing_rows < _FEWEST_PERMUTED or splits.leave_one_out:
-        return f"permuting each of {len(groups)} columns would take longer than a few fits"
+        reason = f"permuting each of {len(groups)} columns would take longer than a few fits"
+        return Importances(why_none=reason)
     generator = np.random.default_rng([seed, 3])
     for number, left_out in enumerate(splits.left_out):
         rows = sample_rows(np.unique(splits.tests[number]), missing_rows, generator, labels)
@@ -52,7 +60,8 @@ def heldout_importances(
         training_rows = sample_rows(outside, _TRAINING_ROWS, generator, labels)
         members = _members_without(fit, problem.rows(training_rows).centred(), number)
         if members is None:
-            return "the chosen alpha cannot be used on the rows that importances are computed from"
+            reason = "the chosen alpha cannot be used on the rows that importances are computed from"
+            return Importances(why_none=reason)
         X = host_array(take_rows(problem.X, rows))
         Y = problem.targets[rows]
         v = scoring.training_weights[rows]
@@ -72,7 +81,7 @@ def heldout_importances(
         if missing_rows <= 0:
             break
     shares = np.maximum(rises, 0.0)
-    return shares / (shares.sum() or 1.0)
+    return Importances(shares / (shares.sum() or 1.0))
 
 
 def _members_without(fit: CrossFit, training: Problem, number: int) -> list[Any] | None:

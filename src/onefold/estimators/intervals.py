@@ -38,7 +38,7 @@ _BY_FOLDS = "the models trained without each fold"
 _BY_FINAL = "the final model, with the residuals of held-out rows"
 # Residuals that their sizes are learned from, at most: a search on so many rows takes about a second.
 _SPREAD_ROWS = 2000
-# Rows that a fold's σ is learned from, at least: fewer say nothing of where residuals are large.
+# Minimum number of rows that a fold's σ is learned from; chosen, not measured.
 _FEWEST_ROWS = 10
 # The least size of a residual that counts, as a share of the mean size: its logarithm is finite.
 _FLOOR = 1e-3
@@ -57,10 +57,10 @@ class Residuals:
     values: HostArray  # (N, targets), signed
 
 
-def given_crossfit(
+def crossfit_without_search(
     method: str | None, run: Run, model: Model, kernel: Kernel, alpha: Any
 ) -> CrossFit | None:
-    """Of given hyper-parameters: five folds, or single rows, in closed form; None for nothing."""
+    """A fit without each of five folds, or each single row; None without intervals."""
     if method is None or run.problem.n < 2:
         return None
     fit = CrossFit((Cell(Candidate(run, kernel, {}), alpha),))
@@ -118,7 +118,7 @@ def fit_intervals(estimator: Any, fit: CrossFit | None, seed: int, n: int) -> No
 
 
 def _residuals(fit: CrossFit) -> Residuals:
-    """Those of the fold models that are finite; without fold models, those of all rows as one fold."""
+    """Finite residuals of the fold models; without fold models, those of all rows as one fold."""
     problem = fit.problem
     tests: list[Any] = [] if fit.splits is None else list(fit.splits.tests)
     if fit.fold_models is None:
@@ -209,12 +209,12 @@ def _search_spread(X: Any, log_sizes: HostArray, splits: Splits, precomputed: bo
     Y = asarray_like(log_sizes, X)
     problem = Problem(X, Y, None, True, precomputed=precomputed).about_its_mean()
     families: list[Any] = [("precomputed", Precomputed()) if precomputed else ("rbf", RBF(1.0))]
-    kernels, names = family_kernels(families, _WIDTHS, problem, 0, relative=not precomputed)
+    kernels, params = family_kernels(families, _WIDTHS, problem, 0, relative=not precomputed)
     criterion = SquaredError()
     load = workload(problem, len(kernels), len(_RIDGES), splits, [criterion])
     run = Exact().start(problem, kernels, load)
     scoring = criterion.start(problem, Task(X, log_sizes, None), splits)
-    candidates = [Candidate(run, kernel, name) for kernel, name in zip(kernels, names)]
+    candidates = [Candidate(run, *pair) for pair in zip(kernels, params)]
     stage = Search().stage("grid", candidates, scoring=scoring, alphas=_RIDGES)
     chosen = stage.run([stage.every_cell()]).found().chosen
     fold_splits = splits_of_search("cv+", scoring)

@@ -1,4 +1,4 @@
-"""From an estimator and its data to what is searched: checked and decided here, once.
+"""Turn an estimator and its data into a search: everything is checked and decided here, once.
 
 One way for fits, objectives and the trust check; `plan` says what a fit would run. Of several kernels,
 or with a learned metric, widths are relative to the mean distance of the rows; otherwise they are the
@@ -38,14 +38,18 @@ from onefold.search.strategies import Family, Setup, Strategy, family_kernels, r
 from onefold.trust_check import last_step
 from onefold.typing import MaybeArray, TableLike
 
+# The papers' grid.
 DEFAULT_GAMMAS = 2.0 ** np.arange(-15, 10, 2)
 DEFAULT_ALPHAS = 2.0 ** np.arange(-15, 6, 2)
 AUTO = ("rbf", "powexp", "laplacian")
+# Multiples of 1 / mean distance; chosen, not measured.
 RELATIVE_GAMMAS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 # Matérn's kernel of ν = 1/2 and a small width is 1 − γ‖x − z‖: what counts is μ/γ, both may be small.
 RELATIVE_ALPHAS = 2.0 ** np.arange(-21, 6, 2)
-_FLATTEST = 1e-50  # the square of a width must not leave the range of float64
-_OWN_METRICS = 5000  # rows up to which every fold has a metric of its own, by default
+# Smallest relative width, and 1 / the largest: its square must not leave the range of float64.
+_MIN_WIDTH = 1e-50
+# Rows up to which every fold has a metric of its own by default; chosen, not measured.
+_MAX_ROWS_PER_FOLD_METRICS = 5000
 # Settings that an evaluation does not depend on: a larger grid goes on from a smaller one, and
 # approximation, seed, splits and weights are compared as they came out.
 _FREE = {
@@ -67,7 +71,7 @@ def set_up(
     families = families_of(estimator)
     relative = is_relative(estimator)
     criteria = criteria_of(estimator)
-    first, *others = criteria
+    first, *recorded_names = criteria
     strategy = resolve_strategy(estimator.search)
     check_parameters(estimator)
     approximation = resolve_approximation(estimator.approximation)
@@ -92,7 +96,7 @@ def set_up(
     if is_sparse(problem.X):
         families = [family for family in families if family[1].accepts_sparse]
     widths = width_grid(estimator, families, problem.X, relative=relative)
-    kernels, names = family_kernels(families, widths, problem, seed or 0, relative=relative)
+    kernels, params = family_kernels(families, widths, problem, seed or 0, relative=relative)
 
     # An iterator serves once, and the trust check needs the splits too.
     cv = list(estimator.cv) if isinstance(estimator.cv, Iterator) else estimator.cv
@@ -127,12 +131,12 @@ def set_up(
         run = run if reason is None else replace(run, reason=reason)
         # What only fits the model of a metric search is not what its scores come from.
         if run.approximation.selects or not isinstance(strategy, MetricSearch):
-            for each in criteria.values():
-                each.check(run.approximation)
+            for member in criteria.values():
+                member.check(run.approximation)
         final = (run.refit or run).approximation
         check(request, replace(offer, approximation=run.approximation, final=final))
         scoring = criterion.start(problem, task, splits)
-        recorded = {name: criteria[name].start(problem, task, splits) for name in others}
+        recorded = {name: criteria[name].start(problem, task, splits) for name in recorded_names}
     setup = Setup(
         table=X,
         task=task,
@@ -142,7 +146,7 @@ def set_up(
         families=families,
         relative=relative,
         kernels=kernels,
-        names=names,
+        params=params,
         alphas=alphas,
         run=run,
         seed=seed,
@@ -159,20 +163,20 @@ def set_up(
 
 def criteria_of(estimator: Any) -> dict[str, Criterion]:
     """The criteria by name; the first one decides."""
-    given = estimator.criterion
+    criterion = estimator.criterion
     classifier = isinstance(estimator, ClassifierMixin)
-    given = estimator._default_criterion if given is None else given
+    criterion = estimator._default_criterion if criterion is None else criterion
     calibration = getattr(estimator, "calibration", None)
-    return resolve_criteria(given, classifier=classifier, calibration=calibration)
+    return resolve_criteria(criterion, classifier=classifier, calibration=calibration)
 
 
 def decisive_settings(estimator: Any, setup: Setup) -> dict[str, Any]:
     """The settings that a single evaluation may depend on, apart from the data and the splits."""
-    given = estimator.get_params(deep=False)
+    params = estimator.get_params(deep=False)
     scorings = [setup.scoring, *setup.recorded.values()]
-    if not any(one.criterion.asks_probabilities for one in scorings):
-        given.pop("calibration", None)
-    decisive = {name: value for name, value in given.items() if name not in _FREE}
+    if not any(scoring.criterion.asks_probabilities for scoring in scorings):
+        params.pop("calibration", None)
+    decisive = {name: value for name, value in params.items() if name not in _FREE}
     return {"estimator": type(estimator).__name__, **decisive}
 
 
@@ -184,8 +188,11 @@ def check_parameters(estimator: Any) -> None:
         raise ValueError(f'select must be "min" or "1se"; got {estimator.select!r}.')
     if not isinstance(estimator.blend, bool | np.bool_):
         raise ValueError(f"blend must be True or False; got {estimator.blend!r}.")
-    check_metric(estimator.metric)
-    check_intervals(getattr(estimator, "intervals", None))
+    if estimator.metric is not None:
+        check_metric(estimator.metric)
+    intervals = getattr(estimator, "intervals", None)
+    if intervals is not None:
+        check_intervals(intervals)
 
 
 def request_of(estimator: Any, criteria: Sequence[Criterion], strategy: Strategy) -> Request:
@@ -247,20 +254,18 @@ def is_relative(estimator: Any) -> bool:
 
 def families_of(estimator: Any) -> list[Family]:
     """Name and kernel of each family; of "auto" some may not take sparse rows."""
-    given = estimator.kernel
-    if not names_families(given):
-        given = [given]
-    automatic = isinstance(given, str)
-    members: Sequence[Any] = AUTO if automatic else list(given)
+    members: Sequence[Any] = [estimator.kernel]
+    if names_families(estimator.kernel):
+        members = AUTO if isinstance(estimator.kernel, str) else list(estimator.kernel)
     if not members:
         raise ValueError("kernel is an empty list; give at least one kernel.")
-    kernels = [resolve_kernel(one, 1.0, estimator.degree, estimator.coef0) for one in members]
-    found: list[Family] = []
+    kernels = [resolve_kernel(member, 1.0, estimator.degree, estimator.coef0) for member in members]
+    families: list[Family] = []
     for kernel in kernels:
         name = kernel_name(kernel) or f"{kernel!r:.40}"
-        same = sum(known == name or known.startswith(f"{name} #") for known, _ in found)
-        found.append((name if not same else f"{name} #{same + 1}", kernel))
-    return found
+        same = sum(taken == name or taken.startswith(f"{name} #") for taken, _ in families)
+        families.append((name if not same else f"{name} #{same + 1}", kernel))
+    return families
 
 
 def takes_sparse(estimator: Any, families: Sequence[Family] | None = None) -> bool:
@@ -269,8 +274,8 @@ def takes_sparse(estimator: Any, families: Sequence[Family] | None = None) -> bo
         families = families_of(estimator) if families is None else families
     except (TypeError, ValueError):  # `fit` will say what is wrong
         return False
-    some = any if isinstance(estimator.kernel, str) else all
-    return some(kernel.accepts_sparse for _, kernel in families)
+    accept = [kernel.accepts_sparse for _, kernel in families]
+    return any(accept) if isinstance(estimator.kernel, str) else all(accept)
 
 
 def width_grid(estimator: Any, families: Sequence[Family], X: Any, *, relative: bool) -> list[float]:
@@ -283,21 +288,23 @@ def width_grid(estimator: Any, families: Sequence[Family], X: Any, *, relative: 
         if estimator.gammas is not None:
             raise ValueError("this kernel has no width to search; leave gammas=None.")
         return []
-    given = DEFAULT_GAMMAS if estimator.gammas is None else estimator.gammas
+    gammas = DEFAULT_GAMMAS if estimator.gammas is None else estimator.gammas
     # "scale" and numbers may stand side by side.
-    given = np.array(list(given), dtype=object) if isinstance(given, list | tuple) else given
-    numbers = [resolve_gamma(one, X) if isinstance(one, str) else one for one in np.atleast_1d(given)]
-    return [float(one) for one in validation.check_alphas(numbers, "gammas")]
+    gammas = np.array(list(gammas), dtype=object) if isinstance(gammas, list | tuple) else gammas
+    numbers = [
+        resolve_gamma(gamma, X) if isinstance(gamma, str) else gamma for gamma in np.atleast_1d(gammas)
+    ]
+    return [float(gamma) for gamma in validation.check_alphas(numbers, "gammas")]
 
 
 def _relative_widths(gammas: Any) -> list[float]:
-    given = RELATIVE_GAMMAS if gammas is None else gammas
-    values = np.atleast_1d(np.asarray(given, dtype=object)).tolist()
+    gammas = RELATIVE_GAMMAS if gammas is None else gammas
+    values = np.atleast_1d(np.asarray(gammas, dtype=object)).tolist()
     if not values:
         raise ValueError("gammas must be a non-empty list of positive numbers; got [].")
     for value in values:
         real = isinstance(value, Real) and not isinstance(value, bool)
-        if not real or not _FLATTEST <= float(value) <= 1 / _FLATTEST:
+        if not real or not _MIN_WIDTH <= float(value) <= 1 / _MIN_WIDTH:
             raise ValueError(
                 "with several kernels or a learned metric, gammas must be numbers greater than 0, "
                 f"relative to the mean distance of the rows and not too far from 1; got {value!r}."
@@ -318,7 +325,7 @@ def metric_search(estimator: Any, families: Sequence[Family], problem: Problem) 
     n = problem.n
     rows = estimator.metric_rows
     if rows is None:
-        rows = n if n <= _OWN_METRICS else min(learning_rows(problem), n - 1)
+        rows = n if n <= _MAX_ROWS_PER_FOLD_METRICS else min(learning_rows(problem), n - 1)
     fold_rows = min(rows, FOLD_LEARNING_ROWS) if estimator.metric_rows is None else rows
     validation.check_count("max_rounds", estimator.max_rounds)
     validation.check_count("metric_rows", rows)
@@ -342,27 +349,27 @@ def workload(
     refit: Any = "same",
 ) -> Workload:
     """What a search asks of its models; criteria without splits ask as much as leave-one-out."""
-    needs = {one.needs for one in criteria}
-    whole = bool(needs & {"smoother", "matrix"})
+    needs = {criterion.needs for criterion in criteria}
+    smoother = bool(needs & {"smoother", "matrix"})
     formed = "matrix" in needs
     if splits is None:
         single = "model" in needs
         return Workload(
-            kernels, alphas, folds=1, smoother=whole, single=single, matrix=formed, refit=refit
+            kernels, alphas, folds=1, smoother=smoother, single=single, matrix=formed, refit=refit
         )
-    alone = splits.leave_one_out
-    overlapping = not alone and sum(map(len, splits.left_out)) > problem.n
+    leave_one_out = splits.leave_one_out
+    overlapping = not leave_one_out and sum(map(len, splits.left_out)) > problem.n
     return Workload(
         kernels,
         alphas,
-        folds=1 if alone else len(splits.left_out),
+        folds=1 if leave_one_out else len(splits.left_out),
         groups=problem.source.grouped_by(splits.left_out).groups.count if overlapping else 0,
-        predictions=alone or needs != {"squares"},
-        whole=alone or bool(needs & {"rows", "model"}),
-        smoother=whole,
+        predictions=leave_one_out or needs != {"squares"},
+        whole=leave_one_out or bool(needs & {"rows", "model"}),
+        smoother=smoother,
         matrix=formed,
         single="model" in needs,
-        scored_rows=alone and len(splits) > 1,
+        scored_rows=leave_one_out and len(splits) > 1,
         parts=splits.left_out,
         refit=refit,
     )
@@ -425,9 +432,9 @@ def plan(estimator: Any, X: TableLike, y: MaybeArray = None) -> Plan:
             load = learned_load(load, metric_search(final, families, rows), shape)
         else:
             default = RELATIVE_GAMMAS if names_families(final.kernel) else DEFAULT_GAMMAS
-            given = default if final.gammas is None else final.gammas
-            widths = np.size(np.asarray(given, dtype=object))
-            kernels = sum(int(widths) if kernel.has_width else 1 for _, kernel in families)
+            gammas = default if final.gammas is None else final.gammas
+            n_widths = np.size(np.asarray(gammas, dtype=object))
+            kernels = sum(int(n_widths) if kernel.has_width else 1 for _, kernel in families)
             # A blend fits one of each family once more.
             again = (len(families) - 1) * fit_cost(n, d) if final.blend else 0.0
             load = replace(
@@ -455,10 +462,10 @@ def _count_folds(cv: Any, X: Any, y: Any) -> int:
 
 def _shape_of(X: Any) -> tuple[int, int]:
     """Rows and features of an array, a table, a list of rows or a shape; raise for anything else."""
-    given = np.shape(X) if isinstance(X, list) else getattr(X, "shape", ())
-    shape = X if isinstance(X, tuple) else given
-    whole = [isinstance(size, Real) and float(size).is_integer() and float(size) > 0 for size in shape]
-    if len(shape) != 2 or not all(whole):
+    of_array = np.shape(X) if isinstance(X, list) else getattr(X, "shape", ())
+    shape = X if isinstance(X, tuple) else of_array
+    sizes = [isinstance(size, Real) and float(size).is_integer() and float(size) > 0 for size in shape]
+    if len(shape) != 2 or not all(sizes):
         raise ValueError(
             "plan takes an array of rows, or a shape such as (1000, 20) for 1000 rows and 20 features; "
             f"got {f'shape {tuple(shape)}' if hasattr(X, 'shape') else f'{X!r:.60}'}."

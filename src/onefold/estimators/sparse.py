@@ -44,12 +44,18 @@ from onefold.typing import (
     Scorer,
 )
 
-_FEWEST = 2  # centres that are left at the end of a path
+# Centres at the end of a path.
+_MIN_CENTRES = 2
+# Standard deviations up to which an error has the weight 1: as in Suykens' weighted LS-SVM.
 _NEAR = 2.5
+# Standard deviations from which on an error has the smallest weight, from there too.
 _FAR = 3.0
-_LEAST = 1e-4  # of robust weights
-_ROUNDS = 10
-_SETTLED = 0.01  # fits to settle them, and by how much they may still move
+# The smallest weight, from there too.
+_MIN_WEIGHT = 1e-4
+# Fits until the robust weights no longer move, at most; chosen, not measured.
+_MAX_FITS = 10
+# Change of a robust weight that no longer counts; chosen, not measured.
+_WEIGHT_TOLERANCE = 0.01
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -86,12 +92,12 @@ class Pruned(KernelMachine):
         """
         self._check_settings()
         families = setup.families_of(self)
-        criterion, *others = setup.criteria_of(self).values()
+        criterion, *recorded = setup.criteria_of(self).values()
         request = Request(
             estimator=type(self).__name__,
             chooser="LSSVCCV or LSSVRCV",
             searches=True,
-            n_criteria=1 + len(others),
+            n_criteria=1 + len(recorded),
             holds_out=criterion.holds_out,
             leave_one_out=setup.leaves_one_out(self.cv),
             prunes=True,
@@ -102,17 +108,17 @@ class Pruned(KernelMachine):
         groups = to_host(groups)
         problem, task = problem_of(self, X, y, sample_weight, sparse=setup.takes_sparse(self))
         check_squares(problem.Y)
-        given = task
+        original_task = task
         if problem.weight is not None:  # the loss that is minimised, class weights included
             task = replace(task, sample_weight=problem.weight)
         n = _num_samples(X)
         seed = seed_of(self.random_state) or 0
         splits = make_splits(self.cv, X, y, n=n, labels=task.labels, groups=groups, kept=problem.kept)
         with self._threads(problem.n):
-            most = min(problem.n, self.max_centres)
+            first_centres = min(problem.n, self.max_centres)
             left_out = splits.left_out
-            needed = pruning_bytes(most, problem.source.grouped_by(left_out).groups.count)
-            require_memory(needed, f"pruning from {most} centres", "use a smaller max_centres")
+            needed = pruning_bytes(first_centres, problem.source.grouped_by(left_out).groups.count)
+            require_memory(needed, f"pruning from {first_centres} centres", "use a smaller max_centres")
             kernel = self._tune(problem, task, criterion, splits, seed)
             ridge = float(problem.ridge(self.alpha_))
             centre_of = None
@@ -128,11 +134,11 @@ class Pruned(KernelMachine):
                 weights = self._settled_weights(problem, pruner)
                 problem = _weighted(problem, weights)
                 pruner = replace(pruner, source=problem.source)
-                known = 1.0 if task.sample_weight is None else task.sample_weight
-                task = replace(task, sample_weight=known * weights)
+                row_weights = 1.0 if task.sample_weight is None else task.sample_weight
+                task = replace(task, sample_weight=row_weights * weights)
                 self.robust_weights_ = np.zeros(n)
                 self.robust_weights_[slice(None) if problem.kept is None else problem.kept] = weights
-            sizes = prune_sizes(basis.size, min(self.n_centres or _FEWEST, basis.size), self.drop)
+            sizes = prune_sizes(basis.size, min(self.n_centres or _MIN_CENTRES, basis.size), self.drop)
             predictions = pruner.heldout(left_out, splits.tests, sizes)
             scores = criterion.score_splits(predictions, splits, problem, task).T
             chosen = self._choose(sizes, scores, pruner.most_centres(left_out))
@@ -140,7 +146,7 @@ class Pruned(KernelMachine):
             self.approximation_ |= {"first_centres": basis.size, "centres": expansion.n_centres}
             if hasattr(self, "calibration"):
                 heldout = np.concatenate([values[chosen] for values in predictions])
-                calibrate(self, heldout, np.concatenate(splits.tests), given)
+                calibrate(self, heldout, np.concatenate(splits.tests), original_task)
             self.expansion_ = for_table(problem.restore(expansion), problem, n)
         self.fingerprint_ = row_fingerprint(problem, n)
         follow(self, X)
@@ -167,18 +173,18 @@ class Pruned(KernelMachine):
         """The kernel of the model that is pruned; sets gamma_, and alpha_ scaled to all rows."""
         families = setup.families_of(self)
         widths = setup.width_grid(self, families, problem.X, relative=False)
-        kernels, names = family_kernels(families, widths, problem, seed, relative=False)
+        kernels, params = family_kernels(families, widths, problem, seed, relative=False)
         alphas = setup.ridge_grid(self, problem.n)
-        self.gamma_ = names[0].get("gamma")
+        self.gamma_ = params[0].get("gamma")
         self.alpha_ = float(alphas[0])
         if len(kernels) == 1 and alphas.size == 1:
             return kernels[0]
-        few = problem.n <= self.max_centres
-        approximation = Exact() if few else Nystroem(self.max_centres, random_state=seed)
+        dense = problem.n <= self.max_centres
+        approximation = Exact() if dense else Nystroem(self.max_centres, random_state=seed)
         load = setup.workload(problem, len(kernels), alphas.size, splits, [criterion])
         run = approximation.start(problem, kernels, load)
         scoring = criterion.start(problem, task, splits)
-        candidates = [Candidate(run, kernel, name) for kernel, name in zip(kernels, names)]
+        candidates = [Candidate(run, *pair) for pair in zip(kernels, params)]
         stage = Search().stage("grid", candidates, scoring=scoring, alphas=alphas)
         chosen = stage.run([stage.every_cell()]).found().chosen.cell
         self.gamma_ = chosen.candidate.params.get("gamma")
@@ -191,13 +197,13 @@ class Pruned(KernelMachine):
         """Fit, weigh, fit again, until no robust weight moves by more than 0.01, at most ten times."""
         Y = problem.targets
         weights = np.ones(problem.n)
-        for number in range(1, _ROUNDS + 1):
+        for number in range(1, _MAX_FITS + 1):
             weighted = replace(pruner, source=_weighted(problem, weights).source)
             model = _last(weighted, weighted.path([pruner.basis.size]), problem)
-            known = weights
+            previous = weights
             weights = robust_weights(Y - host_array(model.predict(problem.X)))
             self.robust_rounds_ = number
-            if np.max(np.abs(weights - known)) <= _SETTLED:
+            if np.max(np.abs(weights - previous)) <= _WEIGHT_TOLERANCE:
                 break
         return weights
 
@@ -369,7 +375,7 @@ def robust_weights(residuals: Any) -> Any:
     # A target that is fitted exactly has neither a scale nor outliers.
     distance[:, scale == 0] = 0.0
     farthest = distance.max(axis=1)
-    return np.clip((_FAR - farthest) / (_FAR - _NEAR), _LEAST, 1.0)
+    return np.clip((_FAR - farthest) / (_FAR - _NEAR), _MIN_WEIGHT, 1.0)
 
 
 def best_size(scores: Any, tolerance: float | None) -> int:

@@ -29,9 +29,13 @@ from onefold.linalg import (
 )
 from onefold.rows import example_of, is_remote, opened, to_device, to_host
 
-_LARGEST = 1e150  # its square is a float64
-_LARGEST_TARGET = 1e140  # sums of its squares are float64, and so are those of its inverse
-_LARGEST_SINGLE = 1e15  # its square, summed over features, is a float32
+# Largest feature: its square is within the range of float64.
+_LARGEST = 1e150
+# Largest target: sums of its squares are within the range of float64, and so are those of its inverse.
+_LARGEST_TARGET = 1e140
+# Largest feature whose square, summed over features, is within the range of float32.
+_LARGEST_SINGLE = 1e15
+# Number of seeds that are drawn from a generator: those of RandomState are below it.
 _SEEDS = 2**31
 
 
@@ -148,11 +152,11 @@ def problem_of(
     if weight is not None and not np.all(weight > 0):
         rows = np.flatnonzero(weight > 0)
         weight = weight[rows]
-        left = problem.rows(rows, precomputed=precomputed, fetch=False)
+        kept = problem.rows(rows, precomputed=precomputed, fetch=False)
         # Scorers see rows where they were.
-        X = left.X if task.X is problem.X else take_rows(task.X, rows)
+        X = kept.X if task.X is problem.X else take_rows(task.X, rows)
         task = replace(task, X=X, y=y[rows], sample_weight=task.weight_of(rows))
-        problem = left
+        problem = kept
         if classes is not None:
             _check_two(np.unique(task.y), "only one class ({}) has rows of positive weight")
     if weight is not None:  # divided by their mean: equal weights become exactly 1
@@ -233,8 +237,8 @@ def seed_of(random_state: Any) -> int | None:
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(_SEEDS))
     generator = check_random_state(random_state)  # raises for anything else
-    given = isinstance(random_state, Integral)
-    return int(random_state) if given else int(generator.randint(_SEEDS))
+    is_seed = isinstance(random_state, Integral)
+    return int(random_state) if is_seed else int(generator.randint(_SEEDS))
 
 
 def check_count(name: str, value: Any) -> None:

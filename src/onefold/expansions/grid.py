@@ -23,13 +23,24 @@ from onefold.kernels.tiles import gradient_product, kernel_product
 from onefold.linalg import Array, HostArray, asarray_like, host_array
 from onefold.machine.threads import inherit_threads, spans, thread_budget
 
+# Features up to which there is a grid.
 LARGEST_DIMENSION = 4
-_TOTAL = {1: 65536, 2: 131072, 3: 32768, 4: 10000}  # grid points; what WᵀW holds grows as 7^d each
-_FEWEST = 8  # points per axis
-_SMALLEST = 1e-10  # extent of an axis, of the size of what lies on it
-_DECADES = 150  # of distances, on either side of 1: their squares are numbers
-_POINTS_PER_WIDTH = 6  # grid steps until the kernel has fallen to one half
-_BLOCK = 2**22  # interpolation weights formed at a time
+# Grid points at most, by the number d of features: each point has 7^d entries in WᵀW.
+_TOTAL = {1: 65536, 2: 131072, 3: 32768, 4: 10000}
+# Points of an axis, at least.
+_FEWEST = 8
+# Of the size of the numbers on an axis: the extent of an axis, at least.
+_SMALLEST = 1e-10
+# Powers of ten, on either side of 1, in which a half width is looked for: their squares are finite.
+_DECADES = 150
+# Parts of a power of ten, in logarithms, to which a half width is found.
+_PARTS_OF_DECADE = 200
+# Grid steps over which the kernel falls to one half.
+_POINTS_PER_WIDTH = 6
+# Of a grid step: the margin that keeps rounding from pushing the outermost rows off the grid.
+_MARGIN = 1e-6
+# Interpolation weights that are formed at a time.
+_BLOCK = 2**22
 
 
 @dataclass(frozen=True)
@@ -39,8 +50,8 @@ class GridExpansion(FittedFunction):
     arrays = ("coef", "intercept", "values")
 
     kernel: Kernel
-    lower: HostArray  # array (d,): the first point on each axis,
-    step: HostArray  # and the distance of points
+    lower: HostArray  # array (d,): the first point on each axis
+    step: HostArray  # array (d,): the distance between points on each axis
     counts: tuple[int, ...]  # points per axis; the last axis runs fastest
     coef: HostArray  # array (points, targets): c of f(x) = Σ_g c_g k(x, g) + b
     values: HostArray  # array (points, targets): u_g = Σ_h k(g, h) c_h, f − b on the grid itself
@@ -72,7 +83,7 @@ class GridExpansion(FittedFunction):
         return len(self.counts)
 
     def on_host(self) -> GridExpansion:
-        """Its arrays are NumPy arrays already."""
+        """The same: its arrays are NumPy arrays already."""
         return self
 
     def __repr__(self) -> str:
@@ -80,8 +91,8 @@ class GridExpansion(FittedFunction):
 
     def predict(self, X: Array, n_jobs: int | None = None) -> Array:
         """f at every row of X (rows, targets): O(4^d) each inside the grid, outside O(points)."""
-        rows = host_array(X)
-        lattice = self.lattice  # of a few features, sparse rows save nothing
+        rows = host_array(X)  # dense: with a few features, sparse rows save nothing
+        lattice = self.lattice
         out = np.empty((rows.shape[0], self.coef.shape[1]))
         inside = lattice.inside(rows)
         out[inside] = lattice.interpolated(rows[inside], self.values)
@@ -115,7 +126,7 @@ class Lattice:
         return self.lower + self.offsets()
 
     def offsets(self) -> HostArray:
-        """The points about the first of them, (size, d): a kernel of x − x' keeps its digits there."""
+        """The points minus the first of them, (size, d): near 0, a kernel of x − x' loses no digits."""
         axes = [h * np.arange(c) for h, c in zip(self.step, self.counts)]
         return np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=1)
 
@@ -171,27 +182,29 @@ class Lattice:
 
 
 def make_lattice(kernel: Kernel, lowest: Any, highest: Any, counts: Any | None = None) -> Lattice:
-    """A grid around a box between two corners (d,); counts of None are six steps per half width."""
+    """A grid around the box between two corners (d,).
+
+    If `counts` is None, an axis has six steps for each half width of the kernel.
+    """
     d = len(lowest)
     middle = (np.asarray(lowest, dtype=np.float64) + highest) / 2
     widths = np.array([half_width(kernel, d, axis) for axis in range(d)])
-    # Around a constant feature as far as the kernel reaches, if steps are to differ from rounding.
+    # A constant feature has an axis of one half width, or more if its steps would be rounding.
     reach = np.maximum(np.where(np.isfinite(widths), widths, 1.0), _SMALLEST * np.abs(middle))
     extent = np.asarray(highest, dtype=np.float64) - lowest
     extent = np.where(extent > 0, extent, reach)
     if counts is None:
         limit = round(_TOTAL[d] ** (1 / d))
-        wanted = np.ceil(np.minimum(extent / (widths / _POINTS_PER_WIDTH), limit)) + 3
-        chosen = np.clip(wanted, _FEWEST, max(limit, _FEWEST)).astype(int)
+        needed = np.ceil(np.minimum(extent / (widths / _POINTS_PER_WIDTH), limit)) + 3
+        chosen = np.clip(needed, _FEWEST, max(limit, _FEWEST)).astype(int)
     else:
         chosen = np.broadcast_to(np.asarray(counts, dtype=int), d)
-    # A small margin, so that rounding does not push the outermost rows off the grid.
-    step = extent / (chosen - 3) * (1 + 1e-6)
+    step = extent / (chosen - 3) * (1 + _MARGIN)
     return Lattice(middle - step * (chosen - 1) / 2, step, tuple(int(c) for c in chosen))
 
 
 def largest_lattice(d: int, counts: Any | None = None) -> int:
-    """The most points that :func:`make_lattice` makes for d features, whatever the kernel."""
+    """The most points that :func:`make_lattice` makes for d features and any kernel."""
     if counts is not None:
         return math.prod(np.broadcast_to(np.asarray(counts, dtype=int), d).tolist())
     return int(max(round(_TOTAL[d] ** (1 / d)), _FEWEST) ** d)
@@ -202,7 +215,7 @@ def half_width(kernel: Kernel, d: int, axis: int) -> float:
     half = 0.5 * kernel.diagonal(np.zeros((1, d)))[0]
 
     def first(exponents: HostArray) -> float:
-        """The first power of ten, of rising ones, at which it has fallen."""
+        """The first of ascending exponents e for which the kernel has fallen to half at 10^e."""
         rows = np.zeros((exponents.size, d))
         rows[:, axis] = 10.0**exponents
         with np.errstate(over="ignore", invalid="ignore"):
@@ -210,7 +223,10 @@ def half_width(kernel: Kernel, d: int, axis: int) -> float:
         return float(exponents[below[0]]) if below.size else np.inf
 
     decade = first(np.arange(-_DECADES, _DECADES + 1.0))
-    return decade if np.isinf(decade) else 10.0 ** first(decade - 1 + np.arange(201) / 200)
+    if np.isinf(decade):
+        return decade
+    fractions = np.arange(_PARTS_OF_DECADE + 1) / _PARTS_OF_DECADE
+    return 10.0 ** first(decade - 1 + fractions)
 
 
 def _keys(t: HostArray) -> HostArray:
@@ -218,6 +234,6 @@ def _keys(t: HostArray) -> HostArray:
     square = t * t
     cube = t * t * t
     before = -0.5 * cube + square - 0.5 * t
-    here = 1.5 * cube - 2.5 * square + 1.0
+    middle = 1.5 * cube - 2.5 * square + 1.0
     after = -1.5 * cube + 2.0 * square + 0.5 * t
-    return np.stack([before, here, after, 0.5 * cube - 0.5 * square], axis=1)
+    return np.stack([before, middle, after, 0.5 * cube - 0.5 * square], axis=1)

@@ -24,11 +24,12 @@ from onefold.linalg import (
 from onefold.machine.threads import check_stop, even_spans, inherit_threads, limit_blas, spans
 from onefold.rows import to_host
 
-_BLOCK = 2**16  # rows that move to a device at a time
+# Rows that are moved to a device at a time.
+_BLOCK = 2**16
 
 
 class FittedFunction(ABC):
-    """What prediction, saving and reports may ask of an expansion, or of a blend of several."""
+    """What an expansion, or a blend of several, offers to prediction, saving and reports."""
 
     arrays: ClassVar[tuple[str, ...]] = ("coef", "intercept")  # those with a column for every target
     intercept: Any  # (targets,)
@@ -50,7 +51,7 @@ class FittedFunction(ABC):
 
     @property
     def n_centres(self) -> int:
-        """Number of kernel terms in the sum: what a row costs to predict."""
+        """Number of kernel terms in the sum: the kernel values that predicting a row takes."""
         return sum(int(part.coef.shape[0]) for _, part in self.parts)
 
     @property
@@ -87,7 +88,7 @@ class Expansion(FittedFunction):
     """A fitted kernel expansion."""
 
     kernel: Kernel
-    centres: Any  # array or CSR matrix (m, d); None with a precomputed kernel, whose values X holds
+    centres: Any  # array or CSR matrix (m, d); None with a precomputed kernel, as X has its values
     coef: Any  # array (m, targets)
     intercept: Any  # array (targets,), zero for a model without an intercept
 
@@ -108,8 +109,8 @@ class Expansion(FittedFunction):
         """f at every row of X, shape (rows, targets), in X's array library.
 
         O(rows · m · (d + targets)) time. Scratch memory stays within scikit-learn's
-        ``working_memory`` setting however many rows there are. NumPy rows go to the device of an
-        expansion that lies on an accelerator, some at a time; otherwise the expansion goes to X.
+        ``working_memory`` setting for any number of rows. NumPy rows are moved, block by block, to the
+        device of an expansion that lies on an accelerator; otherwise the expansion is moved to X.
         """
         return self._computed(X, n_jobs, Expansion._values)
 
@@ -139,7 +140,7 @@ class Expansion(FittedFunction):
     def _computed(
         self, X: Array, n_jobs: int | None, values: Callable[[Expansion, Array], Array]
     ) -> Array:
-        """`values` of every row, on the expansion's accelerator if it has one, else where X lies."""
+        """`values` of every row, on the accelerator of the expansion if it has one, else where X is."""
         with inherit_threads(n_jobs):
             if linalg.prefers_large_calls(X) or not on_accelerator(self.coef):
                 return values(self._moved_to(X), X)
@@ -151,7 +152,7 @@ class Expansion(FittedFunction):
         """The same expansion in the library and on the device of X."""
         if linalg.same_place(self.coef, X):
             return self
-        # No other library has a place for sparse centres.
+        # Other libraries have no sparse arrays.
         centres = self.centres.toarray() if is_sparse(self.centres) else self.centres
         arrays = (centres, self.coef, self.intercept)
         return Expansion(self.kernel, *(None if a is None else asarray_like(a, X) for a in arrays))
@@ -169,8 +170,8 @@ def outer_gradients(
 ) -> HostArray:
     r"""M = Σ_i v_i Σ_t ∇f_t(x_i) ∇f_t(x_i)ᵀ / Σ_i v_i: the average outer product of gradients.
 
-    As a NumPy float64 array (d, d), or its diagonal (d,), the only part that sparse rows have. The
-    gradients of a block of rows are held at a time, within scikit-learn's ``working_memory``.
+    A NumPy float64 array (d, d), or its diagonal (d,), which is all that sparse rows may ask for. The
+    gradients of one block of rows are held at a time, within scikit-learn's ``working_memory``.
     """
     n, d = X.shape
     total = float(n) if weight is None else float(np.sum(weight))

@@ -1,4 +1,4 @@
-r"""Sums of expansions: several kernels as one function, and the models that lack a fold each.
+r"""Sums of expansions: several kernels as one function, and the models of all folds.
 
 A blend is f(x) = Σ_i w_i f_i(x).
 
@@ -92,24 +92,24 @@ class Blend(FittedFunction):
 
 
 def all_on_host(members: Sequence[Member]) -> tuple[Member, ...]:
-    """Every member with NumPy arrays; those that share their centres go on doing so."""
+    """Every member with NumPy arrays; members that share their centres still share them afterwards."""
     moved: dict[int, Any] = {}
-    found = []
+    members_on_host = []
     for member in members:
-        there = member.on_host()
-        if isinstance(member, Expansion) and isinstance(there, Expansion):
-            there = replace(there, centres=moved.setdefault(id(member.centres), there.centres))
-        found.append(there)
-    return tuple(found)
+        on_host = member.on_host()
+        if isinstance(member, Expansion) and isinstance(on_host, Expansion):
+            on_host = replace(on_host, centres=moved.setdefault(id(member.centres), on_host.centres))
+        members_on_host.append(on_host)
+    return tuple(members_on_host)
 
 
 @dataclass(frozen=True)
 class FoldModels:
-    """f_s for s = 0 … k − 1."""
+    """The models f_s of folds s = 0 … k − 1, each trained without one fold."""
 
     terms: tuple[Member, ...]  # each with (its folds) · t targets, those of a fold side by side
     folds: tuple[Any, ...]  # int arrays: for each term, the numbers of the folds that it is part of
-    intercept: Any  # NumPy array (k, t), besides the intercepts of the terms
+    intercept: Any  # NumPy array (k, t), added to the intercepts of the terms
 
     def __post_init__(self) -> None:
         terms = tuple(self.terms)
@@ -121,8 +121,8 @@ class FoldModels:
             )
         k, t = intercept.shape
         for term, numbers in zip(terms, folds):
-            known = isinstance(term, Member) and numbers.ndim == 1 and numbers.dtype.kind == "i"
-            if not known or not numbers.size or numbers.min() < 0 or numbers.max() >= k:
+            valid = isinstance(term, Member) and numbers.ndim == 1 and numbers.dtype.kind == "i"
+            if not valid or not numbers.size or numbers.min() < 0 or numbers.max() >= k:
                 raise ValueError(f"a term of fold models must be an expansion with folds below {k}.")
             columns = np.unique(numbers).size * t
             if not numbers.size * t == columns == term.n_targets:
@@ -147,7 +147,7 @@ class FoldModels:
         return cls((expansion,), (np.arange(folds),), np.zeros((folds, t)))
 
     @classmethod
-    def each(cls, expansions: Sequence[Member]) -> FoldModels:
+    def from_expansions(cls, expansions: Sequence[Member]) -> FoldModels:
         """From an expansion for every fold."""
         numbers = tuple(np.array([s]) for s in range(len(expansions)))
         return cls(tuple(expansions), numbers, np.zeros((len(expansions), expansions[0].n_targets)))
@@ -185,17 +185,17 @@ class FoldModels:
         return replace(self, intercept=self.intercept + offset)
 
     def with_columns(self, n: int, kept: Any) -> FoldModels:
-        """Of a precomputed kernel of `n` rows, where the models know the rows `kept` alone."""
+        """The same models for a precomputed kernel of `n` rows, of which they have only those `kept`."""
         widened = (replace(term, coef=scattered(term.coef, kept, n)) for term in self.terms)
         return replace(self, terms=tuple(widened))
 
     def on_host(self) -> FoldModels:
-        """The same with NumPy arrays; terms that share their centres go on doing so."""
+        """The same with NumPy arrays; terms that share their centres still share them afterwards."""
         return replace(self, terms=all_on_host(self.terms))
 
 
 def mixed(models: Sequence[FoldModels], weights: Any, source: Any) -> FoldModels:
-    """Σ_g w_fg f_g for every new fold f, from fold `source[f]` of the models."""
+    """Σ_g w_fg f_g for every new fold f, where f_g is fold `source[f]` of model g."""
     weights = np.asarray(weights)
     t = models[0].n_targets
     sources = np.asarray(source, dtype=np.intp)
@@ -205,16 +205,16 @@ def mixed(models: Sequence[FoldModels], weights: Any, source: Any) -> FoldModels
     for g, model in enumerate(models):
         total += weights[:, g, None] * model.intercept[sources]
         for term, numbers in zip(model.terms, model.folds):
-            own = np.flatnonzero(np.isin(sources, numbers) & (weights[:, g] != 0))
-            if own.size:
-                places = np.array([int(np.flatnonzero(numbers == sources[f])[0]) for f in own])
-                terms.append(_columns(term, places, weights[own, g], t))
-                folds.append(own)
+            new_folds = np.flatnonzero(np.isin(sources, numbers) & (weights[:, g] != 0))
+            if new_folds.size:
+                places = np.array([int(np.flatnonzero(numbers == sources[f])[0]) for f in new_folds])
+                terms.append(_columns(term, places, weights[new_folds, g], t))
+                folds.append(new_folds)
     return FoldModels(tuple(terms), tuple(folds), total)
 
 
 def _columns(term: Member, places: Any, factors: Any, t: int) -> Member:
-    """The columns of some of a term's folds, each times a factor."""
+    """The columns of the folds at these `places` of a term, each times a factor."""
     index = (places[:, None] * t + np.arange(t)).reshape(-1)
     taken = {}
     for name in term.arrays:

@@ -1,4 +1,4 @@
-r"""A fitted machine as an ONNX graph, for ONNX Runtime and whatever else reads one, or as one C file.
+r"""A fitted estimator as an ONNX graph, for ONNX Runtime and other programs, or as one C file.
 
 The extra ``onefold[onnx]`` brings what ONNX needs; nothing of it is imported before it is used.
 """

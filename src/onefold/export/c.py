@@ -1,7 +1,7 @@
 r"""A fitted model as one file of C99: constants and arithmetic in float32, nothing but math.h.
 
-The file holds constants and functions alone: no allocation, and no variables outside functions. Text of
-the user, names of features and labels, is written so that no letter of it means anything in C.
+The file has only constants and functions: no allocation, and no variables outside functions. Text of the
+user, names of features and labels, is escaped so that no letter of it has a meaning in C.
 """
 
 from __future__ import annotations
@@ -27,10 +27,14 @@ from onefold.machine.files import atomic_write
 from onefold.machine.warning import warn_user
 from onefold.tables import TableModel
 
-MAX_BYTES = 2**20  # of constants, by default: the flash memory of a large microcontroller
-_INACCURATE = 1e-3  # of the spread of f, from which on there is a warning
-_CONSTANT = 1e-12  # spread of f over its size, below which it is a constant with rounding errors
-_LONGEST = 4095  # characters of a string that every compiler of C99 takes
+# Bytes of constants by default: the flash memory of a large microcontroller.
+MAX_BYTES = 2**20
+# The error of float32, as a share of the spread of f, above which there is a warning.
+_INACCURATE = 1e-3
+# The spread of f relative to its size, below which f is a constant with rounding errors.
+_CONSTANT = 1e-12
+# Characters of a string that every C99 compiler accepts (section 5.2.4.1 of the standard).
+_LONGEST = 4095
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,30}")
 _PLAIN = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-+.,:;=()[]<>{}%&#!|^~'"
@@ -151,7 +155,7 @@ def _quoted_labels(estimator: Any) -> list[str] | None:
 
 
 def plain(text: str) -> str:
-    """Text of which no letter means anything in C, in a string or a comment: others are octal bytes."""
+    """Text that is safe in a C string or comment: letters that are not plain become octal bytes."""
     return "".join(
         letter
         if letter in _PLAIN
@@ -170,13 +174,13 @@ def _difference(f: FittedFunction, function: SingleFunction, *, same_units: bool
     spread = np.ptp(exact, axis=0)
     size = np.abs(exact).max(axis=0)
     spread = np.where(spread > _CONSTANT * size, spread, size)
-    if same_units:  # of classes, some of which may have no row here
+    if same_units:  # the columns are classes, some of which may have no row here
         spread = np.full_like(spread, spread.max())
     return float(np.max(differences / np.where(spread > 0, spread, 1.0)))
 
 
 def _some_rows(centres: Any) -> Any:
-    """Some of the rows (m, d), evenly over all, as a dense array."""
+    """Some of the rows (m, d), evenly spaced, as a dense array."""
     rows = centres[some_places(centres.shape[0])]
     return rows.toarray() if is_sparse(rows) else rows
 

@@ -19,7 +19,8 @@ import numpy as np
 from onefold.calibration.probabilities import CERTAINTY
 from onefold.export.c_terms import Source, number, single
 
-_WHAT = "the probabilities"  # in the message about numbers that float32 cannot hold
+# The subject of the message about numbers that float32 cannot hold.
+_CONTENT = "the probabilities"
 
 
 def can_write(calibrator: Any) -> bool:
@@ -53,13 +54,13 @@ def write_probabilities(source: Source, calibrator: Any, n_classes: int) -> str:
 
 def _exponent(source: Source, calibrator: Any, value: str) -> str:
     """β f + δ z(f) − log w; adds the function log_odds(f) where there is a δ."""
-    text = f"{number(single(calibrator.slope, _WHAT))} * {value}"
+    text = f"{number(single(calibrator.slope, _CONTENT))} * {value}"
     shift = getattr(calibrator, "shift", None)
     shift_text = ""
     if shift is not None and len(shift) == 2:  # ∓ half of their difference: that of −f and f
-        shift_text = f" - {number(single((shift[1] - shift[0]) / 2, _WHAT))}"
+        shift_text = f" - {number(single((shift[1] - shift[0]) / 2, _CONTENT))}"
     elif shift is not None:
-        shift_text = f" - {source.table('shift', single(shift, _WHAT))}[t]"
+        shift_text = f" - {source.table('shift', single(shift, _CONTENT))}[t]"
     odds = getattr(calibrator, "odds", 0.0)
     if odds == 0.0:
         return text + shift_text
@@ -72,13 +73,13 @@ def _exponent(source: Source, calibrator: Any, value: str) -> str:
         "return logf(share / (1.0f - share));",
     ]
     source.function(f"static float {source.name}_log_odds(float f)", body)
-    return f"{text} + {number(single(odds, _WHAT))} * {source.name}_log_odds({value}){shift_text}"
+    return f"{text} + {number(single(odds, _CONTENT))} * {source.name}_log_odds({value}){shift_text}"
 
 
 def _logistic_logit(calibrator: Any) -> str:
     """The log-odds of the second of two classes by equation (2)."""
-    slope = single(calibrator.slope[0], _WHAT)
-    return f"{number(slope)} * f[0] + {number(single(calibrator.intercept[0], _WHAT))}"
+    slope = single(calibrator.slope[0], _CONTENT)
+    return f"{number(slope)} * f[0] + {number(single(calibrator.intercept[0], _CONTENT))}"
 
 
 def _each(source: Source, lines: Sequence[str]) -> list[str]:
@@ -89,8 +90,8 @@ def _each(source: Source, lines: Sequence[str]) -> list[str]:
 
 def _logistic_exponent(source: Source, calibrator: Any, value: str) -> str:
     """The logarithm of equation (2), which keeps the order of shares that float32 cannot hold."""
-    slope = source.table("slope", single(calibrator.slope, _WHAT))
-    intercept = source.table("midpoint", single(calibrator.intercept, _WHAT))
+    slope = source.table("slope", single(calibrator.slope, _CONTENT))
+    intercept = source.table("midpoint", single(calibrator.intercept, _CONTENT))
     negative = "logit - log1pf(expf(logit))"
     body = [f"return logit < 0.0f ? {negative} : -log1pf(expf(-logit));"]
     source.function(f"static float {source.name}_log_share(float logit)", body)

@@ -40,20 +40,21 @@ import numpy.typing as npt
 
 from onefold import kernels
 from onefold.expansions import FittedFunction, GridExpansion
+from onefold.export.exportable import check_kernel
 from onefold.kernels import Kernel
 from onefold.linalg import HostArray, is_sparse
 
 Single: TypeAlias = npt.NDArray[np.float32]
 
 _PAIRS = (kernels.Sum, kernels.Product)
-_KERNELS = (
-    *_PAIRS, kernels.RBF, kernels.Matern, kernels.PowerExponential, kernels.Laplacian,
-    kernels.Polynomial, kernels.Linear,
-)  # fmt: skip
-_MOST_FACTORS = 8  # of a power that is written as a product
-_NO_KERNEL = 100.0  # the s beyond which (1 + s + s²/3) exp(−s) is less than a normal float32 number
+# The largest power that is written as a product.
+_MOST_FACTORS = 8
+# The s beyond which (1 + s + s²/3) exp(−s) is less than the smallest normal float32 number.
+_NO_KERNEL = 100.0
+# Constants in a line of the file.
 _NUMBERS_PER_LINE = 8
-_PLACES = 100  # centres at which values are compared
+# Centres at which values in float32 and float64 are compared.
+_PLACES = 100
 
 
 def check_function(f: FittedFunction) -> None:
@@ -65,23 +66,11 @@ def check_function(f: FittedFunction) -> None:
                 'device; fit with approximation="nystroem", use SparseLSSVC or SparseLSSVR, or export '
                 "it by to_onnx()."
             )
-        _check_kernel(part.kernel)
-
-
-def _check_kernel(kernel: Kernel) -> None:
-    """Raise if a kernel, or a part of it, cannot be written in C."""
-    if type(kernel) not in _KERNELS:  # a class derived from these may have another formula
-        raise ValueError(
-            f"a {type(kernel).__name__} kernel cannot be written in C; fit to rows with a built-in "
-            "kernel of onefold.kernels, or a sum or product of these."
-        )
-    if isinstance(kernel, _PAIRS):
-        _check_kernel(kernel.left)
-        _check_kernel(kernel.right)
+        check_kernel(part.kernel, "written in C")
 
 
 def single(values: Any, content: str) -> Single:
-    """Numbers in float32; raise where there is one that float32 cannot hold."""
+    """Numbers in float32; raise if float32 cannot hold one of them."""
     with np.errstate(over="ignore", under="ignore"):
         rounded = np.asarray(values, dtype=np.float64).astype(np.float32)
     if not np.isfinite(rounded).all():
@@ -181,14 +170,14 @@ class Space:
         source.table(f"centres_{self.label}", self.centres)
         name = source.name
         features = source.features
-        about = f"(x[k] - {name}_origin[k])"
+        difference = f"(x[k] - {name}_origin[k])"
         if self.scale.ndim == 2:
             table = source.table(f"scale_{self.label}", self.scale)
             body = [
                 f"for (int i = 0; i < {features}; i++) {{",
                 "    float sum = 0.0f;",
                 f"    for (int k = 0; k < {features}; k++) {{",
-                f"        sum += {table}[i][k] * {about};",
+                f"        sum += {table}[i][k] * {difference};",
                 "    }",
                 "    u[i] = sum;",
                 "}",
@@ -199,7 +188,7 @@ class Space:
                 factor = source.table(f"scale_{self.label}", self.scale) + "[k]"
             body = [
                 f"for (int k = 0; k < {features}; k++) {{",
-                f"    u[k] = {factor} * {about};",
+                f"    u[k] = {factor} * {difference};",
                 "}",
             ]
         source.function(f"static void {name}_move_{self.label}(const float *x, float *u)", body)
@@ -220,7 +209,7 @@ class Value(ABC):
     @property
     @abstractmethod
     def leaves(self) -> tuple[Leaf, ...]:
-        """The kernels that are neither a sum nor a product."""
+        """The kernels that are neither sums nor products."""
 
     @abstractmethod
     def expression(self, source: Source) -> str:
@@ -254,7 +243,7 @@ class Combined(Value):
 
 @dataclass(frozen=True)
 class Leaf(Value):
-    """A kernel with a name: how differences of rows and centres add up, and what is made of the sum."""
+    """A named kernel: a function of a sum over the features."""
 
     label: str
     kernel: Any
@@ -292,7 +281,7 @@ class DistanceLeaf(Leaf):
 
     @property
     def _factor(self) -> Single:
-        """What the sum over the features is multiplied by."""
+        """The factor of the sum over the features."""
         power = 1 if isinstance(self.kernel, kernels.Laplacian) else 2
         factor = self.kernel.gamma * self.space.unit**power
         return single(factor * abs(getattr(self.kernel, "unit", 1.0)), "the widths")
@@ -315,7 +304,7 @@ class DistanceLeaf(Leaf):
             result.append(f"const float p = {'s' if kernel.nu == 1.5 else 's + s * s / 3.0f'};")
             value = f"{'p + ' if self.less_one else ''}(1.0f + p) * {exponential}"
             limit = "-1.0f" if self.less_one else "0.0f"
-            # Beyond, infinity times 0 may come. A NaN is not greater, and stays.
+            # Beyond it, infinity times 0 may occur. A NaN is not greater, and is kept.
             result.append(f"return s > {number(_NO_KERNEL)} ? {limit} : {value};")
         self._write(source, summand, result)
 
@@ -502,7 +491,7 @@ class _Builder:
 
 
 def single_function(f: FittedFunction, max_bytes: int) -> SingleFunction:
-    """A fitted function whose arrays are NumPy's, in float32; raise where its centres are too many."""
+    """A fitted function with NumPy arrays in float32; raise if it has too many centres."""
     origin = single(_mean_centre(f), "the centres")
     slopes = np.zeros((f.n_targets, origin.size))
     builder = _Builder(origin)
@@ -546,7 +535,7 @@ def _nearly_one(leaf: DistanceLeaf, centres: HostArray, coef: HostArray) -> bool
 
 
 def some_places(count: int) -> Any:
-    """Some of the numbers from 0, evenly over all."""
+    """Some of the numbers from 0 to `count`, evenly spaced."""
     return np.unique(np.linspace(0, count - 1, min(count, _PLACES)).astype(int))
 
 

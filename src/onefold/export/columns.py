@@ -1,8 +1,8 @@
 r"""The preparation of a table as nodes of a graph: one input per column, one matrix out.
 
-Numbers come as numbers, NaN where there is none; everything else as text, "" where there is none. The
-words of a column are looked up by ONNX's LabelEncoder, whose codes say which word it was, that it was
-none of the known ones, or that there was none.
+Numeric columns are numbers, NaN where missing; all others are text, "" where missing. The texts of a
+column are looked up by ONNX's LabelEncoder, which has a code for each known text, one for unknown texts
+and one for missing ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from onefold.tables.kinds import (
 
 
 def columns_in(preparation: Preparation, inputs: Any) -> dict[str, Node]:
-    """The inputs of a graph by the columns that they are; raise where one is missing or of no use."""
+    """The inputs of a graph by column; raise if one is missing or has the wrong type."""
     text = import_optional("skl2onnx.common.data_types").StringTensorType
     by_name = {o.raw_name: o for o in inputs}
     for part in preparation.parts:
@@ -66,25 +66,25 @@ def _numbers(graph: Graph, part: NumberColumn, column: Node, fill: bool) -> tupl
     absent = graph.node("IsNaN", values)
     if fill:
         values = graph.node("Where", absent, graph.constant(part.median), values)
-    about = graph.node("Sub", values, graph.constant(part.mean))
-    return graph.node("Div", about, graph.constant(part.scale)), absent
+    centred = graph.node("Sub", values, graph.constant(part.mean))
+    return graph.node("Div", centred, graph.constant(part.scale)), absent
 
 
 def _categories(graph: Graph, part: CategoryColumn, column: Node, fill: bool) -> tuple[Node, Node]:
-    """One indicator per category, and one for all others where there are rare ones."""
+    """One indicator per category, and one for rare categories if there are any."""
     places = {word: place for place, word in enumerate(part.categories)}
     codes, absent = _codes(graph, column, places)
     if fill:
         codes = graph.node("Where", absent, graph.constant(places[part.most_frequent]), codes)
-    known = [*range(len(places)), *([-1] if part.rare else [])]
-    same = graph.node("Equal", codes, graph.constant(np.array(known)[None, :]))
+    indicated = [*range(len(places)), *([-1] if part.rare else [])]
+    same = graph.node("Equal", codes, graph.constant(np.array(indicated)[None, :]))
     values = graph.as_float64(same)
     return (values if fill else graph.node("Where", absent, graph.constant(np.nan), values)), absent
 
 
 def _booleans(graph: Graph, part: BooleanColumn, column: Node, fill: bool) -> tuple[Node, Node]:
-    """False and true as −½√2 and ½√2, other words as 0."""
-    # Words as they are usually written; of other mixtures of letter cases a graph knows nothing.
+    """False and true as −½√2 and ½√2, other texts as 0."""
+    # Lower case, upper case and capitalised; a graph cannot ignore the case of other spellings.
     forms = {form for word in BOOLEANS for form in (word, word.upper(), word.capitalize())}
     places = {form: int(truth) for form in sorted(forms) if (truth := boolean_of(form)) is not None}
     codes, absent = _codes(graph, column, places)
@@ -94,7 +94,7 @@ def _booleans(graph: Graph, part: BooleanColumn, column: Node, fill: bool) -> tu
 
 
 def _codes(graph: Graph, column: Node, places: Mapping[str, int]) -> tuple[Node, Node]:
-    """The place of each word, −1 of unknown ones and −2 where there is none; and where there is none."""
+    """The place of each text, −1 if it is unknown and −2 if it is missing; and which are missing."""
     codes = graph.node(
         "LabelEncoder",
         column,

@@ -25,40 +25,27 @@ import numpy as np
 
 from onefold import kernels
 from onefold.expansions import FittedFunction, GridExpansion
+from onefold.export.exportable import check_kernel
 from onefold.export.graph import Graph, Node, import_optional
-from onefold.kernels import Kernel
 from onefold.kernels.metric import Transform, WidthKernel
 from onefold.linalg import is_sparse
 from onefold.linalg.distances import HARMLESS_NORM, squared_norms
 
-_KERNELS = (
-    kernels.RBF, kernels.Matern, kernels.PowerExponential, kernels.Laplacian, kernels.Linear,
-    kernels.Polynomial, kernels.Sum, kernels.Product,
-)  # fmt: skip
-_REACH = 2.0  # rows up to so many norms of the furthest centre lose no digit; others are far from it
-_BITS = 25  # of u₁ and u₂: (‖u₁‖ + ‖z₁‖)² stays below 2⁵³ g²
+# Rows up to this multiple of the largest norm of a centre lose no digit; others are far from centres.
+_REACH = 2.0
+# Bits of u₁ and of u₂: (‖u₁‖ + ‖z₁‖)² stays below 2⁵³ g².
+_BITS = 25
 
 
 def check_function(f: FittedFunction) -> None:
-    """Raise if a fitted function has no place in a graph."""
+    """Raise if a fitted function cannot be written as a graph."""
     for _, part in f.parts:
         if isinstance(part, GridExpansion):
             raise ValueError(
                 "a model on a grid cannot be exported to ONNX, which has no operator for its "
                 'interpolation; fit with another approximation, such as approximation="nystroem".'
             )
-        _check_kernel(part.kernel)
-
-
-def _check_kernel(kernel: Kernel) -> None:
-    if type(kernel) not in _KERNELS:  # one derived from a kernel of ours may have another formula
-        raise ValueError(
-            f"a {type(kernel).__name__} kernel cannot be exported to ONNX; fit to rows with a "
-            "built-in kernel of onefold.kernels, or a sum or product of these."
-        )
-    if isinstance(kernel, kernels.Sum | kernels.Product):
-        _check_kernel(kernel.left)
-        _check_kernel(kernel.right)
+        check_kernel(part.kernel, "exported to ONNX")
 
 
 def decision_values(graph: Graph, f: FittedFunction, rows: Node) -> Node:
@@ -71,7 +58,7 @@ def decision_values(graph: Graph, f: FittedFunction, rows: Node) -> Node:
 
 def _part(graph: Graph, part: Any, weight: float, rows: Node) -> Node:
     """Weight · (f_i − b_i), which is Σ_j c_j k(x, z_j); of the linear kernel x · Σ_j c_j z_j."""
-    # Dense float64 also where the centres were sparse: a graph has no place for these.
+    # Dense float64 even if the centres are sparse, which constants of a graph cannot be.
     centres = part.centres.toarray() if is_sparse(part.centres) else part.centres
     centres = np.asarray(centres, dtype=np.float64)
     coef = weight * part.coef

@@ -15,9 +15,10 @@ import numpy as np
 from onefold.machine.extras import pip_install
 
 Node: TypeAlias = str
-"""The name of what a node gives."""
+"""The name of a node's output."""
 
-_LARGEST = 2**31 - 2**20  # bytes of one message of protobuf, less some for its nodes
+# Bytes of constants: protobuf's limit of 2 GiB for a message, less 1 MiB for the nodes.
+_LARGEST = 2**31 - 2**20
 
 
 def import_optional(name: str) -> Any:
@@ -32,7 +33,7 @@ def import_optional(name: str) -> Any:
 
 
 class Graph:
-    """Where nodes are put, each under a name of its own."""
+    """A graph under construction, in which every node has a unique name."""
 
     def __init__(self, scope: Any, container: Any) -> None:
         self._scope = scope
@@ -40,13 +41,13 @@ class Graph:
         self._bytes = 0
 
     def node(self, kind: str, *inputs: Node, **attributes: Any) -> Node:
-        """One more node, of ONNX's own operators."""
+        """Add a node of one of ONNX's operators; return the name of its output."""
         name: str = self._scope.get_unique_variable_name(kind.lower())
         self.node_as(name, kind, *inputs, **attributes)
         return name
 
     def node_as(self, output: Node, kind: str, *inputs: Node, **attributes: Any) -> None:
-        """One more node, which gives a value that has its name already."""
+        """Add a node whose output has a given name."""
         operator = self._scope.get_unique_operator_name(kind)
         self._container.add_node(kind, list(inputs), output, name=operator, **attributes)
 
@@ -79,7 +80,7 @@ class Graph:
 
     def product(self, value: Node, matrix: Any) -> Node:
         """The product with a matrix of constants."""
-        # Gemm: ONNX Runtime draws numbers before or after a MatMul into it, and keeps them as float32.
+        # Gemm, because ONNX Runtime fuses factors around a MatMul into it, in float32.
         return self.node("Gemm", value, self.constant(matrix))
 
     def sum_columns(self, value: Node, keepdims: int = 1) -> Node:

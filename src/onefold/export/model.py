@@ -1,4 +1,4 @@
-r"""Our estimators as ONNX models, alone or at the end of a pipeline: outputs, their types, the nodes.
+r"""Estimators as ONNX models, alone or at the end of a pipeline: outputs, their types, the nodes.
 
 ===========  ==================================  ===================================================
 regressors   ``variable``                        f(x), (rows, targets)
@@ -31,7 +31,8 @@ from onefold.export.functions import check_function, decision_values
 from onefold.export.graph import Graph, Node, import_optional
 from onefold.tables import TableClassifier, TableModel, TableRegressor
 
-FIRST_OPSET = 13  # from which on sums and shapes are given as these graphs give them
+# ONNX's operator set that first takes the axes of ReduceSum and Squeeze as inputs.
+FIRST_OPSET = 13
 # Pipelines of skl2onnx set the first, its estimators around ours the second.
 _OPTIONS = {"zipmap": [True, False], "raw_scores": [True, False], "decision": [True, False]}
 _KINDS = (
@@ -105,7 +106,7 @@ def to_onnx(
     model.producer_name = "onefold"
     model.producer_version = __version__
     model.doc_string = f"{type(estimator).__name__} of onefold {__version__}"
-    if preparation is not None:  # the graph's own names have letters, digits and _ alone
+    if preparation is not None:  # names in the graph have only letters, digits and _
         columns = json.dumps(preparation.columns, ensure_ascii=False)
         import_optional("onnx.helper").set_model_props(model, {"columns": columns})
     return model
@@ -136,7 +137,7 @@ def register_converters() -> None:
 
 
 def _register(kind: Any) -> None:
-    """The same for one class of estimators, which may be derived from one of ours."""
+    """Register one class of estimators, which may be derived from one of onefold."""
     classifier = issubclass(kind, ClassifierMixin)
     import_optional("skl2onnx").update_registered_converter(
         kind,
@@ -149,7 +150,7 @@ def _register(kind: Any) -> None:
 
 
 def _inside(model: Any) -> tuple[Any, Any]:
-    """The fitted machine itself, and the preparation of an estimator of whole tables, or None."""
+    """The estimator with its expansion, and the preparation of a table estimator or None."""
     of_tables = isinstance(model, TableModel)
     check_is_fitted(model, "estimator_" if of_tables else "expansion_")
     return (model.estimator_, model.preparation_) if of_tables else (model, None)
@@ -172,13 +173,13 @@ def _classifier_outputs(scope: Any, model: Any, inputs: Any, custom_parsers: Any
 
 
 def _shapes(operator: Any) -> None:
-    """Types and shapes of the outputs; raise where the model or its inputs do not suit."""
+    """Set types and shapes of the outputs; raise if the model or its inputs cannot be converted."""
     model = operator.raw_operator
     types = import_optional("skl2onnx.common.data_types")
-    machine, preparation = _inside(model)
+    inner, preparation = _inside(model)
     kinds = [variable.type for variable in operator.inputs]
-    check_function(machine.expansion_)
-    calibrator = getattr(machine, "calibrator_", None)
+    check_function(inner.expansion_)
+    calibrator = getattr(inner, "calibrator_", None)
     if calibrator is not None and calibrator.name not in _CALIBRATIONS:
         raise ValueError(
             f"the calibration {calibrator.name!r} cannot be exported to ONNX; fit with calibration="
@@ -186,21 +187,21 @@ def _shapes(operator: Any) -> None:
         )
     if preparation is not None:
         columns_in(preparation, operator.inputs)
-        # Numbers go out as they come in; float64 of a table of text alone.
-        short = any(isinstance(kind, types.FloatTensorType) for kind in kinds)
-        number = types.FloatTensorType if short else types.DoubleTensorType
+        # Outputs have the type of the inputs, float64 if all columns are text.
+        is_single = any(isinstance(kind, types.FloatTensorType) for kind in kinds)
+        number = types.FloatTensorType if is_single else types.DoubleTensorType
     else:
-        known = [kind.shape[1] for kind in kinds if len(kind.shape) == 2 and kind.shape[1]]
+        widths = [kind.shape[1] for kind in kinds if len(kind.shape) == 2 and kind.shape[1]]
         text = any(isinstance(kind, types.StringTensorType) for kind in kinds)
-        if text or (len(known) == len(kinds) and sum(known) != model.n_features_in_):
+        if text or (len(widths) == len(kinds) and sum(widths) != model.n_features_in_):
             raise ValueError(
                 f"{type(model).__name__} takes {model.n_features_in_} numeric features, but its input "
-                f"in the graph has {'text' if text else sum(known)}; change the input."
+                f"in the graph has {'text' if text else sum(widths)}; change the input."
             )
         number = type(types.guess_tensor_type(kinds[0]))
     rows = operator.inputs[0].get_first_dimension()
     if not is_classifier(model):
-        operator.outputs[0].set_type(number([rows, machine.expansion_.n_targets]))
+        operator.outputs[0].set_type(number([rows, inner.expansion_.n_targets]))
         return
     text = _label_values(model.classes_).dtype.kind == "U"
     operator.outputs[0].set_type((types.StringTensorType if text else types.Int64TensorType)([rows]))
@@ -216,18 +217,18 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     opset = container.target_opset_any_domain("")
     if opset < FIRST_OPSET:
         raise ValueError(f"target_opset must be at least {FIRST_OPSET}; got {opset}.")
-    machine, preparation = _inside(model)
+    inner, preparation = _inside(model)
     if preparation is not None:
         X = prepared(graph, preparation, columns_in(preparation, operator.inputs))
     else:
         rows = [graph.as_float64(variable.full_name) for variable in operator.inputs]
         X = rows[0] if len(rows) == 1 else graph.node("Concat", *rows, axis=1)
-    values = decision_values(graph, machine.expansion_.on_host(), X)
+    values = decision_values(graph, inner.expansion_.on_host(), X)
     if is_classifier(model):
         label, *outputs = outputs
         n_classes = len(model.classes_)
         raw = container.get_options(model, {"raw_scores": False})
-        calibrator = None if raw["raw_scores"] else getattr(machine, "calibrator_", None)
+        calibrator = None if raw["raw_scores"] else getattr(inner, "calibrator_", None)
         _write_labels(graph, values, model.classes_, label.full_name)
         results = []
         if calibrator is not None:
@@ -244,7 +245,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _label_values(classes: Any) -> Any:
-    """The sorted labels as int64 or as text; raise where they are neither."""
+    """The sorted labels as int64 or as text; raise if they are neither."""
     labels = np.asarray(classes).tolist()
     if all(isinstance(label, str) for label in labels):
         return np.array(labels)
@@ -293,10 +294,10 @@ def _exponential(graph: Graph, calibrator: Any, decision: Node, n_classes: int) 
 
 
 def _sigmoid(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> Node:
-    """1 / (1 + exp(−(a f + b))) of every column, and what they say together."""
+    """1 / (1 + exp(−(a f + b))) of every column, normalised."""
     steep = graph.node("Mul", decision, graph.constant(calibrator.slope[None, :]))
     logits = graph.node("Add", steep, graph.constant(calibrator.intercept[None, :]))
-    # ONNX Runtime's Sigmoid has no digits left of small values, and small ones are divided by their sum.
+    # ONNX Runtime's Sigmoid loses the digits of small values, which are divided by their sum.
     unit = graph.constant(1.0)
     exponentials = graph.node("Exp", graph.node("Neg", logits))
     shares = graph.node("Div", unit, graph.node("Add", unit, exponentials))
@@ -332,12 +333,12 @@ def _isotonic(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> 
 
 
 def _one_against_rest(graph: Graph, shares: Node, n_classes: int) -> Node:
-    """A single column is that of the second class; several are divided by their sum."""
+    """Shares of all classes with sum 1; a single column is that of the second class."""
     if n_classes == 2:
         first = graph.node("Sub", graph.constant(1.0), shares)
         return graph.node("Concat", first, shares, axis=1)
     total = graph.sum_columns(shares)
-    none = graph.node("Equal", total, graph.constant(0.0))  # false of NaN, which the shares pass on
+    none = graph.node("Equal", total, graph.constant(0.0))  # false for NaN, which the shares propagate
     return graph.node("Where", none, graph.constant(1.0 / n_classes), graph.node("Div", shares, total))
 
 

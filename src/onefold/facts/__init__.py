@@ -1,1 +1,1 @@
-"""What is known about a fit: measures, what scores mean, columns that tell too much; and their words."""
+"""Facts about a fit and their words: measures with standard errors, criteria, columns, slices."""

@@ -1,8 +1,7 @@
-"""Criteria by name: what their scores mean, and whether they go with a target."""
+"""Criteria by name: how their scores are printed, and whether they suit a target."""
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,19 +19,24 @@ from onefold.facts.measures import (
     number,
     unchanged,
 )
+from onefold.facts.words import did_you_mean
 
-# Criteria that hold out no splits.
+# Criteria of onefold that need no splits.
 WHOLE = ("press", "span", "gcv", "evidence", "cost", "radius_margin")
+# Criteria of onefold by task; scorers of scikit-learn are criteria, too.
 _OWN = {
     "classification": ("error", "accuracy", *WHOLE),
     "regression": ("mse", "neg_mean_squared_error", "cov", "mape", *WHOLE),
 }
+# Criteria that messages recommend.
 _INSTEAD = {"classification": "error, balanced_accuracy or f1_macro", "regression": "mse or r2"}
-# Own criteria that are errors, their score therefore negative; scikit-learn's begin with "neg_".
+# Criteria of onefold that are errors, whose score is therefore negative.
 _LOSSES = ("press", "span", "gcv", "cost", "radius_margin", "cov")
 
-
+# What a criterion is called that is a function of the user.
 OWN_FUNCTION = "a custom function"
+# Labels that a message lists.
+_MOST_LABELS = 8
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class ScoreFormat:
 
     label: str
     from_score: Callable[[Any], Any] = unchanged  # from the score to the number
-    measure: str | None = None  # the name of the measure that it is
+    measure: str | None = None  # the name of the measure, if it is one
     smaller: bool = False  # whether smaller numbers are better
 
 
@@ -68,7 +72,7 @@ def score_label(criterion: str | None) -> str:
 
 
 def score_text(criterion: str | None, score: float, error: float | None = None) -> str:
-    """A criterion's score, greater being better, as the number that `score_label` names, ± its error."""
+    """The number that `score_label` names, from a score of which greater is better, ± its error."""
     score_format = format_of(criterion)
     words = number(score_format.measure, float(score_format.from_score(score)) + 0.0)
     if error is None:
@@ -96,8 +100,8 @@ def criterion_of(estimator: Any) -> str | None:
     return criterion if isinstance(criterion, str) else None
 
 
-def asked_criterion(estimator: Any) -> str | None:
-    """The criterion that somebody asked for, by name; None where it is the default, or there is none."""
+def requested_criterion(estimator: Any) -> str | None:
+    """The name of the criterion that was requested; None if it is the default."""
     if "criterion" in getattr(estimator, "dropped_params_", {}):
         return OWN_FUNCTION
     if getattr(estimator, "criterion", None) is None:
@@ -106,35 +110,33 @@ def asked_criterion(estimator: Any) -> str | None:
 
 
 def check_criterion(name: str, task: str, target: str, values: np.ndarray | None) -> None:
-    """Raise if the criterion is unknown or does not go with the task or the values of the target.
+    """Raise if the criterion is unknown, or does not suit the task or the values of the target.
 
-    `values` is None as long as they are not known.
+    `values` is None before the target has been read.
     """
     if name in _OWN[task]:
         return
-    meant = next((one for one in _OWN if name in _OWN[one]), None)
+    own_task = next((task for task, names in _OWN.items() if name in names), None)
     if name in get_scorer_names():
-        meant = _task_of(get_scorer(name))
-    if meant is None:
+        own_task = _task_of(get_scorer(name))
+    if own_task is None:
         raise ValueError(f"unknown criterion '{name}'; {_nearest(name, task)}")
-    if meant != task:
+    if own_task != task:
         raise ValueError(
-            f"the criterion {name!r} is for {meant}, but the task is {task}; use {_INSTEAD[task]}"
+            f"the criterion {name!r} is for {own_task}, but the task is {task}; use {_INSTEAD[task]}"
         )
     if task == "classification" and values is not None:
         _check_labels(name, get_scorer(name), target, np.unique(values))
 
 
 def _nearest(name: str, task: str) -> str:
-    usable = [one for one in get_scorer_names() if _task_of(get_scorer(one)) == task]
-    near = difflib.get_close_matches(name.lower(), dict.fromkeys([*_OWN[task], *usable]), n=3)
-    if near:
-        return "did you mean " + " or ".join(f"'{match}'" for match in near) + "?"
-    return f"use one of {', '.join(_OWN[task])}, or a scikit-learn scorer for {task}"
+    scorers = [scorer for scorer in get_scorer_names() if _task_of(get_scorer(scorer)) == task]
+    suggestion = did_you_mean(name, [*_OWN[task], *scorers])
+    return suggestion or f"use one of {', '.join(_OWN[task])}, or a scikit-learn scorer for {task}"
 
 
 def _task_of(scorer: Any) -> str:
-    """The task a scikit-learn scorer is for, by where the function behind it is kept."""
+    """The task of a scikit-learn scorer, from the module of its function."""
     module = scorer._score_func.__module__
     if "cluster" in module:
         return "clustering"
@@ -142,18 +144,22 @@ def _task_of(scorer: Any) -> str:
 
 
 def _check_labels(name: str, scorer: Any, target: str, classes: np.ndarray) -> None:
-    """Try the scorer on one row of each class and a model that knows their shares."""
+    """Try the scorer on one row of each class with a constant model."""
     rows = np.zeros((len(classes), 1))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # one row of each class is too few for some scores
             scorer(DummyClassifier(strategy="prior").fit(rows, classes), rows, classes)
     except (ValueError, TypeError, AttributeError) as error:
-        named = ", ".join(f"'{one}'" for one in classes[:8])
-        # The nearest relative that takes any classes.
-        better = f"{name}_macro" if name in {"f1", "precision", "recall", "jaccard"} else "f1_macro"
-        better = "neg_log_loss" if "brier" in name else better
+        labels = ", ".join(f"'{label}'" for label in classes[:_MOST_LABELS])
+        # A similar criterion that takes any classes.
+        if "brier" in name:
+            similar = "neg_log_loss"
+        elif name in {"f1", "precision", "recall", "jaccard"}:
+            similar = f"{name}_macro"
+        else:
+            similar = "f1_macro"
         raise ValueError(
-            f"the criterion {name!r} cannot be used with the classes {named} of '{target}'; use "
-            f"{better}, error or balanced_accuracy"
+            f"the criterion {name!r} cannot be used with the classes {labels} of '{target}'; use "
+            f"{similar}, error or balanced_accuracy"
         ) from error

@@ -1,8 +1,8 @@
 r"""What rows are like, column by column, and where a model of them is least accurate.
 
-Each column alone is given a simple model, a tree, which is learned on every other row and tried on the
-others. What looks at all rows at once, ranks and few intervals, counts only where it leaves next to
-nothing open: it finds copies of the target among few rows, and would flatter any other column.
+Each column by itself is given a simple model, a tree, which is fitted to every other row and scored on
+the remaining ones. Ranks and few intervals, which look at all rows at once, count only if they explain
+nearly everything: they find copies of the target among few rows, and would flatter any other column.
 
 Slices of the rows are compared with all other rows by Welch's t; those are kept that Holm's procedure
 finds worse at level 0.05, so that a table without any bad slice shows one in twenty times at most.
@@ -22,11 +22,11 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from onefold.facts.measures import labels_of
 from onefold.rows import has_all_rows, row_hashes, rows_with_weight
 
-# The share of the target that a column leaves open which tells too much: |correlation| 0.99.
+# A column that leaves less than this share of the target unexplained is a leak: |correlation| 0.99.
 UNEXPLAINED = 0.02
-# Numbers that are looked at; of larger tables, rows at equal distances.
+# Numbers of a table that are examined; of larger tables, rows at equal distances.
 MOST_VALUES = 1_000_000
-# Rows for anything to be said about a column or a slice.
+# Rows that a column or a slice must have for any statement about it.
 FEWEST_ROWS = 30
 # Targets that were float32 once are equal up to this, relative to the largest.
 TARGET_ROUNDING = 1e-5
@@ -34,9 +34,9 @@ TARGET_ROUNDING = 1e-5
 _FEWEST_ERRORS = 8
 # Leaves of the tree that predicts numbers from one column.
 _LEAVES = 64
-# A text column with more different values than this share of the rows names them.
+# A text column with more distinct values than this share of the rows is an identifier.
 _MANY_DISTINCT = 0.95
-# Rows for different values in all of them to mean anything.
+# Rows below which distinct values in all of them may be chance.
 _FEWEST_DISTINCT = 20
 # A class with fewer rows than this, or than this share of the rows, is rare.
 _RARE_ROWS = 10
@@ -51,15 +51,15 @@ _NEAR_MODEL = 0.95
 _MUCH = 0.5
 # Equal rows are by chance if shuffled columns give this share of them.
 _BY_CHANCE = 0.5
-# The level of the tests of slices, all together.
+# The family-wise level of the tests of slices.
 _LEVEL = 0.05
-# The share of the rows that a slice has at least.
+# The smallest share of the rows that is a slice.
 _LEAST_SHARE = 0.02
 # Intervals with equal numbers of rows that numbers are cut into.
 _QUANTILES = 5
-# Different numbers, each of which is a slice if there are no more.
+# A column with no more distinct numbers than this has a slice for each of them.
 _FEW_VALUES = 8
-# Categories that are slices.
+# Categories of a column, the most frequent ones, that are slices.
 _MOST_CATEGORIES = 50
 # Slices that are named.
 _MOST_SLICES = 8
@@ -67,7 +67,7 @@ _MOST_SLICES = 8
 
 @dataclass(frozen=True)
 class ColumnValues:
-    """One column of some rows: numbers, moments or categories."""
+    """The values of one column: numbers, moments or categories."""
 
     name: str
     values: np.ndarray  # float64, NaN where missing; or codes of `categories`, -1 where missing
@@ -85,7 +85,7 @@ class ColumnValues:
         return len(np.unique(self.values[~self.absent]))
 
     def filled(self) -> np.ndarray:
-        """The values with the median, or a category of its own, where they are missing."""
+        """The values, missing ones replaced by the median or by one more category."""
         absent = self.absent
         if self.categories is not None:
             return np.where(absent, len(self.categories), self.values)
@@ -103,7 +103,7 @@ class ColumnValues:
 
     @property
     def identifies(self) -> bool:
-        """Whether values name rows: nearly all texts differ, or all numbers, and they are whole."""
+        """Whether it is an identifier: nearly all texts, or all whole numbers, are distinct."""
         n = len(self.values)
         values = self.values
         if n < _FEWEST_DISTINCT or self.date:
@@ -113,6 +113,22 @@ class ColumnValues:
         return self.distinct == n and bool(np.all(values == np.round(values)) and values.min() >= 0)
 
 
+@dataclass(frozen=True)
+class ExaminedColumns:
+    """What was found out about columns one by one, by one rule for the fit of a table and its report."""
+
+    shares: dict[str, float]  # of the target that each column explains by itself
+    copies: list[list[str]]  # names of columns that are equal
+    identifiers: list[str]  # names of columns with a different value in nearly every row
+
+    @classmethod
+    def of(cls, columns: Sequence[ColumnValues], y: np.ndarray, classifier: bool) -> ExaminedColumns:
+        """The facts about columns of arrays or frames that no table model was fitted to."""
+        shares = explained_alone(columns, y, classifier)
+        identifiers = [column.name for column in columns if column.identifies]
+        return cls(shares, equal_columns(columns), identifiers)
+
+
 def data_facts(
     columns: Sequence[ColumnValues],
     y: np.ndarray,
@@ -120,17 +136,17 @@ def data_facts(
     duplicates: dict[str, Any],
     explained: float | None,
     fitted: np.ndarray | None = None,
-    alone: dict[str, float] | None = None,
-    copies: list[list[str]] | None = None,
+    examined: ExaminedColumns | None = None,
 ) -> dict[str, Any]:
-    """What to know of columns and target, `explained` by the model to this share, `fitted` as that.
+    """Facts about columns and target; `explained` is the share of the target that the model explains.
 
-    What columns explain `alone`, and which are `copies`, is found out here unless the fit of a table has
-    looked at them already, as its model sees them.
+    `fitted` is the target as the model was fitted to it. Columns are `examined` here unless the fit of a
+    table has done so already.
     """
-    if alone is None:
-        alone = explained_alone(columns, y, classes is not None)
-    leaks = [name for name, share in alone.items() if share > 1.0 - UNEXPLAINED]
+    if examined is None:
+        examined = ExaminedColumns.of(columns, y, classes is not None)
+    shares = examined.shares
+    leaks = [name for name, share in shares.items() if share > 1.0 - UNEXPLAINED]
     much = np.inf if explained is None else max(_MUCH, _NEAR_MODEL * explained)
     missing = {column.name: int(column.absent.sum()) for column in columns if column.absent.any()}
     facts: dict[str, Any] = {
@@ -139,11 +155,11 @@ def data_facts(
         "numeric": sum(column.categories is None and not column.date for column in columns),
         "missing": dict(sorted(missing.items(), key=lambda item: -item[1])),
         "constant": [column.name for column in columns if column.distinct <= 1],
-        "identifiers": [column.name for column in columns if column.identifies],
-        "copies": equal_columns(columns) if copies is None else copies,
-        "alone": alone,
+        "identifiers": examined.identifiers,
+        "copies": examined.copies,
+        "alone": shares,
         "leaks": leaks,
-        "nearly_all": [name for name, share in alone.items() if share >= much and name not in leaks],
+        "nearly_all": [name for name, share in shares.items() if share >= much and name not in leaks],
         "duplicates": duplicates,
     }
     if classes is None:
@@ -171,7 +187,7 @@ def _number_facts(y: np.ndarray, fitted: np.ndarray) -> dict[str, Any]:
         outliers = int(np.sum(distances > _FAR * spread)) if spread > 0 else 0
     return {
         "outliers": {"rows": outliers, "deviations": _FAR},
-        "untransformed": n - len(values),  # targets without a logarithm, say
+        "untransformed": n - len(values),  # such as targets without a logarithm
         "target": {
             "mean": float(target.mean()),
             "median": float(np.median(target)),
@@ -192,7 +208,7 @@ def equal_rows(X: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class EqualRows:
-    """How many of some rows have the features and the target of a row that a model was fitted on."""
+    """How many rows have the features and the target of a row that a model was fitted on."""
 
     rows: int
     compared: int  # training rows that they were compared with
@@ -200,7 +216,7 @@ class EqualRows:
     estimated: bool  # whether the fingerprint has only some of those
 
     def words(self) -> str:
-        """How many there are, and how that is known."""
+        """The number of equal rows in words, with its source if it is estimated."""
         verb = "is" if self.rows == 1 else "are"
         words = f"{self.rows:,} of them {verb} equal to a training row (same features and target)"
         if not self.estimated:
@@ -210,7 +226,7 @@ class EqualRows:
 
 
 def equal_to_training(estimator: Any, hashes: np.ndarray, y: np.ndarray) -> EqualRows | None:
-    r"""How many rows of these hashes and targets equal a training row; None where nothing is known.
+    r"""Count rows with these hashes and targets that equal a training row; None without a fingerprint.
 
     `y` is as the estimator was fitted to it. Where the fingerprint is a sample of the training rows, a
     share q of them, rows that equal one outside the sample are estimated by Chao and Lin's formula:
@@ -292,7 +308,7 @@ def duplicate_facts(
     facts["across"] = int(across.sum())
     facts["same_target"] = int((across & same_target).sum())
     facts["other_target"] = facts["across"] - facts["same_target"]
-    if columns:  # few values in each make rows equal that are no copies
+    if columns:  # columns with few values have equal rows by chance
         random = np.random.default_rng(0)
         shuffled = np.column_stack([random.permutation(column.filled()) for column in columns])
         chance_groups = equal_rows(shuffled)
@@ -453,17 +469,22 @@ def largest(loss: np.ndarray, count: int = 5) -> list[int]:
 
 
 def _compared(inside: np.ndarray, outside: np.ndarray) -> dict[str, float]:
-    """Mean loss of the slice and of the rest, and Welch's one-sided p of their difference."""
+    """Mean losses of a slice and of all other rows, and Welch's one-sided p of their difference."""
     loss = float(inside.mean())
-    rest = float(outside.mean())
-    deviations = float(inside.std(ddof=1)), float(outside.std(ddof=1))
+    outside_loss = float(outside.mean())
     test = ttest_ind_from_stats(
-        loss, deviations[0], len(inside), rest, deviations[1], len(outside),
-        equal_var=False, alternative="greater",
-    )  # fmt: skip
+        loss,
+        float(inside.std(ddof=1)),
+        len(inside),
+        outside_loss,
+        float(outside.std(ddof=1)),
+        len(outside),
+        equal_var=False,
+        alternative="greater",
+    )
     p = float(test.pvalue)
     p = 1.0 if np.isnan(p) else p  # of equal constants
-    return {"loss": loss, "rest": rest, "difference": loss - rest, "p": p}
+    return {"loss": loss, "rest": outside_loss, "difference": loss - outside_loss, "p": p}
 
 
 def _holm(p: Sequence[float]) -> list[int]:

@@ -1,4 +1,4 @@
-r"""Measures of predictions: a table of what they are called, how they are computed and how written.
+r"""Measures of predictions: a table of their names, formulas and number formats.
 
 A measure is a smooth function of means over rows. With φ_i its influence, the change that row i makes,
 and ω_i the weights of the rows, whose sum is 1,
@@ -28,7 +28,7 @@ from scipy.stats import t as student
 
 from onefold.facts.words import percent, readable, thousandths
 
-# The quantile of the normal distribution of which 95 % lie within ± of it.
+# The 97.5 % quantile of the normal distribution: 95 % of it lie within ± this.
 _NORMAL_QUANTILE = 1.959963984540054
 # Rows of the smallest class per row of the largest, below which balanced accuracy comes first.
 _UNBALANCED = 0.5
@@ -40,11 +40,11 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Measured:
-    """A value, and what each row contributes to its variation."""
+    """A value, and the influence of each row on it."""
 
     value: float
     influence: np.ndarray
-    span: tuple[float, float] | None = None  # a 95 % interval that the standard error does not give
+    span: tuple[float, float] | None = None  # a 95 % interval, if it is not that of the standard error
 
     def error(self, weight: np.ndarray) -> float:
         """The standard error for rows of these weights, whose sum is 1: the root of (1)."""
@@ -72,7 +72,7 @@ class ScoredRows:
         classes: np.ndarray | None = None,
         weight: np.ndarray | None = None,
     ) -> ScoredRows:
-        """Those with a prediction among `values` and a weight; one test set if `tests` lack some."""
+        """The rows that have a prediction and a weight; one test set if `tests` do not cover them."""
         tested = np.isfinite(values).all(axis=1)
         if weight is not None:
             tested &= weight > 0
@@ -83,12 +83,12 @@ class ScoredRows:
 
     @cached_property
     def weight(self) -> np.ndarray:
-        """ω (n,): within a test set as `row_weight`, all test sets alike, with sum 1; 0 outside."""
+        """ω (n,) with sum 1: as `row_weight` within a test set, with the same total for all of them."""
         return row_weights(len(self.y), self.tests, self.row_weight)
 
     @cached_property
     def balance(self) -> np.ndarray:
-        """The same with the classes that a test set has alike within it: balanced accuracy's weights."""
+        """ω of balanced accuracy: the classes within a test set also count the same."""
         index = self.index
         by_class = [
             [rows[index[rows] == label] for label in np.unique(index[rows])] for rows in self.tests
@@ -122,7 +122,7 @@ class ScoredRows:
         return measured
 
     def main_measure(self, measured: dict[str, Measured], requested: str | None = None) -> str:
-        """The name of the first: as `requested`, else R² or accuracy, balanced if classes are rare."""
+        """The main measure: as `requested`, else R² or accuracy, balanced if classes are rare."""
         if requested is not None and requested in measured:
             return requested
         if self.classes is None:
@@ -169,7 +169,7 @@ def labels_of(values: np.ndarray) -> np.ndarray:
 
 
 def row_weights(n: int, tests: Sequence[np.ndarray], weight: np.ndarray | None = None) -> np.ndarray:
-    """Weights with sum 1 that are the same in all test sets together, within one as `weight` says."""
+    """Weights with sum 1: as `weight` within a test set, with the same total for all of them."""
     within = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
     total = np.zeros(n)
     for rows in tests:
@@ -494,7 +494,7 @@ MEASURES: dict[str, Measure] = {
 
 
 def measure_of(criterion: str | None) -> str | None:
-    """The name of the measure that a criterion is; None if it is none of them."""
+    """The name of the measure that a criterion selects by; None if it is not a measure."""
     return next((name for name, measure in MEASURES.items() if criterion in measure.criteria), None)
 
 

@@ -1,8 +1,8 @@
-"""How good predictions are, compared with simple models on the same splits; decided here, once.
+"""How good predictions are, compared with simple models on the same splits.
 
-The simple models are a constant (the baseline), a linear model and a shallow tree. They have the matrix
-that the machine has, and settings that nobody chose. Every ± is a standard error. A model is better than
-another if the difference, paired on the same rows, is more than two standard errors.
+The simple models are a constant (the baseline), a linear model and a shallow tree, fitted to the same
+matrix with fixed settings. Every ± is a standard error. A model is better than another if the
+difference, paired on the same rows, is more than two standard errors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import check_array
 from sklearn.utils.validation import FLOAT_DTYPES
 
-from onefold.facts.criteria import asked_criterion
+from onefold.facts.criteria import requested_criterion
 from onefold.facts.measures import (
     MEASURES,
     Measured,
@@ -47,7 +47,7 @@ Splits = Sequence[tuple[np.ndarray, np.ndarray]]
 
 # Training rows × features × classes × splits for each simple model; of more rows, some are drawn.
 _MOST_NUMBERS = 4_000_000
-# Training rows that a simple model has, however many numbers they are.
+# Training rows that a simple model has at least, however many features there are.
 _FEWEST_ROWS = 500
 # Rows below which scores are called uncertain.
 _FEW_ROWS = 30
@@ -57,7 +57,7 @@ _DEPTH = 4
 _LINEAR = (LogisticRegression, Ridge, RidgeCV)
 # Standard errors that a gain has to be larger than.
 _CLEAR = 2.0
-# A gain that is a rounding error.
+# Gains up to this are rounding errors.
 _NOTHING = 1e-12
 # Classes up to which there is a confusion matrix.
 _MOST_CLASSES = 20
@@ -76,18 +76,18 @@ class SimpleModel:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predictions of rows that the models which made them have not seen."""
+    """Predictions of rows by models that were not fitted to them."""
 
     values: np.ndarray  # (n, columns): numbers, or decision values; NaN for rows without one
     probabilities: np.ndarray | None  # (n, classes)
-    splits: Splits  # that simple models are tried on
+    splits: Splits  # that simple models are scored on
     tests: Sequence[np.ndarray]  # rows that count together
-    how: str  # they were made
-    where: str  # simple models are tried
+    how: str  # the predictions were made, in words
+    where: str  # simple models are scored, in words
 
 
 def heldout_predictions(estimator: Any, y: np.ndarray) -> Predictions | None:
-    """Those that a fit kept, with its splits; None for fits that held nothing out."""
+    """The held-out predictions of a fit with its splits; None for fits that held nothing out."""
     heldout = getattr(estimator, "heldout_prediction_", None)
     if heldout is None:
         return None
@@ -127,13 +127,13 @@ def new_predictions(estimator: Any, X: Any, y: np.ndarray) -> Predictions:
 
 
 def shuffled_folds(y: np.ndarray, classifier: bool, count: int = 5) -> Splits:
-    """Shuffled folds, evenly by class where that is possible."""
+    """Shuffled folds, stratified by class if possible."""
     count = max(2, min(count, len(y)))
     labels = y if y.ndim == 1 else y[:, 0]
     even = classifier and np.unique(labels, return_counts=True)[1].max() >= count
     kind: Any = StratifiedKFold if even else KFold
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of rare classes
+        warnings.simplefilter("ignore")  # about rare classes
         return list(kind(count, shuffle=True, random_state=0).split(np.zeros((len(y), 1)), labels))
 
 
@@ -144,7 +144,7 @@ def scores_of(
     classes = getattr(estimator, "classes_", None)
     classes = None if classes is None else np.asarray(classes)
     tested = np.isfinite(predictions.values).all(axis=1)
-    # Folds that taught a metric have no predictions: simple models need not be tried on them.
+    # Folds that a metric was learned from have no predictions: simple models are not scored on them.
     splits = [(train, test) for train, test in predictions.splits if tested[test].any()]
     pairwise = estimator.__sklearn_tags__().input_tags.pairwise
     scores = score_facts(
@@ -155,7 +155,7 @@ def scores_of(
         classes=classes,
         probabilities=predictions.probabilities,
         weight=weight,
-        criterion=asked_criterion(estimator),
+        criterion=requested_criterion(estimator),
     )
     return scores | {
         "how": predictions.how,
@@ -220,10 +220,10 @@ def score_facts(
     }
 
 
-def _gain(name: str, measured: Measured, other: Measured) -> Measured:
-    """By how much a measure is better than another, on the same rows: (4) of `facts.measures`."""
+def _gain(name: str, measured: Measured, baseline: Measured) -> Measured:
+    """By how much a measure is better than a baseline's on the same rows: (4) of `facts.measures`."""
     sign = -1.0 if MEASURES[name].smaller else 1.0
-    return Measured(sign * (measured.value - other.value), measured.influence - other.influence)
+    return Measured(sign * (measured.value - baseline.value), measured.influence - baseline.influence)
 
 
 def _with_errors(rows: ScoredRows, measured: dict[str, Measured]) -> dict[str, Any]:
@@ -254,7 +254,7 @@ def _class_facts(rows: ScoredRows, values: np.ndarray) -> dict[str, Any]:
 
 
 def verdict(baselines: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What the comparison with the baseline, and with the best simple model, comes to."""
+    """Whether the model is better than the baseline, and than the best simple model."""
     best = min(baselines, key=lambda baseline: float(baseline["gain"]["value"]))
     return {
         "better_than_baseline": _clear(baselines[0]["gain"]) > 0,
@@ -271,7 +271,7 @@ def _clear(gain: dict[str, float]) -> int:
 
 
 def comparison_words(scores: dict[str, Any], lead: str = "the best simple model, ") -> str:
-    """What the best simple model has, and which of the two is better by how much."""
+    """The score of the best simple model, and by how much which of the two is better."""
     comparison = scores["verdict"]
     main = scores["main"]
     name = comparison["best"]
@@ -294,7 +294,7 @@ def comparison_words(scores: dict[str, Any], lead: str = "the best simple model,
 
 
 def score_notes(scores: dict[str, Any] | None) -> list[str]:
-    """What somebody who reads nothing else should know: no better than the baseline, or in doubt."""
+    """Warnings about scores: not better than simple models, or uncertain."""
     if scores is None:
         return []
     notes = []
@@ -330,7 +330,7 @@ def _comparison_notes(scores: dict[str, Any]) -> list[str]:
 
 
 def score_lines(scores: dict[str, Any]) -> list[tuple[str, str]]:
-    """The measures of a model next to the baseline's, as label and value; recalls of uneven classes."""
+    """The measures of a model next to the baseline's as label and value; recalls if classes are rare."""
     measures = scores["model"]["measures"]
     baseline = scores["baselines"][0]["measures"]
     names = dict.fromkeys(["r2", "rmse", "accuracy", "balanced_accuracy", scores["main"]])
@@ -353,7 +353,7 @@ def score_lines(scores: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def flat_scores(scores: dict[str, Any]) -> dict[str, Any]:
-    """The numbers without the rest: each measure by its name, the baseline's, errors, recalls."""
+    """The numbers alone, flat: each measure by its name, the baseline's, standard errors, recalls."""
     measures = scores["model"]["measures"]
     baseline = scores["baselines"][0]["measures"]
     numbers: dict[str, Any] = {"rows": scores["rows"], "folds": scores["folds"]}
@@ -388,7 +388,7 @@ def simple_models(
     # Rows that are mapped from a file stay there: a block of them at a time is scaled and predicted.
     block = max(_FEWEST_ROWS, _MOST_NUMBERS // X.shape[1]) if isinstance(X, np.memmap) else len(y)
     X = check_array(X, accept_sparse=("csr", "csc"), dtype=FLOAT_DTYPES, ensure_all_finite="allow-nan")
-    unit = MaxAbsScaler()  # trees have float32, and nothing else depends on the unit
+    unit = MaxAbsScaler()  # trees compute in float32; the other models do not depend on the unit
     for part in spans(len(y), block):
         unit.partial_fit(X[part])
     random = np.random.default_rng(0)
@@ -407,7 +407,7 @@ def simple_models(
         models = {name: clone(kind) for name, kind in kinds.items()}
         if classes is not None and len(np.unique(y[train])) < 2:
             models = {name: DummyClassifier(strategy="prior") for name in kinds}
-        # Whatever the pipelines of the user do.
+        # Also if the user has enabled routing.
         without_routing = config_context(enable_metadata_routing=False)
         with warnings.catch_warnings(), limit_blas(1), np.errstate(all="ignore"), without_routing:
             warnings.simplefilter("ignore", ConvergenceWarning)

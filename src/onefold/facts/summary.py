@@ -1,4 +1,4 @@
-"""A fit in words: the choice, its scores, what it was preferred to, the search, the approximation.
+"""A fit in words: the choice, its scores, its rivals, the search, the approximation.
 
 `onefold tune`, `onefold inspect` and the report all show the lines of `fit_facts`.
 """
@@ -14,7 +14,7 @@ from onefold.facts.criteria import OWN_FUNCTION, criterion_of, score_label, scor
 from onefold.facts.scores import comparison_words, score_lines
 from onefold.facts.words import aligned, counted, number_words, percent, power_of_two
 
-# Rivals of the choice that are named.
+# Candidates other than the chosen one that are printed.
 _NEXT_BEST = 4
 # Columns whose importance is printed.
 _MOST_FEATURES = 6
@@ -64,7 +64,7 @@ def blend_lines(estimator: Any) -> list[tuple[str, str]]:
     criterion = criterion_of(estimator)
     blended = score_words(criterion, estimator.blend_score_)
     single = score_text(criterion, estimator.best_score_)
-    # The choice goes by the squared error, of which an error rate is a coarse picture.
+    # Blends are chosen by squared error, which an error rate follows only roughly.
     worse = estimator.best_score_ > estimator.blend_score_
     why = ", though worse in squared error" if worse else ""
     return [
@@ -81,7 +81,7 @@ def _member_words(member: Mapping[str, Any]) -> str:
 
 def _cell_words(params: Mapping[str, Any]) -> str:
     words = [f"alpha {power_of_two(float(params['alpha']))}"]
-    if params.get("gamma") is not None:  # relative among families: no power of two of any unit
+    if params.get("gamma") is not None:  # relative if there are families, and then no power of two
         width = float(params["gamma"])
         words.insert(0, f"gamma {f'{width:.4g}' if 'kernel' in params else power_of_two(width)}")
     if "spacing" in params:
@@ -90,20 +90,20 @@ def _cell_words(params: Mapping[str, Any]) -> str:
 
 
 def importance_lines(shares: Mapping[str, float] | None) -> list[tuple[str, str]]:
-    """The most important columns, with their shares; none where no column has one."""
+    """The most important columns with their shares; none if no column has a share."""
     largest = [name for name, share in (shares or {}).items() if share > 0][:_MOST_FEATURES]
     if not shares or not largest:
         return []
     names = [name for name in largest if shares[name] >= _LEAST_SHARE] or largest
     lines = [(name, percent(shares[name])) for name in names]
     if len(shares) > len(names):
-        others = percent(max(0.0, 1.0 - sum(shares[name] for name in names)))
-        lines.append((counted(len(shares) - len(names), "other"), f"{others} in total"))
+        remainder = percent(max(0.0, 1.0 - sum(shares[name] for name in names)))
+        lines.append((counted(len(shares) - len(names), "other"), f"{remainder} in total"))
     return lines
 
 
 def choice_rule(estimator: Any) -> str | None:
-    """By which rule a search chose among its candidates, in words; None where nothing was searched."""
+    """The rule by which a search chose its candidate, in words; None if nothing was searched."""
     results = getattr(estimator, "cv_results_", None)
     if results is None:
         return None
@@ -127,7 +127,7 @@ def next_best(estimator: Any) -> list[str]:
     order = [int(i) for i in np.argsort(-scores, kind="stable") if np.isfinite(scores[i])]
     by_family = len({group_words(candidate) for candidate in params}) > 1
     key = ("kernel", "metric") if by_family else ("gamma", "alpha", "spacing")
-    best: dict[tuple[Any, ...], int] = {}  # of every family, or every cell of the only one
+    best: dict[tuple[Any, ...], int] = {}  # of each family, or of each cell if there is one family
     for i in order:
         other_family = group_words(params[i]) != group_words(choice)
         other_cell = not by_family and params[i] != choice
@@ -145,13 +145,13 @@ def next_best(estimator: Any) -> list[str]:
 
 
 def approximation_lines(approximation: dict[str, Any]) -> list[tuple[str, str]]:
-    """What ran at each stage and why; estimators with given hyper-parameters have one stage."""
+    """What ran at each stage and why; estimators with fixed hyper-parameters have one stage."""
     if "selected_with" not in approximation:
         return [("method", _method(approximation))]
     selected = approximation["selected_with"]
     fitted = approximation["fitted_with"]
     why = selected.get("chosen", "as requested")
-    if selected["name"] == "cg":  # in the place of what was chosen first
+    if selected["name"] == "cg":  # which replaced the first choice
         why = selected.get("reason", why)
     lines = [("selected with", f"{_method(selected)} ({why})"), ("fitted with", _method(fitted))]
     if _method(selected) == _method(fitted):
@@ -162,7 +162,7 @@ def approximation_lines(approximation: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _method(report: dict[str, Any]) -> str:
-    """An approximation by its name and what says most about it."""
+    """The name of an approximation and its main numbers."""
     words = ["cg, conjugate gradients" if report["name"] == "cg" else str(report["name"])]
     if "landmarks" in report:
         words.append(counted(int(report["landmarks"]), "landmark"))
@@ -176,7 +176,7 @@ def _method(report: dict[str, Any]) -> str:
 
 
 def trust_facts(approximation: dict[str, Any]) -> dict[str, Any]:
-    """The verdict on the approximation and what it rests on, or how to get one."""
+    """The verdict of the trust check and its numbers, or how to get one."""
     stages = [approximation.get(name, {}).get("name") for name in ("selected_with", "fitted_with")]
     if {*stages} <= {"exact"} or approximation.get("name") == "exact":
         return {"verdict": "exact", "words": "exact method: nothing was approximated"}
@@ -295,14 +295,14 @@ def _choice(estimator: Any) -> list[tuple[str, str]]:
 
 
 def _score(estimator: Any) -> dict[str, Any] | None:
-    """The score that the choice went by, of the blend where there is one, with its standard error."""
+    """The score of the chosen candidate, or of the blend if there is one, with its standard error."""
     if not hasattr(estimator, "best_score_"):
         return None
     criterion = criterion_of(estimator)
     blended = getattr(estimator, "blend_score_", None)
     value = float(estimator.best_score_ if blended is None else blended)
     error = _standard_error(estimator) if blended is None else None
-    # Where there are held-out predictions the standard error is theirs, among the scores.
+    # If there are held-out predictions, the scores have the standard error.
     has_predictions = getattr(estimator, "heldout_prediction_", None) is not None
     words = score_text(criterion, value, None if has_predictions else error)
     label = OWN_FUNCTION if criterion is None else score_label(criterion)
@@ -310,7 +310,7 @@ def _score(estimator: Any) -> dict[str, Any] | None:
 
 
 def _standard_error(estimator: Any) -> float | None:
-    """That of the mean score of the choice, from its scores on the splits; None with fewer than two."""
+    """The standard error of the best mean score, from its splits; None with fewer than two."""
     results = getattr(estimator, "cv_results_", None)
     if results is not None:
         row = int(estimator.best_index_)

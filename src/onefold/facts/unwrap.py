@@ -13,7 +13,7 @@ from onefold.estimators.base import on_host
 
 @dataclass(frozen=True)
 class Unwrapped:
-    """An estimator of onefold, and what stands before it."""
+    """An estimator of onefold, and the steps around it."""
 
     estimator: Any
     table_model: Any = None  # that prepares the rows; None without one
@@ -48,7 +48,7 @@ class Unwrapped:
         return [str(name) for name in names]
 
     def fitted_target(self, y: np.ndarray) -> np.ndarray:
-        """Targets as the estimator fits them; NaN where that does not exist, as the logarithm of 0."""
+        """Targets as the estimator fits them; NaN if undefined, such as the logarithm of 0."""
         for transformer in self.target_transformers:
             with np.errstate(divide="ignore", invalid="ignore"):
                 y = np.asarray(transformer.transform(y.reshape(len(y), -1))).reshape(y.shape)
@@ -63,7 +63,7 @@ class Unwrapped:
 
 
 def unwrap(model: Any) -> Unwrapped:
-    """Look behind pipelines, table models and transforms of the target."""
+    """The estimator inside pipelines, table models and transforms of the target."""
     inner = model
     table_model = None
     row_transformers = list[Any]()

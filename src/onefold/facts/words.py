@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+# Differences that are rounding errors of sums over folds.
 _ROUNDING = 1e-9
 
 
 def percent(share: float) -> str:
-    """A share in percent; two decimals, or as many as it takes to tell it from none and all."""
+    """A share in percent with two decimals, or more if it would be printed as 0 or 100 %."""
     if not math.isfinite(share):
         return "undefined"
-    # Sums of folds miss 0 and 1 by rounding, and a share has no sign to show.
-    share = 0.0 if abs(share) < _ROUNDING else 1.0 if abs(share - 1.0) < _ROUNDING else share
+    # Sums over folds miss 0 and 1 by rounding, and -0 would be printed with its sign.
+    if abs(share) < _ROUNDING:
+        share = 0.0
+    elif abs(share - 1.0) < _ROUNDING:
+        share = 1.0
     digits = 2
     while digits < 8 and 0 < share < 1 and round(100 * share, digits) in (0.0, 100.0):
         digits += 1
@@ -25,14 +30,14 @@ def percent(share: float) -> str:
 
 
 def readable(value: float) -> str:
-    """Four digits, or all before the point of a number that is not huge."""
+    """A number with four digits, or all digits before the point up to 10⁹."""
     if not math.isfinite(value):
         return "undefined"
     return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def thousandths(value: float) -> str:
-    """Three decimals, or as many as it takes to tell it from 1."""
+    """A number with three decimals, or more if it would be printed as 1."""
     if not math.isfinite(value):
         return "undefined"
     digits = 3
@@ -61,11 +66,24 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def quoted(names: Sequence[str], most: int = 6) -> str:
-    """Names as a sentence has them, 'a', 'b' and 'c', the first few of many."""
-    shown = [f"'{shortened(name)}'" for name in names[:most]]
-    shown += [f"{len(names) - most} more"] if len(names) > most else []
-    return " and ".join([", ".join(shown[:-1]), *shown[-1:]] if len(shown) > 1 else shown)
+def quoted(names: Iterable[str], most: int = 6, last: str = " and ") -> str:
+    """Names in quotes: 'a', 'b' and 'c', with `last` before the last one; the first few of many."""
+    items = [f"'{shortened(name)}'" for name in names]
+    if len(items) > most:
+        return f"{', '.join(items[:most])} and {len(items) - most} more"
+    if len(items) < 2:
+        return "".join(items)
+    return f"{', '.join(items[:-1])}{last}{items[-1]}"
+
+
+def did_you_mean(name: str, choices: Iterable[str], most: int = 3) -> str | None:
+    """A question with the choices that are most similar to `name` in any case; None if none is."""
+    by_lower_case = {choice.lower(): choice for choice in choices}
+    matches = difflib.get_close_matches(name.lower(), by_lower_case, n=most)
+    if not matches:
+        return None
+    suggestions = " or ".join(f"'{by_lower_case[match]}'" for match in matches)
+    return f"did you mean {suggestions}?"
 
 
 def shortened(name: str, most: int = 60) -> str:
@@ -86,7 +104,7 @@ def json_text(facts: dict[str, Any]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The value in what JSON has: dicts, lists, text, finite numbers, null."""
+    """The value in types of JSON: dicts, lists, text, finite numbers, null."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, dict):

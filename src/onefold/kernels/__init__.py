@@ -34,7 +34,7 @@ __all__ = [
     "resolve_kernel",
 ]
 
-# The one place where a kernel is named: what users may write, what messages list, and what tables show.
+# The names of kernels: those that users may write, that messages list, and that tables show.
 NAMED.update(
     {
         "rbf": (RBF, {}),
@@ -68,13 +68,13 @@ def resolve_gamma(gamma: Any, X: Any) -> Any:
 
 
 def _sparse_variance(X: Any) -> float:
-    """Of all entries, about their mean: a difference of two means of squares would lose its digits."""
+    """The variance of all entries, about their mean: mean(x²) − mean(x)² would lose its digits."""
     entries = X.astype(np.float64)  # a copy
     entries.sum_duplicates()
     size = math.prod(X.shape)
     mean = entries.mean()
-    about = np.sum((entries.data - mean) ** 2) + (size - entries.nnz) * mean**2
-    return float(about) / size
+    squared_deviations = np.sum((entries.data - mean) ** 2) + (size - entries.nnz) * mean**2
+    return float(squared_deviations) / size
 
 
 def resolve_kernel(kernel: Any, gamma: Any, degree: float, coef0: float) -> Kernel:
@@ -86,10 +86,10 @@ def resolve_kernel(kernel: Any, gamma: Any, degree: float, coef0: float) -> Kern
             names = ", ".join(repr(name) for name in NAMED)
             raise ValueError(f"unknown kernel {kernel!r}; use one of {names}, a Kernel or a function.")
         kind: Any
-        kind, named = NAMED[kernel]
-        given = {"gamma": gamma, "degree": degree, "coef0": coef0}
-        taken = {item.name: given[item.name] for item in fields(kind) if item.name in given}
-        return kind(**taken, **named)
+        kind, fixed = NAMED[kernel]
+        parameters = {"gamma": gamma, "degree": degree, "coef0": coef0}
+        chosen = {item.name: parameters[item.name] for item in fields(kind) if item.name in parameters}
+        return kind(**chosen, **fixed)
     if callable(kernel):
         return CallableKernel(kernel)
     raise ValueError(f"kernel must be a name, a Kernel or a function of two row blocks; got {kernel!r}.")
@@ -98,8 +98,9 @@ def resolve_kernel(kernel: Any, gamma: Any, degree: float, coef0: float) -> Kern
 def kernel_name(kernel: Kernel) -> str | None:
     """The name under which :func:`resolve_kernel` makes such a kernel; None for one without a name."""
     fitting = [
-        (name, named)
-        for name, (kind, named) in NAMED.items()
-        if type(kernel) is kind and all(getattr(kernel, key) == value for key, value in named.items())
+        (name, parameters)
+        for name, (kind, parameters) in NAMED.items()
+        if type(kernel) is kind
+        and all(getattr(kernel, key) == value for key, value in parameters.items())
     ]
-    return max(fitting, key=lambda found: len(found[1]))[0] if fitting else None
+    return max(fitting, key=lambda match: len(match[1]))[0] if fitting else None

@@ -20,7 +20,9 @@ from onefold.linalg import Array, HostArray, as_floating, is_sparse, namespace
 
 Width = float | tuple[float, ...]
 
+# Rows of the tiles whose diagonals are the values of pairs.
 _PAIR_TILE = 16
+# What a sum or a product of two kernels is if both are.
 _OF_BOTH = ("stationary", "always_psd", "thread_safe", "accepts_sparse", "one_width")
 
 # The class behind each name that users give, and the parameters that the name stands for.
@@ -28,15 +30,15 @@ NAMED: dict[str, tuple[type[Kernel], dict[str, Any]]] = {}
 
 
 def listed(able: Callable[[type[Kernel]], object]) -> str:
-    """The classes of named kernels that are able to do something, in words."""
-    *others, last = dict.fromkeys(kind.__name__ for kind, _ in NAMED.values() if able(kind))
-    return f"{', '.join(others)} or {last}" if others else last
+    """The classes of named kernels for which `able` is true, as "A, B or C"."""
+    *names, last = dict.fromkeys(kind.__name__ for kind, _ in NAMED.values() if able(kind))
+    return f"{', '.join(names)} or {last}" if names else last
 
 
 Tile: TypeAlias = Callable[..., Any]
 """A kernel bound to landmarks z_1 … z_m: rows, out=None → [k(row, z_j)] of shape (len(rows), m).
 
-In `out` where it fits and that is simple; several threads may call it if the kernel allows.
+It may be written to `out`, but need not be; several threads may call it if the kernel is `thread_safe`.
 """
 
 
@@ -73,14 +75,14 @@ class Kernel(ABC):
     array([1., 2., 3.])
     """
 
-    stationary: ClassVar[bool] = False  # depends on x − x' alone, so that rows may be shifted together
+    stationary: ClassVar[bool] = False  # depends on x − x' only, so that all rows may be shifted
     always_psd: ClassVar[bool] = True  # positive semi-definite by construction; others are checked
     thread_safe: ClassVar[bool] = True  # several threads may evaluate it; a user's function may not be
     accepts_sparse: ClassVar[bool] = False  # CSR rows may be given
     has_width: ClassVar[bool] = False  # `scaled` changes anything
-    one_width: ClassVar[bool] = True  # the same for every feature: a kernel in any dimension
+    one_width: ClassVar[bool] = True  # the same width for every feature: takes any number of features
     learns: ClassVar[tuple[str, ...]] = ()  # the kinds of metric it can have, of "diagonal" and "full"
-    exponent_order: ClassVar[float] = 1.0  # the width grows with this power of the exponent
+    exponent_order: ClassVar[float] = 1.0  # the width is proportional to this power of the exponent
 
     @abstractmethod
     def __call__(self, A: Array, B: Array) -> Any:
@@ -101,7 +103,7 @@ class Kernel(ABC):
         """[k(a, a)], without the tile."""
 
     def pairs(self, A: Array, B: Array) -> Any:
-        """[k(a_i, b_i)], row by row; here from tiles of a few rows, of which the diagonals are kept."""
+        """[k(a_i, b_i)], row by row; here the diagonals of small tiles."""
         xp = namespace(A)
         steps = range(0, A.shape[0], _PAIR_TILE)
         tiles = [self(A[i : i + _PAIR_TILE], B[i : i + _PAIR_TILE]) for i in steps]
@@ -119,14 +121,14 @@ class Kernel(ABC):
         return self
 
     def relative(self, width: float, mean_exponent: float) -> Self:
-        """The kernel whose exponent is `width` where this one's is `mean_exponent`."""
+        """The kernel of other widths, with exponent `width` where this one has `mean_exponent`."""
         return self.scaled((width / mean_exponent) ** self.exponent_order)
 
     def mean_exponent(self, rows: Array, weight: HostArray | None = None) -> float:
-        r"""Σ_ij v_i v_j D_ij / (Σ_i v_i)², D being the exponent that the kernel is a function of.
+        r"""Σ_ij v_i v_j D_ij / (Σ_i v_i)², where D_ij is the exponent of the kernel of rows i and j.
 
-        All pairs count, a row with itself too, so that a row of weight 2 is one that comes twice.
-        1 where the rows are all the same.
+        A row with itself counts as a pair, too, so that a row of weight 2 counts as two equal rows.
+        1 if all rows are equal.
         """
         n = rows.shape[0]
         share = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
@@ -134,7 +136,7 @@ class Kernel(ABC):
         return mean if 0 < mean < np.inf else 1.0
 
     def _mean_exponent(self, rows: Array, share: HostArray) -> float:
-        """The same for weights that add up to 1; 0 where rows are all the same."""
+        """The same for weights that add up to 1; 0 if all rows are equal."""
         return 0.0
 
     def with_metric(self, values: Any) -> Self:
@@ -164,12 +166,12 @@ class Kernel(ABC):
 
 @dataclass(frozen=True)
 class _Pair(Kernel):
-    """left(x, x') and right(x, x') as one."""
+    """A kernel that combines the values of two: left(x, x') and right(x, x')."""
 
     left: Kernel
     right: Kernel
 
-    combine: ClassVar[Any]  # left, right → the value of both from those of each, over the left one
+    combine: ClassVar[Any]  # values of left, values of right → values of the pair, over those of left
 
     def __post_init__(self) -> None:
         for part in (self.left, self.right):
@@ -187,7 +189,7 @@ class _Pair(Kernel):
         self.right.check_features(n_features)
 
     def __call__(self, A: Array, B: Array) -> Array:
-        # Tiles of whole numbers, which some kernels make of such rows, have no place for the result.
+        # Some kernels make tiles of whole numbers from such rows, which cannot hold the result.
         rows = as_floating(A)
         landmarks = rows if B is A else as_floating(B)
         return self.combine(self.left(rows, landmarks), self.right(rows, landmarks))
@@ -214,8 +216,8 @@ class _Pair(Kernel):
 
     def pairs(self, A: Array, B: Array) -> Array:
         rows = as_floating(A)
-        others = as_floating(B)
-        return self.combine(self.left.pairs(rows, others), self.right.pairs(rows, others))
+        landmarks = as_floating(B)
+        return self.combine(self.left.pairs(rows, landmarks), self.right.pairs(rows, landmarks))
 
 
 @dataclass(frozen=True)
@@ -264,11 +266,11 @@ class Product(_Pair):
     combine = staticmethod(operator.imul)
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
-        def part(moving: Kernel, held: Kernel) -> Array:
-            tile = held(rows, landmarks)
+        def part(differentiated: Kernel, constant: Kernel) -> Array:
+            tile = constant(rows, landmarks)
             if factor is not None:
                 tile *= factor
-            return moving.gradient(rows, landmarks, coef, tile)
+            return differentiated.gradient(rows, landmarks, coef, tile)
 
         return part(self.left, self.right) + part(self.right, self.left)
 
@@ -324,7 +326,7 @@ class CallableKernel(Kernel):
                 "values (wrap a function f of two rows as "
                 "lambda A, B: sklearn.metrics.pairwise.pairwise_kernels(A, B, metric=f))."
             )
-        # A copy: what the function returns is the user's, and tiles are worked on in place.
+        # A copy: the returned array belongs to the user, and tiles are overwritten.
         xp = namespace(tile)
         return xp.asarray(tile, dtype=xp.float64, copy=True)
 

@@ -3,20 +3,21 @@ r"""Σ_j c_j k(x, z_j) on a line for Matérn and Laplacian kernels: O(m log m) o
 In units in which the kernel is a polynomial of the distance s times exp(−s), the points z_j ≤ x add
 moments of their distances,
 
-    M_k(x) = Σ_{z_j ≤ x} c_j (x − z_j)^k exp(−(x − z_j)),    k = 0, …, p − 1
+    (1)  M_k(x) = Σ_{z_j ≤ x} c_j (x − z_j)^k exp(−(x − z_j)),    k = 0, …, p − 1
 
-which move from a point to the next by
+which move from a point to the next, at the distance δ, by
 
-    M_0 ← exp(−δ) M_0,   M_1 ← exp(−δ) (M_1 + δ M_0),   M_2 ← exp(−δ) (M_2 + 2δ M_1 + δ² M_0)
+    (2)  M_0 ← exp(−δ) M_0,   M_1 ← exp(−δ) (M_1 + δ M_0),   M_2 ← exp(−δ) (M_2 + 2δ M_1 + δ² M_0)
 
-The sum is a polynomial's coefficients times the moments of both sides, its derivative another's:
+The sum is the moments of both sides times the coefficients of a polynomial, and so is its derivative:
 
+    (3)            the sum           its derivative
     ν              k(s) exp(s)       −k'(s) exp(s)
     1/2            1                 1
     3/2            1 + s             s
     5/2            1 + s + s²/3      (s + s²)/3
 
-Points where x itself lies count once in the sum, and not in the derivative.
+Points that are equal to x count once in the sum, and not in the derivative.
 """
 
 from __future__ import annotations
@@ -34,8 +35,11 @@ from onefold.kernels.named import Laplacian, Matern
 from onefold.linalg import HostArray, Index
 from onefold.machine.threads import map_in_order
 
-LONGEST = 800.0  # distance from which exp(−s) is 0 in float64
+# A distance s at which exp(−s) is 0 in float64; it stands for all larger ones.
+LONGEST = 800.0
+# The coefficients of the sum in (3), by the number p of moments.
 _VALUES = {1: (1.0,), 2: (1.0, 1.0), 3: (1.0, 1.0, 1 / 3)}
+# The coefficients of its derivative in (3).
 _SLOPES = {1: (1.0,), 2: (0.0, 1.0), 3: (0.0, 1 / 3, 1 / 3)}
 
 
@@ -62,7 +66,7 @@ class LineKernel:
 
 
 def line_kernel(kernel: Kernel, features: int) -> LineKernel | None:
-    """That of a Matérn or Laplacian kernel of one feature; None for others, or without Numba."""
+    """The line kernel that a Matérn or Laplacian kernel of one feature is; None without Numba, too."""
     if features != 1 or not isinstance(kernel, Matern | Laplacian) or _loops() is None:
         return None
     scale = abs(float(kernel.transform(np.ones((1, 1)))(np.ones((1, 1)))[0, 0]))
@@ -81,24 +85,27 @@ class LineSums:
         self._coef = coef[order]
 
     def values(self, x: HostArray) -> HostArray:
-        """Σ_j c_j k(x, z_j) at points x: (points, targets)."""
+        """Σ_j c_j k(x, z_j) at points x, by (3): (points, targets)."""
         weights = _VALUES[self._line.dimension]
         return self._sum(x, weights, strict=False, sign=1.0)
 
     def slopes(self, x: HostArray) -> HostArray:
-        """Its derivative at points x: (points, targets)."""
+        """Its derivative at points x, by (3): (points, targets)."""
         weights = _SLOPES[self._line.dimension]
         return self._line.rate * self._sum(x, weights, strict=True, sign=-1.0)
 
     def _sum(self, x: HostArray, weights: Sequence[float], *, strict: bool, sign: float) -> HostArray:
-        """Right-hand minus or plus left-hand sums of moments; a side reaches up to x, or ends before."""
+        """Σ over the points above x plus sign · Σ over those below.
+
+        Points equal to x count as below, or with `strict` on neither side.
+        """
         points = self._points
         line = self._line
-        left = np.searchsorted(points, x, side="left" if strict else "right")
-        right = np.searchsorted(points, x, side="right")
+        count_below = np.searchsorted(points, x, side="left" if strict else "right")
+        count_up_to = np.searchsorted(points, x, side="right")
         sides = (
-            _Side(line, points, x, left - 1),
-            _Side(line, -points[::-1], -x, len(points) - right - 1),
+            _Side(line, points, x, count_below - 1),
+            _Side(line, -points[::-1], -x, len(points) - count_up_to - 1),
         )
 
         def of_target(target: int) -> HostArray:
@@ -128,7 +135,7 @@ class _Side:
         self._decay = np.exp(-self._gap)
 
     def sums(self, coef: HostArray, weights: Sequence[float]) -> HostArray:
-        """Σ_k weights_k M_k at every x."""
+        """Σ_k weights_k M_k at every x: the moments (1) of its nearest point, moved to x by (2)."""
         loops = cast(Any, _loops())
         moments = np.empty((len(coef), self._dimension))
         loops.fill_moments(self._steps, np.ascontiguousarray(coef), moments)

@@ -12,7 +12,7 @@ from onefold.linalg.compiled import compiled
 
 @compiled()
 def fill_moments(steps: Any, coef: Any, moments: Any) -> None:
-    """M_ki = Σ_{j ≤ i} c_j s^k exp(−s), s the distance from point j to point i; `moments` is (n, p)."""
+    """(1) of :mod:`onefold.kernels.line` at every point, by (2), into `moments` (n, p)."""
     n, p = moments.shape
     carried = np.zeros(3)
     for i in range(n):

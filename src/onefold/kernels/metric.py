@@ -1,4 +1,4 @@
-r"""Kernels with a width, and the space in which they measure distances: rows x are compared as S x.
+r"""Kernels with a width, and the metric in which they compare rows: x is compared as S x.
 
     S = diag(w)   a vector: one weight per feature
     S             a d × d matrix: any linear map of the features
@@ -20,8 +20,12 @@ from onefold.kernels.base import Kernel, check_width
 from onefold.linalg import Array, asarray_like, host_array, is_sparse, namespace, ones
 from onefold.machine.threads import spans
 
-_SUM_NUMBERS = 2**22  # points times coefficients formed at a time
-_LARGEST = 1e150  # the square of a sum of a few such numbers is still finite
+# Products of points and coefficients that are formed at a time.
+_SUM_NUMBERS = 2**22
+# The largest number of a metric: the square of a sum of a few such numbers is still finite.
+_LARGEST = 1e150
+# Times eps, the features and the sizes of S and a row: how wrong an entry of their product may be.
+_ROUNDINGS = 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,11 +41,11 @@ class Metric:
     values: Any
 
     def __post_init__(self) -> None:
-        given = self.values.values if isinstance(self.values, Metric) else self.values
+        source = self.values.values if isinstance(self.values, Metric) else self.values
         try:
-            values = np.array(host_array(given), order="C")
+            values = np.array(host_array(source), order="C")
         except (TypeError, ValueError) as error:
-            raise ValueError(f"metric must be an array of numbers; got {given!r:.60}.") from error
+            raise ValueError(f"metric must be an array of numbers; got {source!r:.60}.") from error
         square = values.ndim == 2 and values.shape[0] == values.shape[1]
         if not (values.ndim == 1 or square) or values.size == 0:
             raise ValueError(
@@ -50,11 +54,11 @@ class Metric:
             )
         if not np.all(np.abs(values) <= _LARGEST):
             raise ValueError(
-                f"metric must contain finite numbers up to {_LARGEST:g}; got {given!r:.60}."
+                f"metric must contain finite numbers up to {_LARGEST:g}; got {source!r:.60}."
             )
         if not np.any(values) or (values.ndim == 1 and np.any(values < 0)):
             raise ValueError(
-                f"the weights of a metric must be non-negative and not all 0; got {given!r:.60}."
+                f"the weights of a metric must be non-negative and not all 0; got {source!r:.60}."
             )
         values.flags.writeable = False
         object.__setattr__(self, "values", values)
@@ -92,24 +96,24 @@ class Transform:
         if self._weights is None:
             return rows * self._factor
         if self._weights.ndim == 2:
-            return rows @ self._weights.T  # of sparse rows a dense array
+            return rows @ self._weights.T  # dense, also for sparse rows
         if is_sparse(rows):
             return rows.multiply(self._weights[None, :]).tocsr()
         return rows * self._weights[None, :]
 
     def pull_back(self, gradients: Array) -> Array:
-        """Gradients in the transformed rows (rows, d) to those in the rows: factor · Sᵀ g."""
+        """Gradients by the rows from gradients g (rows, d) by the transformed rows: factor · Sᵀ g."""
         if self._weights is None:
             return gradients * self._factor
         return gradients @ self._weights if self._weights.ndim == 2 else gradients * self._weights
 
     def rounding(self, rows: Array) -> Array:
-        """Up to which squared lengths of the transformed rows may be rounding of the product with S."""
+        """The squared lengths up to which transformed rows may be rounding of the product with S."""
         xp = namespace(rows)
         squares = rows * rows
         if self._weights is None or self._weights.ndim == 1:
-            return xp.zeros_like(squares[:, 0])  # number by number: right to the last digit
-        share = 4 * rows.shape[1] * xp.finfo(rows.dtype).eps
+            return xp.zeros_like(squares[:, 0])  # products of single numbers: right to the last digit
+        share = _ROUNDINGS * rows.shape[1] * xp.finfo(rows.dtype).eps
         return xp.sum(squares, axis=1) * xp.sum(self._weights * self._weights) * share**2
 
 
@@ -140,10 +144,11 @@ class WidthKernel(Kernel):
         object.__setattr__(self, "metric", metric)
 
     def __repr__(self) -> str:
-        given = {item.name: getattr(self, item.name) for item in fields(self)}
+        parameters = {item.name: getattr(self, item.name) for item in fields(self)}
         if self.metric is None:
-            del given["metric"]
-        return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
+            del parameters["metric"]
+        text = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
+        return f"{type(self).__name__}({text})"
 
     has_width = True
     learns: ClassVar[tuple[str, ...]] = ("diagonal", "full")
@@ -183,7 +188,7 @@ def outer_sum(vectors: Sequence[Array]) -> Array:
 
 
 def weighted_sums(weights: Array, coef: Array, points: Array) -> Array:
-    """Σ_j weights_ij coef_jt points_j of shape (rows, d, targets): one product for many targets."""
+    """Σ_j weights_ij coef_jt points_j (rows, d, targets), as one product for many targets."""
     xp = namespace(weights)
     m, d = points.shape
     step = max(1, _SUM_NUMBERS // max(1, m * d))

@@ -1,22 +1,26 @@
-r"""The kernels that have names, of a distance or of the inner product.
+r"""The kernels that have names: functions of a distance or of the inner product.
 
-Of the Euclidean distance: a profile φ of q = γ ‖S x − S x'‖².
+Functions of the Euclidean distance are a profile φ of q = γ ‖S x − S x'‖².
 
-    rbf      φ = exp(−q)
-    matern   s = √(4νq): φ = exp(−s), (1 + s) exp(−s) or (1 + s + s²/3) exp(−s) for ν = 1/2, 3/2, 5/2;
-             its limit for ν → ∞ is the rbf kernel of that γ
-    powexp   φ = exp(−q^(p/2)), the powered exponential, positive definite for 0 < p ≤ 2
+    (1)  rbf      φ = exp(−q)
+    (2)  matern   s = √(4νq): φ = exp(−s), (1 + s) exp(−s) or (1 + s + s²/3) exp(−s) for ν = 1/2, 3/2,
+                  5/2; its limit for ν → ∞ is the rbf kernel of that γ
+    (3)  powexp   φ = exp(−q^(p/2)), the powered exponential, positive definite for 0 < p ≤ 2
 
-With u = √γ S x the derivative is ∇ₓ k(x, z) = 2 φ'(q) √γ Sᵀ (u − u_z), where 2 φ'(q) is
+With u = √γ S x the derivative is
+
+    (4)  ∇ₓ k(x, z) = 2 φ'(q) √γ Sᵀ (u − u_z)
+
+where 2 φ'(q) is
 
     rbf      −2 exp(−q)
     matern   −2 exp(−s)/s, −6 exp(−s) or −(10/3) (1 + s) exp(−s); at s = 0 the first is taken as 0
     powexp   −p q^(p/2 − 1) exp(−q^(p/2)), at q = 0 taken as 0
 
-Of the sum of absolute differences: k(x, x') = exp(−γ Σ_j w_j |x_j − x'_j|), for which
+The function of the sum of absolute differences is k(x, x') = exp(−γ Σ_j w_j |x_j − x'_j|), for which
 ∂k/∂x_j = −γ w_j k(x, z) sign(x_j − z_j) with sign(0) = 0.
 
-Of the inner product: ∇ₓ k(x, z) = z for the linear kernel, and for the polynomial one
+For functions of the inner product, ∇ₓ k(x, z) = z for the linear kernel, and for the polynomial one
 ∇ₓ k(x, z) = degree · γ (γ S x · S z + c)^(degree − 1) Sᵀ S z.
 """
 
@@ -38,16 +42,26 @@ from onefold.linalg import (
     HostArray,
     as_float64,
     as_floating,
-    in_place,
+    exp_in_place,
     is_numpy,
     is_sparse,
     namespace,
+    sqrt_in_place,
 )
-from onefold.linalg import distances as between
-from onefold.linalg.distances import inner_products, squared_norms
+from onefold.linalg.distances import (
+    HARMLESS_NORM,
+    Pairs,
+    SquaredDistances,
+    inner_products,
+    l1_exponentials,
+    pair_blocks,
+    signed_sums,
+    squared_norms,
+)
 from onefold.machine.threads import spans
 
-_STRIP = 2**16  # numbers of a tile whose slopes are taken at once: they and their copies stay in cache
+# Numbers of a tile whose slopes are computed at a time: they and their copies stay in a core's cache.
+_STRIP = 2**16
 
 
 class Radial(WidthKernel):
@@ -80,24 +94,26 @@ class Radial(WidthKernel):
     accepts_sparse = True
     unit: float = 1.0  # `profile` and `slope` take squared distances q times this
     slope_unit: float = 1.0  # a factor that `slope` leaves out
-    harmless_norm: ClassVar[float] = (
-        between.HARMLESS_NORM
-    )  # of squared rows that need no better distances
+    # The sum of two rows' squared norms up to which their distance need not be computed anew.
+    harmless_norm: ClassVar[float] = HARMLESS_NORM
 
     @abstractmethod
     def profile(self, distances: Array) -> Array:
-        """φ(q) at unit · q, overwritten."""
+        """φ(q) from the numbers unit · q, which may be overwritten."""
 
     @abstractmethod
     def slope(self, distances: Array, rounding: Array) -> Array:
-        """2 φ'(q) / slope_unit at unit · q, overwritten; numbers up to `rounding` stand for 0."""
+        """2 φ'(q) / slope_unit from unit · q, which may be overwritten.
+
+        Numbers up to `rounding` count as 0.
+        """
 
     def distance_at(self, exponent: float) -> float:
         """The q at which the kernel falls to about exp(−exponent)."""
         return exponent**self.exponent_order / abs(self.unit)
 
-    def _distances(self, Z: Array) -> between.SquaredDistances:
-        return between.SquaredDistances(Z, self.unit, self.harmless_norm, self.distance_at)
+    def _distances(self, Z: Array) -> SquaredDistances:
+        return SquaredDistances(Z, self.unit, self.harmless_norm, self.distance_at)
 
     def __call__(self, A: Array, B: Array) -> Array:
         if B is not A:
@@ -150,12 +166,12 @@ class Radial(WidthKernel):
         transform = self.transform(rows)
         coef = coef * self.slope_unit
         origin = xp.mean(landmarks, axis=0)[None, :]  # the sums below are of rows, not of differences
-        about = rows - origin
-        U = transform(about)
+        centred = rows - origin
+        U = transform(centred)
         Z = transform(landmarks - origin)
         distances = self._distances(Z)
         tile, close = distances(U)
-        rounding = distances.rounding(U) + abs(self.unit) * transform.rounding(about)[:, None]
+        rounding = distances.rounding(U) + abs(self.unit) * transform.rounding(centred)[:, None]
         if close is None:
             slopes = self.slope(tile, rounding)
         else:
@@ -166,24 +182,38 @@ class Radial(WidthKernel):
             slopes *= factor
         if close is not None:  # as differences of two sums they would lose their digits
             slopes[close] = 0.0
-        ones_too = xp.concat([transform.pull_back(Z), xp.ones_like(Z[:, :1])], axis=1)
-        sums = weighted_sums(slopes, coef, ones_too)
+        # The sums over landmarks in (4), of u and of u_z.
+        with_ones = xp.concat([transform.pull_back(Z), xp.ones_like(Z[:, :1])], axis=1)
+        sums = weighted_sums(slopes, coef, with_ones)
         gradients = transform.pull_back(U)[:, :, None] * sums[:, -1:, :]
         gradients -= sums[:, :-1, :]
-        # Of close pairs slope · coef · (u − u_z), from the differences of the rows themselves.
-        for i, j in [] if close is None else between.pair_blocks(close, rows.shape[1]):
+        if close is not None:
+            self._add_close_pairs(gradients, close, rows, landmarks, coef, factor)
+        return gradients
+
+    def _add_close_pairs(
+        self,
+        gradients: Array,
+        close: Pairs,
+        rows: Array,
+        landmarks: Array,
+        coef: Array,
+        factor: Array | None,
+    ) -> None:
+        """Add (4) of close pairs, from the differences of the rows themselves."""
+        transform = self.transform(rows)
+        for i, j in pair_blocks(close, rows.shape[1]):
             difference = rows[i] - landmarks[j]
-            apart = transform(difference)
+            moved = transform(difference)
             # A matrix may take rows that differ to the same point, up to its rounding.
             rounding = abs(self.unit) * transform.rounding(difference)
-            weights = self.slope(self.unit * squared_norms(apart), rounding)
+            weights = self.slope(self.unit * squared_norms(moved), rounding)
             if factor is not None:
                 weights *= factor[i, j]
-            pulled = transform.pull_back(apart) * weights[:, None]
+            pulled = transform.pull_back(moved) * weights[:, None]
             first = np.flatnonzero(np.diff(i, prepend=-1))
             for t in range(coef.shape[1]):
                 gradients[i[first], :, t] += np.add.reduceat(pulled * coef[j, t][:, None], first)
-        return gradients
 
 
 @dataclass(frozen=True, repr=False)
@@ -211,10 +241,10 @@ class RBF(Radial):
     slope_unit = -2.0
 
     def profile(self, distances: Array) -> Array:
-        return in_place("exp", distances)
+        return exp_in_place(distances)
 
     def slope(self, distances: Array, rounding: Array) -> Array:
-        return in_place("exp", distances)
+        return exp_in_place(distances)
 
 
 @dataclass(frozen=True, repr=False)
@@ -253,24 +283,24 @@ class Matern(Radial):
         object.__setattr__(self, "slope_unit", {0.5: -2.0, 1.5: -6.0, 2.5: -10.0 / 3.0}[self.nu])
 
     def profile(self, distances: Array) -> Array:
-        s = in_place("sqrt", distances)
+        s = sqrt_in_place(distances)
         if self.nu == 0.5:
             s *= -1.0
-            return in_place("exp", s)
+            return exp_in_place(s)
         factor = 1.0 + s
         if self.nu == 2.5:
             factor += s * s / 3.0
         s *= -1.0
-        values = in_place("exp", s)
+        values = exp_in_place(s)
         values *= factor
         return values
 
     def slope(self, distances: Array, rounding: Array) -> Array:
         xp = namespace(distances)
-        if self.nu == 0.5:  # no slope at distance 0, and none of a distance that is all rounding
+        if self.nu == 0.5:  # no slope at distance 0, nor at one that is nothing but rounding
             distances = xp.where(distances > rounding, distances, xp.inf)
-        s = in_place("sqrt", distances)
-        values = in_place("exp", -s)
+        s = sqrt_in_place(distances)
+        values = exp_in_place(-s)
         if self.nu == 0.5:
             values /= s
         elif self.nu == 2.5:
@@ -317,16 +347,16 @@ class PowerExponential(Radial):
     def profile(self, distances: Array) -> Array:
         exponent = _rooted(distances, self.exponent_order)
         exponent *= -1.0
-        return in_place("exp", exponent)
+        return exp_in_place(exponent)
 
     def slope(self, distances: Array, rounding: Array) -> Array:
         xp = namespace(distances)
-        nothing = distances <= rounding  # no slope at distance 0, and none of one that is all rounding
-        distances = xp.where(nothing, 1.0, distances)
+        zero = distances <= rounding  # no slope at distance 0, nor at one that is nothing but rounding
+        distances = xp.where(zero, 1.0, distances)
         exponent = distances ** (self.power / 2)
-        values = in_place("exp", -exponent)
+        values = exp_in_place(-exponent)
         values *= self.power * exponent / distances
-        return xp.where(nothing, 0.0, values)
+        return xp.where(zero, 0.0, values)
 
 
 @dataclass(frozen=True, repr=False)
@@ -364,15 +394,15 @@ class Laplacian(WidthKernel):
 
     def bind(self, landmarks: Array) -> Tile:
         transform = self.transform(landmarks)
-        exponentials = between.l1_exponentials(transform(landmarks))
+        exponentials = l1_exponentials(transform(landmarks))
         return lambda rows, out=None: exponentials(transform(rows), out)
 
     def on_grid(self, axes: Sequence[Array]) -> Array:
-        return in_place("exp", -outer_sum([abs(axis * self.gamma) for axis in axes]))
+        return exp_in_place(-outer_sum([abs(axis * self.gamma) for axis in axes]))
 
     def pairs(self, A: Array, B: Array) -> Array:
         differences = self.transform(A)(as_floating(A) - as_floating(B))
-        return in_place("exp", -namespace(A).sum(abs(differences), axis=1))
+        return exp_in_place(-namespace(A).sum(abs(differences), axis=1))
 
     def _mean_exponent(self, rows: Array, share: HostArray) -> float:
         # Σ_ij v_i v_j |x_i − x_j| = 2 Σ_k v_k x_k (Σ_{l<k} v_l − Σ_{l>k} v_l), a column's rows in order
@@ -381,15 +411,17 @@ class Laplacian(WidthKernel):
         ordered = np.take_along_axis(moved, order, axis=0)
         share = share[order]
         up_to = np.cumsum(share, axis=0)
-        between = (up_to - share) - (up_to[-1] - up_to)
-        return 2.0 * float(np.sum(share * between * (ordered - ordered[:1])))
+        share_below = up_to - share
+        share_above = up_to[-1] - up_to
+        balance = share_below - share_above
+        return 2.0 * float(np.sum(share * balance * (ordered - ordered[:1])))
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         tile = self(rows, landmarks)
         transform = self.transform(rows)
         if factor is not None:
             tile *= factor
-        gradients = -between.signed_sums(rows, landmarks, tile, coef)
+        gradients = -signed_sums(rows, landmarks, tile, coef)
         targets = [transform.pull_back(gradients[:, :, t]) for t in range(coef.shape[1])]
         return namespace(rows).stack(targets, axis=2)
 
@@ -422,9 +454,9 @@ class Linear(Kernel):
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         xp = namespace(rows)
-        if factor is None:  # the same at every row
-            same = (landmarks.T @ coef)[None, ...]
-            return xp.broadcast_to(same, (rows.shape[0], *same.shape[1:]))
+        if factor is None:
+            gradient = (landmarks.T @ coef)[None, ...]  # of every row
+            return xp.broadcast_to(gradient, (rows.shape[0], *gradient.shape[1:]))
         return weighted_sums(factor, coef, landmarks)
 
 
@@ -471,12 +503,13 @@ class Polynomial(WidthKernel):
         return lambda rows, out=None: _power(base(rows, out), self.degree)
 
     def _base(self, landmarks: Array) -> Tile:
-        """Rows → γ S x · S z + c: the width goes to the rows, the landmarks keep their digits."""
+        """Rows → γ S x · S z + c; γ multiplies the rows, so that the landmarks are not rounded again."""
         transform = Transform(self.gamma, self.metric, landmarks)
-        others = landmarks if self.metric is None else Transform(1.0, self.metric, landmarks)(landmarks)
+        if self.metric is not None:
+            landmarks = Transform(1.0, self.metric, landmarks)(landmarks)
 
         def base(rows: Array, out: Array | None = None) -> Array:
-            tile = inner_products(transform(rows), others, out)
+            tile = inner_products(transform(rows), landmarks, out)
             tile += self.coef0
             return tile
 
@@ -503,12 +536,12 @@ def _rooted(squares: Array, order: float) -> Array:
     if order == 1.0:
         return squares
     if order == 2.0:
-        return in_place("sqrt", squares)
+        return sqrt_in_place(squares)
     squares **= 1.0 / order
     return squares
 
 
 def _power(tile: Array, exponent: float) -> Array:
-    with np.errstate(over="ignore", invalid="ignore"):  # refused by whoever asked for the tile
+    with np.errstate(over="ignore", invalid="ignore"):  # callers refuse tiles that are not finite
         tile **= exponent
     return tile

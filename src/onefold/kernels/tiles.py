@@ -19,28 +19,41 @@ from onefold.kernels.base import Kernel, Precomputed, Tile
 from onefold.linalg import Array, as_float64, is_sparse, namespace, prefers_large_calls, zeros
 from onefold.machine.threads import check_stop, even_spans, limit_blas, map_threads, spans
 
-CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
-_FEW_NUMBERS = 2**15  # of a tile of few rows: its memory is given out again at once
-_LINE = 16  # rows of a tile transposed at once: lines of the cache are filled before they leave it
-_DEVICE_TILE = 2**29  # bytes of a tile on a device
-_BLOCK = 2**27  # bytes of a block of rows and what belongs to them
-_QUIET = np.errstate(over="ignore", invalid="ignore")  # the caller looks at the result
-_SINGLE = 1e-6  # of the largest value: what a function that computes in single precision may be off
-_TILES_ALIVE = 4  # a kernel holds at most this many arrays of tile size at once
+# Bytes of a tile: larger ones gain nothing from BLAS and fall out of cache.
+CACHE_TILE = 8 * 2**20
+# Numbers of a tile of few rows: the allocator reuses so little memory at once.
+_FEW_NUMBERS = 2**15
+# Rows of a tile that are transposed at a time: cache lines are filled before they are evicted.
+_LINE = 16
+# Bytes of a tile on a device.
+_DEVICE_TILE = 2**29
+# Bytes of a block of rows with the numbers that are computed for them.
+_BLOCK = 2**27
+# Values that are not finite raise no warning: callers check the result.
+_QUIET = np.errstate(over="ignore", invalid="ignore")
+# Of the largest value: the error of a user's function that computes in single precision.
+_SINGLE = 1e-6
+# Arrays of tile size that a kernel holds at a time, at most.
+_TILES_ALIVE = 4
+# The smallest scale that a relative difference is measured against: a kernel may be 0 everywhere.
+_TINY = 1e-300
 
 
 def tile_side() -> int:
-    """Side of a square float64 tile within the scratch limit: for any `n_jobs`, as digits follow it."""
+    """Side of a square float64 tile within the scratch limit.
+
+    It does not depend on `n_jobs`, because the last digits of a product depend on its tiles.
+    """
     return max(16, math.isqrt(int(min(_scratch() / _TILES_ALIVE, CACHE_TILE) / 8)))
 
 
 def device_rows(m: int) -> int:
-    """Rows of a tile of `m` columns in another array library: small ones leave a device idle."""
+    """Rows of a tile of `m` columns in another array library; small tiles would leave a device idle."""
     return max(1024, int(min(_scratch() / 2, _DEVICE_TILE) / (8 * max(1, m))))
 
 
 def block_rows(numbers: int) -> int:
-    """Rows of a block that holds this many float64 numbers for each of them, and some copies of it."""
+    """Rows of a block with this many float64 numbers for each row, of which there may be copies."""
     return max(16, int(min(_scratch() / _TILES_ALIVE, _BLOCK) / (8 * max(1, numbers))))
 
 
@@ -49,7 +62,7 @@ def _scratch() -> float:
 
 
 def common_origin(kernel: Kernel, X: Array) -> Array | None:
-    """A shift that keeps a stationary kernel and saves the digits of rows far from 0."""
+    """The mean row, about which a stationary kernel computes rows far from 0 without loss of digits."""
     if not kernel.stationary or is_sparse(X) or X.shape[0] == 0:
         return None
     return namespace(X).mean(as_float64(X), axis=0)
@@ -59,12 +72,12 @@ def _rows(X: Array, part: slice, origin: Array | None) -> Array:
     rows = as_float64(X[part] if is_sparse(X) else X[part, :])
     if origin is None:
         return rows
-    # A sparse *matrix* minus an array is an np.matrix, whose product is another one.
+    # A sparse *matrix* minus an array is an np.matrix, whose * is the matrix product.
     return np.asarray(rows - origin[None, :]) if is_sparse(rows) else rows - origin[None, :]
 
 
 def gram(kernel: Kernel, X: Array) -> Array:
-    """K = [k(x_i, x_j)] in float64, each pair of rows once: O(n² d) time, K and some tiles of memory."""
+    """K = [k(x_i, x_j)] in float64: O(n² d) time; each pair of rows once; K and some tiles of memory."""
     if isinstance(kernel, Precomputed):
         # In C order also where the user's matrix is not: smoothers add to its diagonal in place.
         K = zeros(X.shape, X)
@@ -81,32 +94,33 @@ def gram(kernel: Kernel, X: Array) -> Array:
 
     @_QUIET
     def fill(pair: tuple[int, int]) -> None:
-        i, left = parts[pair[0]]
-        j, right = parts[pair[1]]
+        i, row_block = parts[pair[0]]
+        j, column_block = parts[pair[1]]
         if i == j:
-            half = kernel(left, right) / 2
+            half = kernel(row_block, column_block) / 2
             if not kernel.always_psd:
                 check_symmetric(half, half.T, float(np.max(np.abs(half))))
             np.add(half, half.T, out=K[i, i])  # the same digits on both sides of the diagonal
             return
-        tile = bound[pair[1]](left, K[i, j])
+        tile = bound[pair[1]](row_block, K[i, j])
         if tile.base is not K:
             K[i, j] = tile
-        for some in spans(tile.shape[0], _LINE):
-            K[j, i][:, some] = tile[some].T
+        for strip in spans(tile.shape[0], _LINE):
+            K[j, i][:, strip] = tile[strip].T
 
-    _each(fill, [(i, j) for i in range(len(parts)) for j in range(i + 1)], kernel)
+    _fill_parts(fill, [(i, j) for i in range(len(parts)) for j in range(i + 1)], kernel)
     return K
 
 
 def check_symmetric(part: Array, mirrored: Array, scale: float, tolerance: float = _SINGLE) -> None:
-    """Raise where k(a, b) and k(b, a) differ; NaN passes, which others refuse."""
-    if float(namespace(part).max(namespace(part).abs(part - mirrored))) > tolerance * max(scale, 1e-300):
+    """Raise where k(a, b) and k(b, a) differ; NaN passes, since it is refused elsewhere."""
+    xp = namespace(part)
+    if float(xp.max(xp.abs(part - mirrored))) > tolerance * max(scale, _TINY):
         raise ValueError("the kernel matrix is not symmetric; a kernel must have k(a, b) = k(b, a).")
 
 
 def _queued_gram(kernel: Kernel, rows: Array) -> Array:
-    """The same on a device, in strips of rows that are made in their place."""
+    """K on a device, in strips of rows that are written to their place."""
     n = rows.shape[0]
     step = device_rows(n)
     if n <= step:
@@ -115,12 +129,12 @@ def _queued_gram(kernel: Kernel, rows: Array) -> Array:
     K = zeros((n, n), rows)
     for part in spans(n, step):
         check_stop()
-        left = rows[part, :]
+        block = rows[part, :]
         out = K[part, :]
-        values = tile(left, out)
+        values = tile(block, out)
         if values is not out:
             K[part, :] = values
-        K[part, part] = kernel(left, left)  # a row is at no distance from itself
+        K[part, part] = kernel(block, block)  # here the distance of a row to itself is exactly 0
     return K
 
 
@@ -147,15 +161,15 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Arr
             out[part] += values @ coef[column]
 
     parts = list(spans(n, tile_side()))
-    for columns in _batches(n, m, centres.shape[1]):
+    for columns in _column_batches(n, m, centres.shape[1]):
         bind = _QUIET(kernel.bind)
         bound = [(column, bind(_rows(centres, column, origin))) for column in columns]
-        _each(partial(fill, bound), parts, kernel)
+        _fill_parts(partial(fill, bound), parts, kernel)
     return out
 
 
 def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Array:
-    """Σ_j ∇ₓ k(x_i, z_j) coef_jt (n, d, t), O(n m d t) time; sparse rows are made dense tile by tile."""
+    """Σ_j ∇ₓ k(x_i, z_j) coef_jt (n, d, t): O(n m d t) time; sparse rows are made dense tile by tile."""
     n, d = X.shape
     m = centres.shape[0]
     t = coef.shape[1]
@@ -176,14 +190,15 @@ def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> A
             check_stop()
             out[part] += kernel.gradient(rows, dense(_rows(centres, column, None)), coef[column])
 
-    # An even number of tiles of rows of the same length, or one of few: the work of two threads.
+    # An even number of tiles of the same length, the work of two threads; few rows are one tile.
     pairs = -(-n // (2 * tile_side()))
-    _each(fill, list(spans(n, max(1, n if n <= tile_side() // 4 else -(-n // (2 * pairs))))), kernel)
+    length = n if n <= tile_side() // 4 else -(-n // (2 * pairs))
+    _fill_parts(fill, list(spans(n, max(1, length))), kernel)
     return out
 
 
-def _batches(n: int, m: int, features: int) -> Iterator[list[slice]]:
-    """Column tiles for n rows, wider where these are few; as many at a time as may be bound at once."""
+def _column_batches(n: int, m: int, features: int) -> Iterator[list[slice]]:
+    """Column tiles for n rows, wider where rows are few, in batches that fit into scratch memory."""
     side = tile_side()
     room = int(_scratch() / (_TILES_ALIVE * 8 * (features + 2)))
     width = max(side, min(_FEW_NUMBERS // max(1, n), room))
@@ -192,10 +207,14 @@ def _batches(n: int, m: int, features: int) -> Iterator[list[slice]]:
     return (columns[start : start + size] for start in range(0, len(columns), size))
 
 
-def _each(fill: Callable[[Any], None], parts: Sequence[Any], kernel: Kernel) -> None:
-    """Fill all parts, on threads; of several BLAS has one, also with one worker: the same digits."""
+def _fill_parts(fill: Callable[[Any], None], parts: Sequence[Any], kernel: Kernel) -> None:
+    """Fill all parts, on threads.
+
+    For several parts BLAS has one thread, even where one worker fills them: the digits stay the same.
+    """
     several = len(parts) > 1
     room = int(_scratch() / (_TILES_ALIVE * 8 * tile_side() ** 2))  # tiles within the scratch limit
+    at_most = max(1, room) if kernel.thread_safe and several else 1
     with limit_blas(1 if several else None):
-        for _ in map_threads(fill, parts, max(1, room) if kernel.thread_safe and several else 1):
+        for _ in map_threads(fill, parts, at_most):
             pass

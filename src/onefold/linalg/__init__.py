@@ -1,17 +1,17 @@
 """Linear algebra in any array library: the only folder that names one.
 
-Arrays come in NumPy, torch, CuPy or any other library of the Python array API standard; the
-library and the device are those of X. Everything outside this folder is written against the standard's
-common part plus the functions of this folder, which take SciPy's and LAPACK's fast paths for NumPy. Here
-is which library and device an array belongs to, and the way from one to another. Which library it is,
-this folder and `onefold.rows` ask; others ask for what follows from it:
+Arrays come from NumPy, torch, CuPy or any other library of the Python array API standard; the library
+and the device are those of X. Everything outside this folder is written against the standard's common
+part plus the functions of this folder, which take SciPy's and LAPACK's fast paths for NumPy. This module
+tells which library and device an array belongs to, and converts arrays from one to another. Only this
+folder and `onefold.rows` ask for the library itself; all others ask for what follows from it:
 
     uses_lapack          its factorisations are LAPACK's: in its own memory, one after the other
-    prefers_large_calls  calls are queued: large ones, from one thread, without a look at the values
+    prefers_large_calls  calls may be queued: large ones, from one thread, without reading values
     on_accelerator       it lies on a GPU
     same_place           two arrays have the same library and device
 
-and hand over what the host decides or reports on by `host_array` and `as_vector`, rows by
+and copy to the host what it decides or reports on: numbers by `host_array` and `as_vector`, rows by
 `rows.to_host`.
 """
 
@@ -108,7 +108,10 @@ def uses_lapack(x: Array) -> TypeGuard[HostArray]:
 
 
 def prefers_large_calls(x: Array) -> bool:
-    """Whether work on `x` is queued for a device: few large calls, one thread, no look at its values."""
+    """Whether work on `x` may be queued for a device: few large calls, one thread, values left unread.
+
+    True for every library other than NumPy, also for torch on the CPU.
+    """
     return is_foreign(x)
 
 
@@ -139,12 +142,12 @@ def host_array(x: Any) -> HostArray:
 
 
 def as_vector(x: Any) -> HostArray:
-    """A number or several, ridge values say, one after the other: as `host_array`, of one dimension."""
+    """A number or an array of numbers, such as ridge values, as `host_array` gives it, flattened."""
     return host_array(x).reshape(-1)
 
 
 def without_gradient(x: Any) -> Array:
-    """`x` as plain numbers: torch records what is done with a tensor that requires a gradient."""
+    """`x` without torch's record of operations, which tensors that require a gradient have."""
     return x.detach() if is_torch_array(x) else x
 
 
@@ -210,35 +213,38 @@ def as_floating(x: Array) -> Any:
     return x if namespace(x).isdtype(x.dtype, "real floating") else as_float64(x)
 
 
-def outer(left: Array, right: Array) -> Array:
-    """The matrix of products left_i · right_j."""
-    return left[:, None] * right[None, :]
+def outer(x: Array, y: Array) -> Array:
+    """The matrix of products x_i · y_j."""
+    return x[:, None] * y[None, :]
 
 
 # Parts of arrays
 
 
 def take_rows(x: Array, index: Any) -> Any:
-    """``x[index]`` for row numbers of any shape, from the host or where x is."""
+    """``x[index]`` for row numbers of any shape, which lie on the host or where x lies."""
     if not is_foreign(x):
         return x[index]
     xp = namespace(x)
     index = index_like(index, x)
-    found = xp.take(x, xp.reshape(index, (-1,)), axis=0)
-    return found if index.ndim == 1 else xp.reshape(found, (*index.shape, *x.shape[1:]))
+    taken = xp.take(x, xp.reshape(index, (-1,)), axis=0)
+    return taken if index.ndim == 1 else xp.reshape(taken, (*index.shape, *x.shape[1:]))
 
 
 def reorder_in_place(x: Any, index: Index) -> Array:
-    """Rows of (several, rows, columns) in another order; in NumPy over x itself, one at a time."""
+    """The rows of every matrix of a stack (matrices, rows, columns) in the order of `index`.
+
+    In NumPy `x` itself is overwritten, one matrix at a time; elsewhere the result is a new array.
+    """
     if is_foreign(x):
         return namespace(x).take(x, index_like(index, x), axis=1)
-    for one in x:
-        one[...] = one[index]
+    for matrix in x:
+        matrix[...] = matrix[index]
     return x
 
 
 def scattered(values: Array, rows: Index, n: int) -> Any:
-    """`n` rows of zeros with `values` in some of them."""
+    """`n` rows: `values` at the row numbers `rows`, zeros elsewhere."""
     out = np.zeros((n, *values.shape[1:]))
     out[rows] = to_numpy(values)
     return asarray_like(out, values)
@@ -255,7 +261,7 @@ def scattered_like(values: Array, rows: Index, n: int) -> Any:
 
 
 def with_columns(x: Any, columns: Index, values: Array | None) -> Array:
-    """A copy of a matrix with `values` (rows of x, some columns), or zeros, in the given columns."""
+    """A copy of a matrix `x` with `values` (rows, columns.size), or zeros, in `columns`."""
     if not is_foreign(x):
         out = x.copy()
         out[:, columns] = 0.0 if values is None else values
@@ -264,8 +270,8 @@ def with_columns(x: Any, columns: Index, values: Array | None) -> Array:
     source = np.zeros(x.shape[1], dtype=np.intp)
     source[columns] = np.arange(columns.size)
     inside = index_like(np.isin(np.arange(x.shape[1]), columns), x)[None, :]
-    fresh = xp.zeros_like(x) if values is None else take_rows(values.T, source).T
-    return xp.where(inside, fresh, x)
+    replaced = xp.zeros_like(x) if values is None else take_rows(values.T, source).T
+    return xp.where(inside, replaced, x)
 
 
 def submatrix(matrix: Array, rows: Any, columns: Any) -> Array:
@@ -302,25 +308,37 @@ def library_rows(X: Any) -> Array | None:
 
 
 # Passes over a large array in the memory it already has, where its library can write there: NumPy, CuPy
-# and torch take ``out=``, elsewhere a new array is returned. The time of a kernel tile on a device is
-# the number of passes over it, and none of these waits for the host.
+# and torch take ``out=``, elsewhere a new array is returned. On a device, the time of a kernel tile is
+# proportional to the number of passes over it; none of these waits for the host.
 
 
 def _takes_out(x: Array) -> bool:
     return bool(is_numpy_array(x) or is_torch_array(x) or is_cupy_array(x))
 
 
-def product_into(left: Array, right: Array, out: Array | None = None) -> Array:
-    """The product left · right, in `out` where there is one of that dtype."""
-    if out is None or not _takes_out(left) or out.dtype != left.dtype or left.dtype != right.dtype:
-        return left @ right
-    return namespace(left).matmul(left, right, out=out)
+def product_into(a: Array, b: Array, out: Array | None = None) -> Array:
+    """The product a · b, in `out` where there is one of that dtype."""
+    if out is None or not _takes_out(a) or out.dtype != a.dtype or a.dtype != b.dtype:
+        return a @ b
+    return namespace(a).matmul(a, b, out=out)
 
 
-def in_place(name: str, x: Array) -> Array:
-    """The function "exp", "sqrt" or "abs" of every entry."""
-    function = getattr(namespace(x), name)
-    return function(x, out=x) if _takes_out(x) else function(x)
+def exp_in_place(x: Array) -> Array:
+    """exp of every entry."""
+    xp = namespace(x)
+    return xp.exp(x, out=x) if _takes_out(x) else xp.exp(x)
+
+
+def sqrt_in_place(x: Array) -> Array:
+    """The square root of every entry."""
+    xp = namespace(x)
+    return xp.sqrt(x, out=x) if _takes_out(x) else xp.sqrt(x)
+
+
+def abs_in_place(x: Array) -> Array:
+    """The absolute value of every entry."""
+    xp = namespace(x)
+    return xp.abs(x, out=x) if _takes_out(x) else xp.abs(x)
 
 
 def clip_in_place(x: Any, least: float | None, most: float | None) -> Any:
@@ -354,40 +372,40 @@ def _torch() -> Any:
 
 
 def torch_device(device: Device) -> Any:
-    """The torch device of that name, if there is one here."""
+    """The torch device of that name; raise if this machine has none."""
     torch = _torch()
     try:
-        found = torch.device(device)
-        torch.empty(1, device=found)
+        resolved = torch.device(device)
+        torch.empty(1, device=resolved)
     except (RuntimeError, AssertionError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(
             f'device={device!r} cannot be used here ({reason}); use "cpu", "cuda" on a machine with a '
             "GPU, or None."
         ) from error
-    return found
+    return resolved
 
 
 def on_device(x: Any, device: Device) -> Any:
     """A NumPy array as a torch tensor on the device, in its own dtype."""
     # A copy: a tensor on the host would share memory with the user's array.
-    found = torch_device(device)
-    return _torch().tensor(np.require(x, requirements=["C", "W"]), device=found)
+    resolved = torch_device(device)
+    return _torch().tensor(np.require(x, requirements=["C", "W"]), device=resolved)
 
 
 def free_device_memory(device: Device) -> int | None:
-    """Bytes free on a torch device, which may be the host; None where nothing says."""
-    found = torch_device(device)
-    if found.type != "cuda":
+    """Bytes free on a torch device, which may be the host; None if unknown."""
+    resolved = torch_device(device)
+    if resolved.type != "cuda":
         return memory.available_memory()
     cuda = _torch().cuda
-    free, _ = cuda.mem_get_info(found)
-    # What torch holds back for its next arrays is free for them.
-    return int(free + cuda.memory_reserved(found) - cuda.memory_allocated(found))
+    free, _ = cuda.mem_get_info(resolved)
+    # Memory that torch keeps reserved for its next arrays counts as free.
+    return int(free + cuda.memory_reserved(resolved) - cuda.memory_allocated(resolved))
 
 
 def free_memory_of(x: Array) -> int | None:
-    """Bytes free where `x` lies, on an accelerator or on the host; None where nothing says."""
+    """Bytes free where `x` lies, on an accelerator or on the host; None if unknown."""
     if is_torch_array(x):
         return free_device_memory(_device(x))
     if is_cupy_array(x):
@@ -408,21 +426,21 @@ class Uploader:
         self._stream = _torch().cuda.Stream(self._device) if self._device.type == "cuda" else None
 
     def send(self, arrays: Sequence[Any]) -> tuple[list[Any], Any]:
-        """Start the copies; hand what comes back to `receive`."""
+        """Start the copies; the result is to be passed to `receive`."""
         torch = _torch()
         if self._stream is None:
             return [None if a is None else on_device(a, self._device) for a in arrays], None
         with torch.cuda.stream(self._stream):
             # torch warns of arrays that must not be written to, such as blocks of a mapped file.
-            whole = [None if a is None else np.require(a, requirements=["C", "W"]) for a in arrays]
-            held = [None if a is None else torch.from_numpy(a).pin_memory() for a in whole]
-            sent = [None if a is None else a.to(self._device, non_blocking=True) for a in held]
+            contiguous = [None if a is None else np.require(a, requirements=["C", "W"]) for a in arrays]
+            pinned = [None if a is None else torch.from_numpy(a).pin_memory() for a in contiguous]
+            sent = [None if a is None else a.to(self._device, non_blocking=True) for a in pinned]
             done = torch.cuda.Event()
             done.record(self._stream)
         return sent, done
 
     def receive(self, tensors: list[Any], done: Any) -> list[Any]:
-        """The arrays on the device; work that is started now waits for them."""
+        """The arrays on the device; work that is started after this waits for the copies."""
         if done is not None:
             current = _torch().cuda.current_stream(self._device)
             current.wait_event(done)

@@ -35,15 +35,25 @@ from onefold.linalg import (
 )
 from onefold.machine.threads import check_stop, spans, thread_budget
 
-_LEAF = 1024  # rows up to which a triangle is inverted by one solve
+# Rows up to which torch inverts a triangle by one solve; larger ones are halved.
+_LEAF = 1024
+# Rows of a triangle that are solved with, or cleared above the diagonal, at a time.
 _BLOCK = 512
-_COLUMNS = 256  # of a triangle and of what is solved with it, at once
-_STRIP = 128  # rows of a triangle that is added or mirrored
-_LARGE = 2**14  # rows of a matrix of torch, of which there should be no copies
+# Columns of an inverse that are solved for at a time.
+_COLUMNS = 256
+# Rows of a triangle that are added or mirrored at a time: they stay in a core's cache.
+_STRIP = 128
+# Rows above which a matrix of torch is worked on in its own memory: copies might not fit.
+_LARGE = 2**14
+# Rows above which a matrix of NumPy is factorised by panels, well below the 16,000 or so at which
+# OpenBLAS 0.3.31 writes where it must not.
 _PANELLED = 4096
-_HOST_PANEL = 1024  # rows of a matrix of NumPy that is factorised by panels, and these
-_PANEL = 2048  # of whose columns are factorised, or rows solved with, at a time
-STACK = 2**28  # numbers that one call on a device works on
+# Columns of a panel in NumPy.
+_HOST_PANEL = 1024
+# Columns of a panel in torch, and rows of a block that is solved with at a time.
+_PANEL = 2048
+# Numbers that one call on a device works on: some CUDA functions do not take 2³¹.
+STACK = 2**28
 
 
 def add_to_diagonal(matrix: Array, value: float) -> Array:
@@ -74,9 +84,9 @@ def symmetric_eigh(matrix: Array, *, release_lock: bool) -> tuple[Any, Any]:
 
 
 def cholesky(matrix: Array, *, overwrite: bool) -> Array:
-    """Lower L with L Lᵀ = matrix, with leftovers above in NumPy; LinAlgError if there is none.
+    """Lower L with L Lᵀ = matrix; LinAlgError if there is none. In NumPy, what is above L is undefined.
 
-    With `overwrite` a large matrix gives its memory; where there is no L, its upper triangle stays.
+    With `overwrite` a large matrix gives up its memory; where there is no L, its upper triangle stays.
     """
     info: Any
     if is_numpy(matrix):
@@ -90,7 +100,7 @@ def cholesky(matrix: Array, *, overwrite: bool) -> Array:
         factor, info = namespace(matrix).linalg.cholesky_ex(matrix)
     else:
         factor = namespace(matrix).linalg.cholesky(matrix)
-        info = 0 if all_finite(factor) else factor.shape[0]  # CuPy leaves NaN, unasked
+        info = 0 if all_finite(factor) else factor.shape[0]  # CuPy returns NaN instead of raising
     if int(info) > 0:
         raise np.linalg.LinAlgError(f"the leading minor of order {info} is not positive definite")
     return factor
@@ -102,17 +112,17 @@ def cholesky_solve(factor: Array, rhs: Any) -> Array:
         routine = _routine("potrs", factor.dtype)
         if routine is None or not factor.flags.f_contiguous or 0 in rhs.shape:
             return scipy.linalg.cho_solve((factor, True), rhs, check_finite=False)
-        found = np.array(rhs, dtype=factor.dtype, order="F")
+        solution = np.array(rhs, dtype=factor.dtype, order="F")
         by = ctypes.byref
         info = ctypes.c_int(0)
         n = ctypes.c_int(len(factor))
         count = ctypes.c_int(math.prod(rhs.shape[1:]))
-        sizes = by(n), found.ctypes.data, by(n), by(info)
+        sizes = by(n), solution.ctypes.data, by(n), by(info)
         routine(b"L", by(n), by(count), factor.ctypes.data, *sizes)
-        return found
+        return solution
     xp = namespace(factor)
     if is_torch_array(factor):
-        large = factor.shape[0] > _LARGE  # of which torch's function makes a copy
+        large = factor.shape[0] > _LARGE  # torch's own function makes a copy of L
         return solve_by_blocks(factor, rhs) if large else xp.cholesky_solve(rhs, factor)
     return xp.linalg.solve(factor @ xp.matrix_transpose(factor), rhs)
 
@@ -135,15 +145,15 @@ def indefinite_solver(matrix: Array) -> Callable[[Array], Array]:
 def _lower_by_panels(factor: Any) -> int:
     """L over the lower triangle of a Fortran-ordered matrix; the order of a bad minor, or 0.
 
-    At once while there are few rows; then panel after panel of columns, each in its place, which is
-    products for the most part: OpenBLAS 0.3.31's own routine writes where it must not, with two threads
-    and about 16,000 rows.
+    Few rows are factorised in one call; more, panel after panel of columns, each in its place, mostly by
+    matrix products: with two threads and about 16,000 rows, OpenBLAS 0.3.31's own routine corrupts
+    memory.
     """
     n = len(factor)
     by = ctypes.byref
     real = ctypes.c_float if factor.itemsize == 4 else ctypes.c_double
-    one = real(1.0)
-    less = real(-1.0)
+    plus_one = real(1.0)
+    minus_one = real(-1.0)
     lead = ctypes.c_int(n)
     info = ctypes.c_int(0)
     gemm, syrk, potrf, trsm = (_routine(x, factor.dtype) for x in ("gemm", "syrk", "potrf", "trsm"))
@@ -160,15 +170,15 @@ def _lower_by_panels(factor: Any) -> int:
         before, width, below = (ctypes.c_int(k) for k in (i, j - i, n - j))
         corner = at(i, i)
         row = at(i, 0)
-        rest = at(j, i) if j < n else 0
-        sizes = by(width), by(before), by(less), row, by(lead), by(one), corner, by(lead)
+        panel_below = at(j, i) if j < n else 0
+        sizes = by(width), by(before), by(minus_one), row, by(lead), by(plus_one), corner, by(lead)
         syrk(b"L", b"N", *sizes)
         potrf(b"L", by(width), corner, by(lead), by(info))
         if info.value or j == n:
             return i + info.value if info.value else 0
-        parts = by(less), at(j, 0), by(lead), row, by(lead), by(one), rest, by(lead)
+        parts = by(minus_one), at(j, 0), by(lead), row, by(lead), by(plus_one), panel_below, by(lead)
         gemm(b"N", b"T", by(below), by(width), by(before), *parts)
-        solved = by(below), by(width), by(one), corner, by(lead), rest, by(lead)
+        solved = by(below), by(width), by(plus_one), corner, by(lead), panel_below, by(lead)
         trsm(b"R", b"L", b"T", b"N", *solved)
     return 0
 
@@ -188,8 +198,8 @@ def _lower_by_copied_panels(factor: Any) -> int:
         upper = np.triu(factor[i:j, i:j], 1)
         factor[i:j, i:j] = np.tril(corner) + upper
         if j < n:
-            rest = factor[j:, i:j] - factor[j:, :i] @ row.T
-            solved = scipy.linalg.solve_triangular(corner, rest.T, lower=True, check_finite=False)
+            below = factor[j:, i:j] - factor[j:, :i] @ row.T
+            solved = scipy.linalg.solve_triangular(corner, below.T, lower=True, check_finite=False)
             factor[j:, i:j] = solved.T
     return 0
 
@@ -205,14 +215,14 @@ def _factorise_by_panels(matrix: Any) -> int:
         check_stop()
         before = matrix[part, : part.start]
         corner = matrix[part, part]
-        rest = matrix[part.stop :, part]
+        below = matrix[part.stop :, part]
         factor, info = xp.linalg.cholesky_ex(corner - before @ before.T)
         if int(info):
             return part.start + int(info)
         corner.copy_(factor + corner.triu(1))
         if part.start:
-            rest.addmm_(matrix[part.stop :, : part.start], before.T, alpha=-1.0)
-        rest.copy_(xp.linalg.solve_triangular(factor.T, rest, upper=True, left=False))
+            below.addmm_(matrix[part.stop :, : part.start], before.T, alpha=-1.0)
+        below.copy_(xp.linalg.solve_triangular(factor.T, below, upper=True, left=False))
     for part in spans(n, _PANEL):
         matrix[part, part].tril_()
         matrix[part, part.stop :] = 0.0
@@ -315,8 +325,8 @@ def solve_positive(matrix: Array, rhs: Array) -> Array:
     if is_torch_array(matrix):
         xp = namespace(matrix)
         factor, info = xp.linalg.cholesky_ex(matrix)
-        found = xp.cholesky_solve(rhs, factor)
-        return xp.where((info > 0)[..., None, None], xp.full_like(found, xp.nan), found)
+        solution = xp.cholesky_solve(rhs, factor)
+        return xp.where((info > 0)[..., None, None], xp.full_like(solution, xp.nan), solution)
     if matrix.ndim > 2:
         pairs = (solve_positive(matrix[i, ...], rhs[i, ...]) for i in range(matrix.shape[0]))
         return namespace(matrix).stack(list(pairs))
@@ -324,7 +334,7 @@ def solve_positive(matrix: Array, rhs: Array) -> Array:
     try:
         if not is_numpy(matrix) or len(matrix) > _PANELLED:
             return cholesky_solve(cholesky(matrix, overwrite=False), rhs)
-        upper = np.linalg.cholesky(matrix).T  # which has LAPACK's order
+        upper = np.linalg.cholesky(matrix).T  # in Fortran's order, as LAPACK wants it
         return scipy.linalg.cho_solve((upper, False), rhs, check_finite=False)
     except np.linalg.LinAlgError:
         return rhs * np.nan
@@ -341,39 +351,41 @@ def solve_lower(factor: Array, rhs: Array) -> Array:
 
 
 def inverse_column_squares(factor: Array, columns: Any) -> Array:
-    """‖L⁻¹ e_i‖², 0 above row i, for some ascending columns i of a lower triangular L: n²/3 each."""
+    """‖L⁻¹ e_i‖² for ascending columns i of a lower triangular L: about n²/3 operations each."""
     n = factor.shape[0]
-    found = []
+    squares_by_part = []
     for part in spans(len(columns), _COLUMNS):
-        some = np.asarray(columns[part])
-        first = int(some[0])
-        squares = zeros(some.size, factor)
-        solved = zeros((n - first, some.size), factor)
+        part_columns = np.asarray(columns[part])
+        first = int(part_columns[0])
+        squares = zeros(part_columns.size, factor)
+        solved = zeros((n - first, part_columns.size), factor)
         for block in spans(n - first, _BLOCK):
             rows = slice(first + block.start, first + block.stop)
-            begun = int(np.searchsorted(some, rows.stop))
-            unit = asarray_like(some[None, :begun] == np.arange(rows.start, rows.stop)[:, None], factor)
+            begun = int(np.searchsorted(part_columns, rows.stop))  # columns that are not 0 in these rows
+            unit = asarray_like(
+                part_columns[None, :begun] == np.arange(rows.start, rows.stop)[:, None], factor
+            )
             above = factor[rows, first : rows.start] @ solved[: block.start, :begun]
             solved[block, :begun] = solve_lower(factor[rows, rows], unit - above)
             squares[:begun] += namespace(squares).sum(solved[block, :begun] ** 2, axis=0)
-        found.append(squares)
-    return namespace(factor).concat(found)
+        squares_by_part.append(squares)
+    return namespace(factor).concat(squares_by_part)
 
 
 # Rank updates
 
 
-def minus_outer(matrix: Array, left: Array, right: Array) -> Array:
-    """A − left rightᵀ as a new array, in NumPy by strips that stay in cache."""
+def minus_outer(matrix: Array, column: Array, row: Array) -> Array:
+    """A − column rowᵀ as a new array, in NumPy by strips that stay in cache."""
     if not is_numpy(matrix):
-        return matrix - outer(left, right)
+        return matrix - outer(column, row)
     out = np.empty_like(matrix)
     for part in spans(len(matrix), _STRIP // 2):
-        np.subtract(matrix[part], outer(left[part], right), out=out[part])
+        np.subtract(matrix[part], outer(column[part], row), out=out[part])
     return out
 
 
-# What the routines take: {t} is a pointer's type of numbers.
+# The parameters of the routines; {t} stands for the type of the numbers.
 _TAKES = {
     "gemm": "char *, char *, int *, int *, int *, {t} *, {t} *, int *, {t} *, int *, "
     "{t} *, {t} *, int *",
@@ -407,18 +419,18 @@ def _routine(name: str, dtype: Any) -> Callable[..., None] | None:
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * expected.count("*"))(address)
 
 
-def add_gram(total: Any, tile: Any, *, fresh: bool = False) -> None:
+def add_gram(total: Any, tile: Any, *, overwrite: bool = False) -> None:
     """Add tileᵀ tile to the lower triangle of `total` (m, m); both C-ordered and of one dtype.
 
-    O(rows · m²) multiply-adds, half of a general product. With `fresh` what was in `total` does not
-    count. The strict upper triangle is left in an undefined state; :func:`mirror` fills it at the end.
+    O(rows · m²) multiply-adds, half of a general product. With `overwrite`, `total` becomes tileᵀ tile.
+    The strict upper triangle is left in an undefined state; :func:`mirror` fills it at the end.
     """
     rows, m = tile.shape
     routine = None
     if is_numpy(tile) and tile.size and tile.flags.c_contiguous and total.flags.c_contiguous:
         routine = _routine("syrk", tile.dtype)
     if routine is None:
-        if fresh:
+        if overwrite:
             total[...] = 0
         total += tile.T @ tile
         return
@@ -428,23 +440,23 @@ def add_gram(total: Any, tile: Any, *, fresh: bool = False) -> None:
     # In Fortran's order the tile is m × rows and the lower triangle of `total` is its upper one.
     order = ctypes.c_int(m)
     count = ctypes.c_int(rows)
-    one = real(1.0)
-    before = real(0.0 if fresh else 1.0)
+    alpha = real(1.0)
+    beta = real(0.0 if overwrite else 1.0)
     by = ctypes.byref
     routine(
-        b"U", b"N", by(order), by(count), by(one), tile.ctypes.data, by(order), by(before),
+        b"U", b"N", by(order), by(count), by(alpha), tile.ctypes.data, by(order), by(beta),
         total.ctypes.data, by(order),
     )  # fmt: skip
 
 
-def add_lower(total: Array, other: Array) -> None:
-    """Add the lower triangle of `other` (m, m) to that of `total`; what is above it does not count."""
+def add_lower(total: Array, addend: Array) -> None:
+    """Add the lower triangle of `addend` (m, m) to that of `total`; what is above it is undefined."""
     for strip in spans(len(total), _STRIP):
-        total[strip, : strip.stop] += other[strip, : strip.stop]
+        total[strip, : strip.stop] += addend[strip, : strip.stop]
 
 
 def mirror(total: Array) -> Array:
-    """Copy the strict lower triangle over the upper one, in place; other libraries have both."""
+    """Copy the strict lower triangle of a NumPy array over the upper one; others have both already."""
     if is_numpy(total):
         for strip in spans(len(total), _STRIP):
             total[strip, strip.stop :] = total[strip.stop :, strip].T
@@ -457,7 +469,7 @@ def mirror(total: Array) -> Array:
 
 
 def real_fft(x: Array, levels: int) -> Array:
-    """The half spectrum of real `x` over its last `levels` axes."""
+    """The Fourier transform of real `x` over its last `levels` axes: the half that determines it."""
     axes = tuple(range(-levels, 0))
     if is_numpy(x):
         return scipy.fft.rfftn(x, axes=axes, workers=thread_budget())
@@ -465,7 +477,7 @@ def real_fft(x: Array, levels: int) -> Array:
 
 
 def inverse_real_fft(spectrum: Array, shape: tuple[int, ...]) -> Array:
-    """The real array of the given `shape` in its last axes behind a half spectrum, overwritten."""
+    """The real array of `shape` in its last axes, from its half spectrum, which is overwritten."""
     axes = tuple(range(-len(shape), 0))
     if is_numpy(spectrum):
         return scipy.fft.irfftn(spectrum, s=shape, axes=axes, workers=thread_budget(), overwrite_x=True)

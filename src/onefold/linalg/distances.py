@@ -1,11 +1,11 @@
 r"""Distances between rows and landmarks, which are prepared once.
 
-Squared ones come in one matrix product,
+Squared distances come from one matrix product,
 
-    ‖a − z‖² = [−2a, ‖a‖², 1] · [z, 1, ‖z‖²]
+    (1)  ‖a − z‖² = [−2a, ‖a‖², 1] · [z, 1, ‖z‖²]
 
-times a constant, its sign included: the exponent −d² of the rbf kernel leaves the product as it is,
-without a pass over the tile to turn its sign.
+times a constant. Its sign is part of the product: the exponent −d² of the rbf kernel needs no further
+pass over the tile.
 
 No matrix product gives sums of absolute differences, Σ_f |a_f − b_f|, or of their signs: n · m · d
 differences are formed one by one, in one pass over a tile.
@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from array_api_compat import is_torch_array
@@ -28,25 +28,38 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from onefold import linalg
-from onefold.linalg import Array, Index, in_place, is_numpy, is_sparse, namespace
+from onefold.linalg import Array, Index, abs_in_place, exp_in_place, is_numpy, is_sparse, namespace
 from onefold.machine.threads import spans
 
-_STRIP = 2**16  # numbers worked on at once: they stay in a core's cache
-_WORTH_COMPILING = 2**18  # numbers of a tile: Numba and its code take a third of a second to load
+# Numbers worked on at a time: they stay in a core's cache.
+_STRIP = 2**16
+# Numbers of a tile from which compiled loops serve it: loading Numba takes a third of a second.
+_WORTH_COMPILING = 2**18
 
 Pairs = tuple[Index, Index]
 """Row numbers and column numbers of pairs, in the order of the rows."""
 
-# ‖a‖² + ‖b‖² − 2a·b loses eps·(‖a‖² + ‖b‖²) of d². In units of a kernel's width that is harmless
-# while the norms are small; above this sum of squared norms the close pairs are computed anew.
+# The sum of two squared norms, in units of the kernel's width, up to which close pairs need not be
+# computed anew: ‖a‖² + ‖b‖² − 2a·b loses eps·(‖a‖² + ‖b‖²) of d².
 HARMLESS_NORM = 64.0
-_FAR = 50.0  # exp(−50) is negligible: pairs further apart need no better distance
+# The squared distance, in units of the kernel's width, from which pairs need no better distance:
+# exp(−50) is negligible.
+_FAR = 50.0
+# Of a row's squared norm: a squared distance below it has lost three digits or more to cancellation.
 _LOST_DIGITS = 1e-3
-_ROUNDINGS = 4  # eps per feature that d² of close rows may be wrong by, as a share of ‖a‖²
-_PAIR_NUMBERS = 2**20  # differences of close pairs formed at a time
+# Times eps and the number of features, of ‖a‖²: how wrong the squared distance of close rows may be.
+_ROUNDINGS = 4
+# Differences of close pairs that are formed at a time.
+_PAIR_NUMBERS = 2**20
+# Halvings of a kernel in float32 beyond which all pairs count as equally far. The square of 2⁻⁶² is
+# still a normal number, and products of subnormal numbers take a processor a hundred times longer; 2⁻⁶²
+# of the diagonal is negligible.
+_SINGLE_HALVINGS = 62
+# The same in float64, by the square of 2⁻⁵¹⁰.
+_DOUBLE_HALVINGS = 510
 
 L1Tile: TypeAlias = Callable[[Any, Any | None], Any]
-"""left, out → tile (rows, m), in `out` where it fits and that is simple."""
+"""rows, out → tile (rows, m), written to `out` if that has the right dtype and layout."""
 
 
 def inner_products(A: Array, B: Array, out: Array | None = None) -> Array:
@@ -65,13 +78,13 @@ def squared_norms(A: Array) -> Any:
 
 
 class SquaredDistances:
-    """unit · ‖a − z‖² to the landmarks Z (m, d), an array or a CSR matrix, for the profile of a kernel.
+    """unit · ‖a − z‖² by (1) to the landmarks Z (m, d), an array or CSR matrix, for a kernel's profile.
 
     In NumPy they are accurate also for nearly equal rows: pairs whose distance lost digits to
     cancellation and still matters to the kernel are recomputed from their differences, unless squared
-    norms are below `harmless`. In other libraries, where a device would wait for that, eps · ‖a‖² is
-    lost of close rows: they must lie about 0 in units of the kernel's width. `reach` is the squared
-    distance at which the kernel falls to about exp(−exponent).
+    norms are below `harmless`. In other libraries, where a device would have to wait for that, the
+    squared distance of close rows has an error of eps · ‖a‖²: rows must be centred about 0.
+    `reach(exponent)` is the squared distance at which the kernel falls to about exp(−exponent).
     """
 
     def __init__(self, Z: Array, unit: float, harmless: float, reach: Callable[[float], float]) -> None:
@@ -82,68 +95,81 @@ class SquaredDistances:
         self._norms = norms = squared_norms(Z)
         if not is_sparse(Z):
             xp = namespace(Z)
-            self._right = xp.concat([Z, xp.ones_like(norms)[:, None], norms[:, None]], axis=1).T
+            self._extended_landmarks = xp.concat(
+                [Z, xp.ones_like(norms)[:, None], norms[:, None]], axis=1
+            ).T
 
     def __call__(self, A: Array, out: Array | None = None) -> tuple[Any, Pairs | None]:
-        """The tile (len(A), m), never of the wrong sign, the close pairs or None; far ones less far."""
+        """The tile (len(A), m) and, in NumPy, the close pairs that were computed anew; else None.
+
+        No number has the wrong sign. In NumPy, distances beyond the kernel's reach are cut to it.
+        """
         if not is_numpy(A):
-            xp = namespace(A)
-            unit = self._unit
-            norms = squared_norms(A)[:, None] * unit
-            left = xp.concat([A * (-2 * unit), norms, xp.full_like(norms, unit)], axis=1)
-            tile = linalg.product_into(left, self._right, out)
-            return linalg.clip_in_place(tile, *((0.0, None) if unit > 0 else (None, 0.0))), None
+            return self._device_tile(A, out), None
         norms = squared_norms(A)
         sign = math.copysign(1.0, self._unit)
         if is_sparse(A) or is_sparse(self._Z):
-            tile = np.asarray(inner_products(A, self._Z))
+            tile: Any = np.asarray(inner_products(A, self._Z))
             tile *= -2 * sign
             tile += sign * norms[:, None]
             tile += sign * self._norms[None, :]
         else:
-            left = np.empty((A.shape[0], A.shape[1] + 2), dtype=A.dtype)
-            np.multiply(A, -2 * sign, out=left[:, :-2])
-            np.multiply(norms, sign, out=left[:, -2])
-            left[:, -1] = sign
-            tile = linalg.product_into(left, self._right, out)
+            extended_rows = np.empty((A.shape[0], A.shape[1] + 2), dtype=A.dtype)
+            np.multiply(A, -2 * sign, out=extended_rows[:, :-2])
+            np.multiply(norms, sign, out=extended_rows[:, -2])
+            extended_rows[:, -1] = sign
+            tile = linalg.product_into(extended_rows, self._extended_landmarks, out)
         close = self._close_pairs(tile, norms, sign)
         for i, j in pair_blocks(close, A.shape[1]):
-            apart = A[i] - self._Z[j]
-            squares = squared_norms(apart) if is_sparse(apart) else np.einsum("ij,ij->i", apart, apart)
+            differences = A[i] - self._Z[j]
+            if is_sparse(differences):
+                squares = squared_norms(differences)
+            else:
+                squares = np.einsum("ij,ij->i", differences, differences)
             tile[i, j] = sign * squares
-        # This distance stands for all further ones. The square of the kernel there is still a normal
-        # number: products of subnormal numbers take a processor a hundred times longer, and 2⁻⁶² of the
-        # diagonal is negligible.
-        halvings = 62 if tile.dtype == np.float32 else 510
-        farthest = sign * self._reach(math.log(2.0) * halvings)
+        halvings = _SINGLE_HALVINGS if tile.dtype == np.float32 else _DOUBLE_HALVINGS
+        farthest = sign * self._reach(math.log(2.0) * halvings)  # stands for all distances beyond it
         linalg.clip_in_place(tile, min(0.0, farthest), max(0.0, farthest))
         if abs(self._unit) != 1.0:
             tile *= abs(self._unit)
         return tile, close
 
+    def _device_tile(self, A: Array, out: Array | None) -> Array:
+        """(1), without a look for close pairs: a device would have to wait for the host."""
+        xp = namespace(A)
+        unit = self._unit
+        norms = squared_norms(A)[:, None] * unit
+        extended_rows = xp.concat([A * (-2 * unit), norms, xp.full_like(norms, unit)], axis=1)
+        tile = linalg.product_into(extended_rows, self._extended_landmarks, out)
+        if unit > 0:
+            return linalg.clip_in_place(tile, 0.0, None)
+        return linalg.clip_in_place(tile, None, 0.0)
+
     def rounding(self, A: Array) -> Array | float:
-        """Up to which a number of the tile may be that of equal rows, (rows, 1); 0 in NumPy."""
+        """The size (rows, 1) up to which a number of the tile may be that of equal rows; 0 in NumPy."""
         if is_numpy(A):
             return 0.0
         eps = float(namespace(A).finfo(A.dtype).eps)
         return squared_norms(A)[:, None] * (abs(self._unit) * _ROUNDINGS * (A.shape[1] + 2) * eps)
 
     def _close_pairs(self, tile: Any, norms: Any, sign: float) -> Pairs:
+        """The pairs near enough to matter whose distances lost digits, from a tile of sign · d²."""
         if tile.size == 0 or not norms.max() + self._norms.max() > self._harmless:
             return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
         rounding = _ROUNDINGS * (self._Z.shape[1] + 2) * float(np.finfo(tile.dtype).eps)
-        within = np.maximum(np.minimum(_LOST_DIGITS * norms, _FAR), rounding * norms)
-        limit = within.astype(tile.dtype) * tile.dtype.type(sign)
-        near = np.less if sign > 0 else np.greater
+        threshold = np.maximum(np.minimum(_LOST_DIGITS * norms, _FAR), rounding * norms)
+        signed_threshold = threshold.astype(tile.dtype) * tile.dtype.type(sign)
+        is_closer = np.less if sign > 0 else np.greater
         nearest = tile.min(axis=1) if sign > 0 else tile.max(axis=1)
-        suspects = np.flatnonzero(near(nearest, limit))
-        part = tile if suspects.size == len(tile) else tile[suspects]
-        rows, columns = np.divmod(np.flatnonzero(near(part, limit[suspects, None])), tile.shape[1])
-        return suspects[rows], columns
+        row_numbers = np.flatnonzero(is_closer(nearest, signed_threshold))
+        candidates = tile if row_numbers.size == len(tile) else tile[row_numbers]
+        pairs = np.flatnonzero(is_closer(candidates, signed_threshold[row_numbers, None]))
+        rows, columns = np.divmod(pairs, tile.shape[1])
+        return row_numbers[rows], columns
 
 
 def pair_blocks(pairs: Pairs, features: int) -> Iterator[Pairs]:
-    """The pairs, so many at a time that their differences take little memory."""
+    """The pairs in blocks whose differences take little memory."""
     rows, columns = pairs
     for part in spans(rows.size, max(1, _PAIR_NUMBERS // max(1, features))):
         yield rows[part], columns[part]
@@ -152,22 +178,16 @@ def pair_blocks(pairs: Pairs, features: int) -> Iterator[Pairs]:
 # Sums of absolute differences
 
 
-def l1_exponentials(right: Array) -> L1Tile:
-    """The function left, out → [exp(−Σ_f |left_if − right_jf|)], in `out` where it fits."""
-    if is_numpy(right):
-        return _host_tile(right)
-    xp = namespace(right)
-    columns = xp.asarray(right.T, copy=True)
-    fused = None
-    if (
-        is_torch_array(right)
-        and linalg.on_accelerator(right)
-        and right.dtype in (xp.float32, xp.float64)
-    ):
-        fused = _triton()
-    if fused is None:
-        return lambda left, out: _by_columns(left, columns)
-    return lambda left, out: fused.exponentials(left, columns, out)
+def l1_exponentials(landmarks: Array) -> L1Tile:
+    """The function rows, out → [exp(−Σ_f |rows_if − landmarks_jf|)]."""
+    if is_numpy(landmarks):
+        return _host_tile(landmarks)
+    xp = namespace(landmarks)
+    columns = xp.asarray(landmarks.T, copy=True)
+    kernel = _triton().module if _suits_triton(landmarks) else None
+    if kernel is None:
+        return lambda rows, out: _by_columns(rows, columns)
+    return lambda rows, out: kernel.exponentials(rows, columns, out)
 
 
 def signed_sums(rows: Array, landmarks: Any, tile: Any, coef: Any) -> Array:
@@ -184,32 +204,43 @@ def signed_sums(rows: Array, landmarks: Any, tile: Any, coef: Any) -> Array:
     return xp.stack([sums(feature) for feature in range(rows.shape[1])], axis=1)
 
 
+def _suits_triton(x: Array) -> bool:
+    """Whether tiles of rows like `x` are made by Triton if it works: floats of torch on a GPU."""
+    if not (is_torch_array(x) and linalg.on_accelerator(x)):
+        return False
+    xp = namespace(x)
+    return x.dtype in (xp.float32, xp.float64)
+
+
+class _Triton(NamedTuple):
+    """The module of the Triton kernel, or the reason why there is none."""
+
+    module: Any | None
+    reason: str | None = None
+
+
 @cache
-def _triton() -> Any | None:
-    """The Triton kernel, or None where Triton is missing or finds no C compiler for its launcher."""
+def _triton() -> _Triton:
+    """Without a module if Triton is not installed, or finds no C compiler for its launcher."""
     try:
         from onefold.linalg import l1_triton
 
         l1_triton.try_out()
     except (ImportError, RuntimeError, OSError) as error:
-        _MISSING.append(f"{type(error).__name__}: {error}".splitlines()[0])
-        return None
-    return l1_triton
+        return _Triton(None, f"{type(error).__name__}: {error}".splitlines()[0])
+    return _Triton(l1_triton)
 
 
-_MISSING: list[str] = []  # why there is no Triton kernel, once one was wanted
+def without_triton(x: Array) -> str | None:
+    """Why Laplacian tiles of rows like `x` on a GPU are made without Triton; None if this is not so."""
+    return _triton().reason if _suits_triton(x) else None
 
 
-def without_triton() -> str | None:
-    """Why tiles of the Laplacian kernel on a GPU are made without Triton; None where they are not."""
-    return _MISSING[0] if _MISSING else None
-
-
-def _by_columns(left: Array, columns: Array) -> Array:
-    total = -abs(left[:, :1] - columns[:1, :])
-    for feature in range(1, left.shape[1]):  # no (n, m, d) array, and one of scratch
-        total -= in_place("abs", left[:, feature][:, None] - columns[feature, :][None, :])
-    return in_place("exp", total)
+def _by_columns(rows: Array, columns: Array) -> Array:
+    total = -abs(rows[:, :1] - columns[:1, :])
+    for feature in range(1, rows.shape[1]):  # no (n, m, d) array, and one of scratch
+        total -= abs_in_place(rows[:, feature][:, None] - columns[feature, :][None, :])
+    return exp_in_place(total)
 
 
 @cache
@@ -230,26 +261,26 @@ def _compiled_for(size: int, *arrays: NDArray[Any]) -> Any | None:
     return _numba()
 
 
-def _host_tile(right: NDArray[Any]) -> L1Tile:
-    columns = np.ascontiguousarray(right.T)
-    doubles = np.asarray(right, dtype=np.float64)
-    m = right.shape[0]
+def _host_tile(landmarks: NDArray[Any]) -> L1Tile:
+    columns = np.ascontiguousarray(landmarks.T)
+    doubles = np.asarray(landmarks, dtype=np.float64)
+    m = landmarks.shape[0]
 
-    def tile(left: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
-        n = left.shape[0]
-        dtype = np.result_type(left, right)
+    def tile(rows: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
+        n = rows.shape[0]
+        dtype = np.result_type(rows, landmarks)
         values = out if out is not None and out.dtype == dtype else np.empty((n, m), dtype=dtype)
-        compiled = _compiled_for(n * m, left, right)
-        left = np.ascontiguousarray(left)
+        compiled = _compiled_for(n * m, rows, landmarks)
+        rows = np.ascontiguousarray(rows)
         step = max(1, _STRIP // max(1, m))
         scratch = np.empty((min(n, step), m), dtype=dtype)
         for part in spans(n, step):
             exponents = scratch[: part.stop - part.start]
             if compiled is not None:
-                compiled.fill_negative_l1(left[part], columns, exponents)
+                compiled.fill_negative_l1(rows[part], columns, exponents)
             else:
                 wide = exponents if dtype == np.float64 else None
-                distances = cdist(left[part], doubles, "cityblock", out=wide)
+                distances = cdist(rows[part], doubles, "cityblock", out=wide)
                 np.negative(distances, out=exponents, casting="same_kind")
             np.exp(exponents, out=values[part])
         return values
@@ -274,10 +305,10 @@ def _host_signed_sums(
     signs = np.empty(above.shape, dtype=out.dtype)
     for part in spans(n, step):
         x = rows[part, :, None]
-        here = slice(0, part.stop - part.start)
+        chunk = slice(0, part.stop - part.start)
         # NumPy's own sign branches on every number, several times slower than two comparisons.
-        more = np.greater(x, columns, out=above[here])
-        less = np.less(x, columns, out=below[here])
-        np.subtract(more.view(np.int8), less.view(np.int8), out=signs[here])
-        np.matmul(signs[here], tile[part, :, None] * coef, out=out[part])
+        more = np.greater(x, columns, out=above[chunk])
+        less = np.less(x, columns, out=below[chunk])
+        np.subtract(more.view(np.int8), less.view(np.int8), out=signs[chunk])
+        np.matmul(signs[chunk], tile[part, :, None] * coef, out=out[part])
     return out

@@ -13,34 +13,38 @@ import numpy as np
 
 from onefold.linalg.compiled import compiled
 
-_COLUMNS = 512  # landmarks at a time: their features stay in a core's cache for all rows
+# Landmarks at a time: their features stay in a core's cache for all rows.
+_COLUMNS = 512
 
 
 @compiled()
-def fill_negative_l1(left: Any, right: Any, out: Any) -> None:
-    """−Σ_f |left_if − right_fj| into `out` (n, m), four f at a time: out is loaded and stored less."""
-    n, d = left.shape
-    m = right.shape[1]
+def fill_negative_l1(rows: Any, landmarks: Any, out: Any) -> None:
+    """−Σ_f |rows_if − landmarks_fj| into `out` (n, m).
+
+    Four features at a time: each number of `out` is loaded and stored a quarter as often.
+    """
+    n, d = rows.shape
+    m = landmarks.shape[1]
     for start in range(0, m, _COLUMNS):
         stop = min(start + _COLUMNS, m)
         for i in range(n):
             total = out[i, start:stop]
             total[:] = 0
             for f in range(0, d - 3, 4):
-                a = left[i, f]
-                b = left[i, f + 1]
-                c = left[i, f + 2]
-                e = left[i, f + 3]
-                at_a = right[f, start:stop]
-                at_b = right[f + 1, start:stop]
-                at_c = right[f + 2, start:stop]
-                at_e = right[f + 3, start:stop]
+                a = rows[i, f]
+                b = rows[i, f + 1]
+                c = rows[i, f + 2]
+                e = rows[i, f + 3]
+                at_a = landmarks[f, start:stop]
+                at_b = landmarks[f + 1, start:stop]
+                at_c = landmarks[f + 2, start:stop]
+                at_e = landmarks[f + 3, start:stop]
                 for j in range(stop - start):
                     half = total[j] - abs(a - at_a[j]) - abs(b - at_b[j])
                     total[j] = half - abs(c - at_c[j]) - abs(e - at_e[j])
             for f in range(d - d % 4, d):
-                a = left[i, f]
-                at_a = right[f, start:stop]
+                a = rows[i, f]
+                at_a = landmarks[f, start:stop]
                 for j in range(stop - start):
                     total[j] -= abs(a - at_a[j])
 

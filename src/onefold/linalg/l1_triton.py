@@ -12,49 +12,54 @@ import torch
 import triton
 import triton.language as tl
 
-# The part of a tile that a block of threads holds in registers. With one warp for 32 rows a row's number
-# is read once per warp and shared out, so that of 20 instructions 17 are the differences and sums.
+# Rows of the part of a tile that a block of threads holds in registers.
 ROWS = 32
+# Columns of that part.
 COLUMNS = 64
+# Warps of a block: with one warp for 32 rows, each number of a row is read once and shared, so that 17
+# of 20 instructions are differences and sums.
 WARPS = 1
 
 
 @triton.jit(do_not_specialize=["n", "d"])
-def _fill(left, right, out, n, m, d, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
+def _fill(rows, landmarks, out, n, m, d, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
     i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     j = tl.program_id(1).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)
-    here = i < n
-    there = j < m
+    row_mask = i < n
+    column_mask = j < m
     total = tl.zeros((ROWS, COLUMNS), dtype=out.dtype.element_ty)
-    at_row = left + i * d
-    at_column = right + j
+    at_row = rows + i * d
+    at_column = landmarks + j
     for _ in range(d):
-        a = tl.load(at_row, mask=here, other=0.0)
-        b = tl.load(at_column, mask=there, other=0.0)
+        a = tl.load(at_row, mask=row_mask, other=0.0)
+        b = tl.load(at_column, mask=column_mask, other=0.0)
         total -= tl.abs(a[:, None] - b[None, :])
         at_row += 1
         at_column += m
     place = out + i[:, None] * m + j[None, :]
-    tl.store(place, tl.exp(total), mask=here[:, None] & there[None, :])
+    tl.store(place, tl.exp(total), mask=row_mask[:, None] & column_mask[None, :])
 
 
-def exponentials(left: Any, right: Any, out: Any | None) -> Any:
-    """[exp(−Σ_f |left_if − right_fj|)] for `left` (n, d) and `right` (d, m), in `out` where it fits."""
-    n, d = left.shape
-    m = right.shape[1]
-    dtype = torch.promote_types(left.dtype, right.dtype)
+def exponentials(rows: Any, landmarks: Any, out: Any | None) -> Any:
+    """[exp(−Σ_f |rows_if − landmarks_fj|)] for `rows` (n, d) and `landmarks` (d, m).
+
+    In `out` if it has the right dtype and is contiguous.
+    """
+    n, d = rows.shape
+    m = landmarks.shape[1]
+    dtype = torch.promote_types(rows.dtype, landmarks.dtype)
     if out is None or out.dtype != dtype or not out.is_contiguous():
-        out = torch.empty((n, m), dtype=dtype, device=left.device)
+        out = torch.empty((n, m), dtype=dtype, device=rows.device)
     if out.numel():
-        left = left.to(dtype).contiguous()
-        right = right.to(dtype).contiguous()
+        rows = rows.to(dtype).contiguous()
+        landmarks = landmarks.to(dtype).contiguous()
         blocks = triton.cdiv(n, ROWS), triton.cdiv(m, COLUMNS)
-        with torch.cuda.device_of(left):  # type: ignore[no-untyped-call]
-            _fill[blocks](left, right, out, n, m, d, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=WARPS)
+        with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
+            _fill[blocks](rows, landmarks, out, n, m, d, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=WARPS)
     return out
 
 
 def try_out() -> None:
-    """A small tile, so that what is missing is found out here."""
-    some = torch.zeros((16, 16), device="cuda")
-    exponentials(some, some, None)
+    """Make a small tile; raise if Triton lacks something that it needs."""
+    zeros = torch.zeros((16, 16), device="cuda")
+    exponentials(zeros, zeros, None)

@@ -1,7 +1,7 @@
 """How fast a GPU is, measured once per process in a fraction of a second: for estimates of time.
 
-The Cholesky factorisation is that of this folder, at a size where it is as fast as it gets to be. Calls
-are queued: a number is fetched from each result to see that it is there.
+The Cholesky factorisation is that of this folder, at a size at which it reaches its full speed. Calls
+are queued, so one number of each result is fetched, to be sure that the result is ready.
 """
 
 from __future__ import annotations
@@ -10,25 +10,28 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from onefold.linalg import Array, device_of, in_place, namespace
+from onefold.linalg import Array, device_of, exp_in_place, namespace
 from onefold.linalg.dense import add_to_diagonal, cholesky
 from onefold.machine.speed import Speed
 
-_SIZE = 4096  # of a product
-_FACTOR = 8192  # of a factorisation
-_KNOWN: dict[str, Speed] = {}
+# Rows of the square matrices that are multiplied.
+_SIZE = 4096
+# Rows of the matrix that is factorised.
+_FACTOR = 8192
+# The speeds measured by this process, by the names of the devices.
+_MEASURED: dict[str, Speed] = {}
 
 
 def device_speed(reference: Array) -> Speed:
     """The speed of the device that an array lies on."""
     name = str(device_of(reference))
-    if name not in _KNOWN:
-        _KNOWN[name] = measure(reference, _SIZE, _FACTOR)
-    return _KNOWN[name]
+    if name not in _MEASURED:
+        _MEASURED[name] = measure(reference, _SIZE, _FACTOR)
+    return _MEASURED[name]
 
 
 def measure(reference: Array, size: int, factor: int) -> Speed:
-    """With products and a factorisation of the given sizes."""
+    """The speed with products of `size` rows and factorisations of `factor` rows."""
     xp = namespace(reference)
     device = device_of(reference)
     double, single = (xp.ones((size, size), dtype=t, device=device) for t in (xp.float64, xp.float32))
@@ -42,7 +45,7 @@ def measure(reference: Array, size: int, factor: int) -> Speed:
 
     return Speed(
         multiply_adds=size**3 / _best(lambda: double @ double),
-        exponentials=size**2 / _best(lambda: in_place("exp", xp.zeros_like(double))),
+        exponentials=size**2 / _best(lambda: exp_in_place(xp.zeros_like(double))),
         single=size**3 / _best(lambda: single @ single),
         cholesky=cholesky_rate(xp.float64),
         single_cholesky=cholesky_rate(xp.float32),

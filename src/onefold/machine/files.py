@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_LONGEST = 100  # letters of the name that the temporary one keeps: names have a limit
+# Letters of a file's name that its temporary name keeps: file systems limit the length of names.
+_LONGEST = 100
 
 _ELSEWHERE = "write to a folder where you have permission"
 _REMEDIES = {
@@ -23,16 +24,16 @@ _REMEDIES = {
 
 
 def with_remedy(number: int) -> str:
-    """What the system says about an error of the disk, by its number, and what to do."""
+    """The system's message for an error of the disk, by its number, and what to do about it."""
     return f"{os.strerror(number)}; {_REMEDIES.get(number, 'check path, permissions and free space')}"
 
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """A temporary name of its own next to `path`, renamed to it if the block ends without error.
+    """A temporary file next to `path`, renamed to it if the block ends without error.
 
-    A link stays one: the file it leads to is replaced. Folders and devices are refused. Errors of the
-    disk name `path`, and what to do.
+    Where `path` is a symbolic link, the file that it points to is replaced. Folders and devices are
+    refused. Errors of the disk name `path`, and what to do.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
@@ -47,5 +48,5 @@ def atomic_write(path: Path) -> Iterator[Path]:
             raise
         raise OSError(error.errno, with_remedy(error.errno), str(path)) from error
     finally:
-        with suppress(OSError):  # a disk that is read-only refuses this, too, where there is nothing
+        with suppress(OSError):  # a read-only disk refuses this even where there is no such file
             temporary.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
 """A journal: a file of records that only grows, and that a crash at any moment leaves readable.
 
 The first line says what the file is. Every other one is a checksum, a space and a record as strict JSON,
-written in one piece and brought to the disk before the next begins. What a crash has torn can only be
-the last line; it is cut off when the journal is opened again. While it is open, nobody else can open it.
+written in one piece and brought to the disk before the next begins. A crash can damage only the last
+line, which is cut off when the journal is opened again. While it is open, nobody else can open it.
 
 Numbers are exact: Python writes the shortest decimals that give the same float64 back, and what JSON has
 no number for is written ``{"float": "nan"}``. Reading calls nothing but a JSON parser.
@@ -46,7 +46,7 @@ class Journal(AbstractContextManager["Journal"]):
             raise OSError(f"{self.path} is a pipe or a device; use another name for the journal.")
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            if fcntl is not None:  # others are kept out until this process ends in whatever way
+            if fcntl is not None:  # other processes are kept out until this one ends, even by a crash
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.records, self._end = self._read()
             if new:  # the file is on the disk only once its folder is
@@ -133,15 +133,15 @@ class Journal(AbstractContextManager["Journal"]):
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
-    """The record of a line; None where it is not as it was written."""
+    """The record of a line; None if the line is damaged."""
     checksum, _, text = line.partition(b" ")
     if checksum != b"%08x" % zlib.crc32(text):
         return None
     try:
-        found = json.loads(text, object_hook=_float_or_dict)
+        record = json.loads(text, object_hook=_float_or_dict)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return record if isinstance(record, dict) else None
 
 
 def plain(value: Any) -> Any:

@@ -19,8 +19,9 @@ except ImportError:  # not a Unix system: it has no such limits
     resource = None  # type: ignore[assignment]
 
 _PROC = Path("/proc")
-# (limits, usage, what of the usage the kernel gives back when asked) by version of control groups;
-# beyond "high" a process is not killed but slowed to a crawl.
+# By version of control groups: the files of the limits, the file of the usage, and the field of
+# memory.stat for the part of the usage that the kernel gives back when memory is short. Beyond "high" a
+# process is not killed but slowed to a crawl.
 _GROUP_FILES = {
     1: (("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_inactive_file"),
     2: (("memory.max", "memory.high"), "memory.current", "inactive_file"),
@@ -28,7 +29,7 @@ _GROUP_FILES = {
 
 
 def available_memory() -> int | None:
-    """Bytes that this process can still get: the machine, its containers and its limits allow it."""
+    """Bytes that the machine, the containers and the limits of this process still allow."""
     return min([*_system(), *_groups(), *_limits()], default=None)
 
 
@@ -37,11 +38,11 @@ def require_memory(needed: int, what: str, remedy: str) -> None:
     require_available(available_memory(), needed, what, remedy)
 
 
-def require_available(there: int | None, needed: int, what: str, remedy: str) -> None:
-    """Raise MemoryError, with the remedy, if more is `needed` than is `there`; None is unknown."""
-    if there is not None and needed > there:
+def require_available(available: int | None, needed: int, what: str, remedy: str) -> None:
+    """Raise MemoryError, with the remedy, if more is `needed` than `available`; None is unknown."""
+    if available is not None and needed > available:
         raise MemoryError(
-            f"{what} needs {needed / 2**30:.1f} GiB but {there / 2**30:.1f} GiB are free; {remedy}."
+            f"{what} needs {needed / 2**30:.1f} GiB but {available / 2**30:.1f} GiB are free; {remedy}."
         )
 
 
@@ -61,12 +62,14 @@ def lies_in_memory(folder: Path, proc: Path = _PROC) -> bool:
 
 
 def _system(proc: Path = _PROC) -> Iterator[int]:
+    """Bytes that are free on the machine."""
     free = read_field(proc / "meminfo", "MemAvailable:")
     with suppress(ValueError, OSError, AttributeError):  # a system that has no such number
         yield os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") if free is None else free * 1024
 
 
 def _limits(proc: Path = _PROC) -> Iterator[int]:
+    """Bytes up to each resource limit of this process (``ulimit``)."""
     if resource is None:
         return
     for kind, field in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
@@ -77,6 +80,7 @@ def _limits(proc: Path = _PROC) -> Iterator[int]:
 
 
 def _groups(proc: Path = _PROC) -> Iterator[int]:
+    """Bytes up to each limit of the control groups above this process."""
     for version, folder in _group_folders(proc):
         limits, usage, reclaimable = _GROUP_FILES[version]
         used = _read_number(folder / usage) or 0
@@ -88,22 +92,22 @@ def _groups(proc: Path = _PROC) -> Iterator[int]:
 
 
 def _group_folders(proc: Path) -> Iterator[tuple[int, Path]]:
-    """(version, folder) of every control group of memory above this process, its own first."""
-    own: dict[str, str] = {}  # the path of this process's group by controller; "" is version 2
+    """(version, folder) of every control group of memory above this process, the nearest first."""
+    group_paths: dict[str, str] = {}  # of this process, by controller; "" is version 2
     for line in _lines(proc / "self" / "cgroup"):
         _, controllers, path = line.split(":", 2)
-        own |= dict.fromkeys(controllers.split(","), path)
+        group_paths |= dict.fromkeys(controllers.split(","), path)
     for line in _lines(proc / "self" / "mountinfo"):
         before, _, after = line.partition(" - ")
-        place = before.split()
-        kind = after.split()
-        if len(place) < 5 or len(kind) < 3 or kind[0] not in ("cgroup", "cgroup2"):
+        mount_fields = before.split()
+        type_fields = after.split()
+        if len(mount_fields) < 5 or len(type_fields) < 3 or type_fields[0] not in ("cgroup", "cgroup2"):
             continue
-        version = 2 if kind[0] == "cgroup2" else 1
-        root = place[3]
-        mount = Path(place[4])
-        group = own.get("" if version == 2 else "memory")
-        if group is None or (version == 1 and "memory" not in kind[2].split(",")):
+        version = 2 if type_fields[0] == "cgroup2" else 1
+        root = mount_fields[3]
+        mount = Path(mount_fields[4])
+        group = group_paths.get("" if version == 2 else "memory")
+        if group is None or (version == 1 and "memory" not in type_fields[2].split(",")):
             continue
         # A container sees its part of the tree at the mount point, but may be given the whole path.
         inside = group.removeprefix(root.rstrip("/")) if group.startswith(root) else ""
@@ -117,7 +121,7 @@ def _group_folders(proc: Path) -> Iterator[tuple[int, Path]]:
 
 
 def _lines(path: Path) -> list[str]:
-    """No lines for no file, or no right to read it."""
+    """The lines of a file that are not empty; none if it does not exist or may not be read."""
     try:
         text = path.read_text("utf-8", "surrogateescape")  # names of mount points may be any bytes
     except OSError:
@@ -133,5 +137,5 @@ def _read_number(path: Path) -> int | None:
 
 def read_field(path: Path, name: str) -> int | None:
     """The number after `name` in a file of ``name number`` lines, as in /proc and memory.stat."""
-    found = (line.split() for line in _lines(path))
-    return next((int(words[1]) for words in found if words[:1] == [name]), None)
+    fields = (line.split() for line in _lines(path))
+    return next((int(words[1]) for words in fields if words[:1] == [name]), None)

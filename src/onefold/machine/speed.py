@@ -1,8 +1,8 @@
 """How fast this machine is, measured once: the yardstick of every time estimate.
 
-Of the host two numbers: multiply-adds per second of a matrix product on all cores, and exponentials per
-second on one. They take half a second to measure, on one core and as the best of many short runs so that
-other work on the machine hardly shows, and are kept in the user's cache folder.
+Two numbers describe the host: multiply-adds per second of a matrix product on all cores, and
+exponentials per second on one. Measuring them takes half a second, on one core; the best of many short
+runs counts, so that other work on the machine hardly shows. They are kept in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -22,6 +22,15 @@ import numpy as np
 from onefold.machine.files import atomic_write
 from onefold.machine.threads import count_workers, limit_blas
 
+# Rows of the square matrices that are multiplied: a product takes milliseconds, at its full speed.
+_PRODUCT_ROWS = 384
+# Numbers whose exponentials are taken: half a MiB, which stays in a core's cache.
+_EXPONENTIALS = 2**16
+# Seconds for which a function is called again and again; the fastest call counts.
+_TRIAL_SECONDS = 0.2
+# Seconds: a call counts as no faster, so that a rate is finite where the clock is coarse.
+_SHORTEST = 1e-9
+
 
 @dataclass(frozen=True)
 class Speed:
@@ -29,21 +38,21 @@ class Speed:
 
     multiply_adds: float  # of a float64 matrix product on all cores
     exponentials: float  # of float64 numbers, on a host on one core
-    single: float = 0.0  # multiply-adds of a float32 matrix product; of a GPU alone
-    cholesky: float = 0.0  # multiply-adds of a Cholesky factorisation, n³/6 of them; of a GPU alone
+    single: float = 0.0  # multiply-adds of a float32 matrix product; of GPUs only
+    cholesky: float = 0.0  # multiply-adds of a Cholesky factorisation, n³/6 of them; of GPUs only
     single_cholesky: float = 0.0  # the same in float32
 
 
 @cache
 def machine_speed() -> Speed:
     """The speed of this machine: from this process, from the cache folder, or measured now."""
-    given = os.environ.get("XDG_CACHE_HOME")
+    cache_home = os.environ.get("XDG_CACHE_HOME")
     name = f"speed-{platform.node()}-{count_workers(None)}-numpy{np.__version__}.json"
     try:
-        path = (Path(given) if given else Path.home() / ".cache") / "onefold" / name
+        path = (Path(cache_home) if cache_home else Path.home() / ".cache") / "onefold" / name
     except RuntimeError:  # a user without a home, as in some containers
         return measure()
-    with suppress(OSError, ValueError, TypeError):  # not there, or not ours: measure again
+    with suppress(OSError, ValueError, TypeError):  # no such file, or not one of ours: measure again
         speed = Speed(**json.loads(path.read_text("utf-8")))
         if speed.multiply_adds > 0 and speed.exponentials > 0:
             return speed
@@ -58,22 +67,22 @@ def machine_speed() -> Speed:
 def measure() -> Speed:
     """Measure, in about half a second."""
     rng = np.random.default_rng(0)
-    size = 384
-    A, B = rng.random((2, size, size))
-    values = rng.random(2**16) - 1.0
+    A, B = rng.random((2, _PRODUCT_ROWS, _PRODUCT_ROWS))
+    values = rng.random(_EXPONENTIALS) - 1.0
     with limit_blas(1):
-        multiply_adds = count_workers(None) * size**3 / _best(lambda: A @ B)
+        multiply_adds = count_workers(None) * _PRODUCT_ROWS**3 / _best(lambda: A @ B)
     return Speed(multiply_adds, exponentials=values.size / _best(lambda: np.exp(values)))
 
 
 def _best(function: Callable[[], object]) -> float:
+    """Seconds of the fastest of many calls."""
     best = float("inf")
-    end = time.perf_counter() + 0.2
+    end = time.perf_counter() + _TRIAL_SECONDS
     while time.perf_counter() < end:
         start = time.perf_counter()
         function()
         best = min(best, time.perf_counter() - start)
-    return max(best, 1e-9)
+    return max(best, _SHORTEST)
 
 
 def duration_words(seconds: float) -> str:

@@ -5,17 +5,17 @@ BLAS threads, by contrast, wait for each other inside every call and lose badly 
 process is busy; wherever there are several independent pieces of work, they are spread over
 Python threads and BLAS is held to one thread.
 
-How many threads there may be is set once, by whoever starts the work (`use_threads`), and asked for
-where threads are started (`map_threads`, `map_in_order`). Inside such a thread the budget is one: what
-runs there runs in it alone.
+The number of threads is set once, where the work begins (`use_threads`), and read where threads are
+started (`map_threads`, `map_in_order`). Inside such a thread the budget is one: work there starts no
+further threads.
 
 Floating-point sums depend on their order. Whatever is added up from pieces that ran in threads is added
 in the order of the pieces (`map_in_order`), never in the order in which they happened to finish.
 
-OpenBLAS has one number of threads for the whole process. threadpoolctl lets one Python thread alone
+OpenBLAS has one number of threads for the whole process. threadpoolctl lets only one Python thread
 change it, and ignores the others: a limit that one thread sets and another lifts would stay for good.
-Here all threads may (`limit_blas`), through a count that they share. Other libraries (MKL, OpenMP) have
-a number for each thread.
+Here every thread may change it (`limit_blas`), through limits that all threads share. Other libraries
+(MKL, OpenMP) have a number for each thread.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def even_spans(n: int, longest: int) -> Iterator[slice]:
 # Locks that a forked process finds free
 
 # A forked process has a copy of every lock, and none of the threads that would release those that were
-# held: whoever asks for such a lock there waits forever. So all locks of the package are of this kind.
+# held: whoever asks for such a lock there waits forever. So all locks of the package are of the kind
+# below, and are kept in two lists, to be renewed in the forked process.
 
 _LOCKS: WeakSet[Lock] = WeakSet()
 _PROPERTIES: list[cached_property[Any]] = []
@@ -85,11 +86,11 @@ class Lock(AbstractContextManager[None]):
         self._lock.acquire()
 
     def release(self) -> None:
-        """Let others have it."""
+        """Free it for other threads."""
         self._lock.release()
 
     def renew(self) -> None:
-        """Let go of it, in a forked process that does not have the thread which held it."""
+        """Replace it by a free one, in a forked process that lacks the thread which held it."""
         self._lock = threading.RLock()
 
 
@@ -101,14 +102,15 @@ class cached_property(functools.cached_property[Result]):
         _PROPERTIES.append(self)
 
     def renew(self) -> None:
-        """Let go of the lock, if there is one."""
+        """Replace the lock by a free one, if there is one."""
         if hasattr(self, "lock"):
             self.lock = threading.RLock()
 
 
 # How many threads
 
-MOST_JOBS = 4096  # that a fit takes, and a model file
+# The largest n_jobs that a fit or a model file may have: a larger one is a slip.
+MOST_JOBS = 4096
 
 
 def count_workers(n_jobs: int | None) -> int:
@@ -143,7 +145,7 @@ def thread_budget() -> int:
 
 @cache
 def _every_core(omp_threads: str) -> int:
-    """Found once for each setting of OMP_NUM_THREADS: to look takes longer than a short transform."""
+    """Counted once for each setting of OMP_NUM_THREADS: counting takes longer than a short transform."""
     return count_workers(None)
 
 
@@ -165,9 +167,12 @@ def inherit_threads(n_jobs: int | None) -> AbstractContextManager[None]:
 # BLAS
 
 
-_BLAS = Lock()  # for all that follows
-_LIBRARIES: dict[str, Any] = {}  # the loaded libraries that have threads, by their files
-_MODULES = [0]  # how many modules were imported when they were looked for
+# Held while any of the following is read or changed.
+_BLAS = Lock()
+# The loaded libraries that have threads, by their files.
+_LIBRARIES: dict[str, Any] = {}
+# How many modules had been imported when these libraries were last looked for.
+_MODULES = [0]
 
 
 def _libraries() -> list[Any]:
@@ -182,13 +187,14 @@ def _libraries() -> list[Any]:
         return list(_LIBRARIES.values())
 
 
-def process_wide(wanted: bool = True) -> list[Any]:
-    """The loaded libraries that have one number of threads for the whole process, or the others."""
-    return [
-        library
-        for library in _libraries()
-        if (library.internal_api == "openblas" and library.threading_layer != "openmp") is wanted
-    ]
+def _is_process_wide(library: Any) -> bool:
+    """Whether a library has one number of threads for the whole process, and not one per thread."""
+    return bool(library.internal_api == "openblas" and library.threading_layer != "openmp")
+
+
+def process_wide_libraries() -> list[Any]:
+    """The loaded libraries that have one number of threads for the whole process."""
+    return [library for library in _libraries() if _is_process_wide(library)]
 
 
 def set_process_wide(library: Any, threads: int) -> None:
@@ -196,46 +202,53 @@ def set_process_wide(library: Any, threads: int) -> None:
     getattr(library, "_real_set_num_threads", library.set_num_threads)(threads)
 
 
-_HELD: dict[object, int | None] = {}  # the limits that are in force,
-_BEFORE: list[tuple[Any, int]] = []  # and what libraries had before the first
+# The limits in force, one for each `limit_blas` that has not ended yet.
+_LIMITS: dict[object, int | None] = {}
+# Process-wide libraries with their numbers of threads before the first of these limits.
+_BEFORE: list[tuple[Any, int]] = []
 
 
 @contextmanager
 def limit_blas(threads: int | None) -> Iterator[None]:
-    """Hold BLAS to `threads` threads inside the context, if it has more; ``None`` leaves it alone."""
-    # Of a library with one number for the process the lowest limit holds for all threads, and the last
-    # context to end restores what was before the first: were each to restore what it found, of two
-    # that overlap the second would restore the limit of the first, for good.
+    """Limit BLAS to `threads` threads inside the context; ``None`` sets no limit."""
+    # In a library with one number for the process, the lowest limit holds for all threads, and the last
+    # context to end restores the number from before the first. If each restored the number from before
+    # itself, the second of two that overlap would restore the limit of the first, for good.
     key = object()
-    own = []
+    thread_limited = []
     try:  # an interrupt on the way in leaves nothing behind either
         with _BLAS:
-            if not _HELD:
+            if not _LIMITS:
                 _BEFORE.clear()
             limited = [library for library, _ in _BEFORE]
-            added = [library for library in process_wide() if library not in limited]
+            added = [library for library in process_wide_libraries() if library not in limited]
             _BEFORE.extend((library, library.num_threads) for library in added)
-            _HELD[key] = threads
+            _LIMITS[key] = threads
             _apply()
         if threads is not None:
-            own = [(library, library.num_threads) for library in process_wide(False)]
-            for library, before in own:
+            thread_limited = [
+                (library, library.num_threads)
+                for library in _libraries()
+                if not _is_process_wide(library)
+            ]
+            for library, before in thread_limited:
                 library.set_num_threads(min(before, threads))
         yield
     finally:
         with _BLAS:
-            _HELD.pop(key, None)
+            _LIMITS.pop(key, None)
             _apply()
-        for library, before in own:
+        for library, before in thread_limited:
             library.set_num_threads(before)
 
 
 def _apply() -> None:
-    lowest = min((threads for threads in _HELD.values() if threads is not None), default=None)
+    """Give every process-wide library its own number of threads, or the lowest limit in force."""
+    lowest = min((threads for threads in _LIMITS.values() if threads is not None), default=None)
     for library, before in _BEFORE:
-        wanted = before if lowest is None else min(before, lowest)
-        if library.num_threads != wanted:
-            set_process_wide(library, wanted)
+        allowed = before if lowest is None else min(before, lowest)
+        if library.num_threads != allowed:
+            set_process_wide(library, allowed)
 
 
 def _start_again() -> None:
@@ -244,13 +257,13 @@ def _start_again() -> None:
         lock.renew()
     for cached in _PROPERTIES:
         cached.renew()
-    _HELD.clear()
+    _LIMITS.clear()
     _apply()
 
 
 if hasattr(os, "register_at_fork"):
-    # No fork while a thread looks for libraries: it holds a lock of the C library, which stays held in
-    # the forked process, and all that loads a library there would wait forever.
+    # No fork while a thread looks for libraries: it holds a lock of the C library, which would stay held
+    # in the forked process, and whatever loads a library there would wait forever.
     os.register_at_fork(before=_BLAS.acquire, after_in_parent=_BLAS.release, after_in_child=_start_again)
 
 
@@ -262,7 +275,7 @@ _CALLS: ContextVar[tuple[threading.Event, ...]] = ContextVar("onefold_calls", de
 
 
 class Stopped(BaseException):
-    """Ends a piece of work that nobody waits for; never seen outside its own thread."""
+    """Ends a piece of work whose result is no longer needed; it never leaves its own thread."""
 
 
 def check_stop() -> None:
@@ -280,8 +293,8 @@ def map_threads(
 ) -> Iterator[Result]:
     """Yield ``function(item)`` as each finishes, on as many threads as the budget has, or `at_most`.
 
-    An exception, or a consumer that leaves early, hands out no more items and ends those that run at
-    their next `check_stop`; all have ended when the exception goes on.
+    After an exception, or when the consumer stops early, no more items are handed out, and those that
+    run end at their next `check_stop`; all have ended when the exception reaches the caller.
     """
     workers = thread_budget() if at_most is None else min(thread_budget(), at_most)
     if workers <= 1:
@@ -289,11 +302,11 @@ def map_threads(
             check_stop()
             yield function(item)
         return
-    over = threading.Event()
+    ended = threading.Event()
     line = user_line()
     queue = iter(items)
-    calls = (*_CALLS.get(), over)
-    configuration = get_config()  # scikit-learn's, which each thread has of its own
+    calls = (*_CALLS.get(), ended)
+    configuration = get_config()  # of scikit-learn, which keeps one for each thread
 
     def work(item: Item) -> Result:
         _CALLS.set(calls)  # threads of a pool start without their caller's context
@@ -320,13 +333,13 @@ def map_threads(
                 for future in finished:
                     yield future.result()
         finally:
-            over.set()
+            ended.set()
 
 
 map_in_order = partial(map_threads, in_order=True)
 """As :func:`map_threads`, item after item, so that sums of the results have the same digits.
 
-A piece that lags behind holds the others back: twice as many results as threads wait for it at most.
+A slow item holds the others back: at most twice as many results as threads wait for it.
 """
 
 

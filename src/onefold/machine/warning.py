@@ -1,4 +1,4 @@
-"""Warnings that name the user's line, however deep in the package their reason lies, in any thread."""
+"""Warnings that name the user's line, from any depth of the package and in any thread."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def user_line() -> Line:
 
 def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
     """Warn on behalf of the nearest caller outside this package."""
-    file, number, found = user_line()
-    registry = found.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(text, category, file, number, found.get("__name__"), registry)
+    file, number, module_globals = user_line()
+    registry = module_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(text, category, file, number, module_globals.get("__name__"), registry)
 
 
 def _inside(module: str) -> bool:

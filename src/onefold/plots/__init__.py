@@ -1,4 +1,4 @@
-"""Pictures (matplotlib, the optional extra ``onefold[plot]``, which is imported when one is drawn)."""
+"""Plots by matplotlib, the optional extra ``onefold[plot]``, which is imported when one is drawn."""
 
 from onefold.plots.display import Display
 from onefold.plots.heldout import PredictionDisplay, ReliabilityDisplay

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# Colours: of data, of what is chosen, of the background.
 BLUE = "#1a80bb"
 ACCENT = "#d55e00"
 FAINT = (0.5, 0.5, 0.5, 0.25)
 _MISSING = f"plots need matplotlib: {pip_install('plot')}"
+# Width and height of a picture on a page, in inches.
 _PAGE_INCHES = (5.6, 4.2)
+# Pixels per inch of such a picture: sharp at twice the density of a plain screen.
 _PAGE_DPI = 120
 
 
@@ -98,30 +101,30 @@ def as_png(display: Display) -> bytes:
         raise ImportError(_MISSING) from error
     file = io.BytesIO()
     with context("default"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # letters that the font does not have are drawn as boxes
+        warnings.simplefilter("ignore")  # letters that the font lacks are drawn as boxes
         figure = Figure(figsize=_PAGE_INCHES, layout="constrained")
         copy(display).plot(figure.add_subplot())
         figure.savefig(file, format="png", dpi=_PAGE_DPI, metadata={"Software": None})
     return file.getvalue()
 
 
-def fitted(machine: Any, attribute: str, remedy: str) -> Any:
-    """An attribute of a fitted estimator; a ValueError with the remedy where it has none."""
-    if not hasattr(machine, "expansion_"):
-        raise NotFittedError(f"this {type(machine).__name__} is not fitted yet; call fit first.")
-    found = getattr(machine, attribute, None)
-    if found is None:
-        raise ValueError(f"this {type(machine).__name__} has no {attribute}: {remedy}")
-    return found
+def fitted(estimator: Any, attribute: str, remedy: str) -> Any:
+    """An attribute of a fitted estimator; a ValueError with the remedy if it is None."""
+    if not hasattr(estimator, "expansion_"):
+        raise NotFittedError(f"this {type(estimator).__name__} is not fitted yet; call fit first.")
+    value = getattr(estimator, attribute, None)
+    if value is None:
+        raise ValueError(f"this {type(estimator).__name__} has no {attribute}: {remedy}")
+    return value
 
 
 def plain_numbers(axes: Axes, axis: Literal["both", "x", "y"] = "both") -> None:
-    """Ticks without an offset, and without a power of ten up to thousands of millions."""
+    """Ticks without an offset, and without a power of ten from 10⁻⁵ to 10⁹."""
     axes.ticklabel_format(axis=axis, useOffset=False, scilimits=(-5, 9))
 
 
 def plain_text(text: str, longest: int) -> str:
-    """The text in one line that fits, its dollar signs as such and not as borders of mathematics."""
+    """The text shortened to one line, with dollar signs escaped, which would begin mathematics."""
     return shortened(" ".join(text.split()), longest).replace("$", r"\$")
 
 

@@ -1,6 +1,6 @@
-"""Held-out predictions against targets, and held-out probabilities against what happened.
+"""Held-out predictions against targets, and held-out probabilities against observed frequencies.
 
-scikit-learn's displays draw the marks; here are the rows that were tested, the band, the error.
+scikit-learn's displays draw the marks; this module adds the tested rows, the band and the error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Kind = Literal["actual_vs_predicted", "residuals"]
-_MOST = 5000  # points; of more rows some are drawn
+# Points of a scatter plot; of more rows, as many are drawn at random.
+_MOST = 5000
+# Bars of the histogram of probabilities.
 _BARS = 20
 
 
@@ -93,20 +95,20 @@ class PredictionDisplay(Display):
             Index of the target to plot, if there are several.
         """
         unwrapped = unwrap(estimator)
-        machine = unwrapped.estimator
+        inner = unwrapped.estimator
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must be between 0 and 1; got {coverage!r}.")
         if unwrapped.classes is not None:
             raise ValueError(
-                f"{type(machine).__name__} predicts classes; use ReliabilityDisplay.from_estimator."
+                f"{type(inner).__name__} predicts classes; use ReliabilityDisplay.from_estimator."
             )
         remedy = (
             'held-out rows are needed; fit LSSVRCV or KernelRidgeCV with folds (cv=5, criterion="mse").'
         )
-        heldout = as_columns(fitted(machine, "heldout_prediction_", remedy))
-        given = as_columns(y)
+        heldout = as_columns(fitted(inner, "heldout_prediction_", remedy))
+        targets = as_columns(y)
         count = heldout.shape[1]
-        if given.shape != heldout.shape:
+        if targets.shape != heldout.shape:
             raise ValueError(
                 f"y has shape {np.shape(y)}, but the held-out predictions have {len(heldout)} rows and "
                 f"{count} targets; pass the y that the estimator was fitted on."
@@ -122,15 +124,16 @@ class PredictionDisplay(Display):
         heldout = heldout[tested]
         lower = None
         upper = None
-        if (scores := getattr(machine, "conformity_scores_", None)) is not None:
-            known = as_columns(scores)[tested, target]
-            rank = upper_rank(coverage, len(known))
-            half = float(np.sort(known)[rank - 1]) if rank <= len(known) else np.inf
+        scores = getattr(inner, "conformity_scores_", None)
+        if scores is not None:
+            tested_scores = np.sort(as_columns(scores)[tested, target])
+            rank = upper_rank(coverage, len(tested_scores))
+            half = float(tested_scores[rank - 1]) if rank <= len(tested_scores) else np.inf
             band = [unwrapped.in_target_units(heldout + q)[:, target] for q in (-half, half)]
             lower, upper = np.sort(band, axis=0)
         name = "target" if count == 1 else f"target {target} of {count}"
         predicted = unwrapped.in_target_units(heldout)[:, target]
-        return cls(given[tested, target], predicted, lower, upper, coverage, kind, name)
+        return cls(targets[tested, target], predicted, lower, upper, coverage, kind, name)
 
     @property
     def half_width(self) -> float:
@@ -178,16 +181,16 @@ class PredictionDisplay(Display):
         residuals = self.kind == "residuals"
         marks: dict[str, Any] = {"s": 16, "color": BLUE, "alpha": 0.6, "linewidths": 0}
         kind: Any = "residual_vs_predicted" if residuals else self.kind
-        some: dict[str, Any] = {"subsample": min(_MOST, rows), "random_state": 0}
+        sample: dict[str, Any] = {"subsample": min(_MOST, rows), "random_state": 0}
         PredictionErrorDisplay.from_predictions(
-            y, x, kind=kind, **some, ax=axes, scatter_kwargs=marks | style
+            y, x, kind=kind, **sample, ax=axes, scatter_kwargs=marks | style
         )
         if self.lower is not None and self.upper is not None:
             order = np.argsort(x)
             words = self._band_words()
             for edge, label in ((self.lower, None), (self.upper, words)):
-                shown = (edge - x if residuals else edge)[order]
-                axes.plot(x[order], shown, color=ACCENT, lw=1.4, ls="--", label=label)
+                band_edge = (edge - x if residuals else edge)[order]
+                axes.plot(x[order], band_edge, color=ACCENT, lw=1.4, ls="--", label=label)
         axes.set_aspect("auto")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(AutoLocator())
@@ -262,23 +265,24 @@ class ReliabilityDisplay(Display):
             if there are more.
         """
         unwrapped = unwrap(estimator)
-        machine = unwrapped.estimator
+        inner = unwrapped.estimator
         classes = cast(Any, unwrapped.classes)
-        if hasattr(machine, "expansion_") and classes is None:
+        if hasattr(inner, "expansion_") and classes is None:
             raise ValueError(
-                f"{type(machine).__name__} predicts numbers; use PredictionDisplay.from_estimator."
+                f"{type(inner).__name__} predicts numbers; use PredictionDisplay.from_estimator."
             )
         remedy = 'folds and calibration are needed; fit LSSVCCV with cv=5, calibration="log_odds".'
-        proba = np.asarray(fitted(machine, "heldout_proba_", remedy), dtype=float)
+        proba = np.asarray(fitted(inner, "heldout_proba_", remedy), dtype=float)
         labels = np.ravel(to_numpy(y))
         if len(labels) != len(proba):
             raise ValueError(
                 f"y has {len(labels)} labels, but there are {len(proba)} held-out probabilities; pass "
                 "the y that the estimator was fitted on."
             )
-        if not (known := np.isin(labels, classes)).all():
-            odd = labels[~known][0]
-            raise ValueError(f"y has the label {odd!r}, which the estimator was not fitted on.")
+        in_training = np.isin(labels, classes)
+        if not in_training.all():
+            unknown = labels[~in_training][0]
+            raise ValueError(f"y has the label {unknown!r}, which the estimator was not fitted on.")
         if label is not None and label not in classes:
             raise ValueError(f"unknown class {label!r}; the classes are {classes.tolist()!r:.200}.")
         tested = np.isfinite(proba).all(axis=1)

@@ -1,4 +1,4 @@
-"""What a search found: scores over gamma and alpha, by rounds of learning, and shares of features."""
+"""Plots of a search: scores over gamma and alpha, scores by rounds, importances."""
 
 from __future__ import annotations
 
@@ -30,11 +30,17 @@ from onefold.search.ledger import tie_tolerance, within_error
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Okabe and Ito's colours, for kernels.
 _COLOURS = (BLUE, "#009e73", "#e69f00", "#cc79a7", "#8c6d46", "#56b4e9", "#8f8f8f")
+# How lines are drawn.
 _LINE: dict[str, Any] = {"marker": "o", "markersize": 4.5, "linewidth": 1.8, "zorder": 3}
+# Line styles of kinds of metric.
 _DASHES = {"none": ":", "diagonal": "--", "full": "-"}
+# The colour of the borders of the flat region.
 _DARK = "#1a1a1a"
-_ROOM = 220.0  # points along the shorter side of a picture, for a row of squares
+# Points along the shorter side of a picture, for a row of squares.
+_ROOM = 220.0
+# Bars of importances.
 _MOST_BARS = 12
 _NO_REGION = "one score per candidate: no standard error"
 
@@ -96,41 +102,43 @@ class GridDisplay(Display):
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
         """Plot the search of a fitted LSSVCCV, LSSVRCV or KernelRidgeCV, for the chosen kernel."""
-        machine = unwrap(estimator).estimator
+        inner = unwrap(estimator).estimator
         remedy = "only estimators that search have it; fit LSSVCCV, LSSVRCV or KernelRidgeCV."
-        results = fitted(machine, "cv_results_", remedy)
-        best = machine.best_params_
+        results = fitted(inner, "cv_results_", remedy)
+        best = inner.best_params_
         scores = np.asarray(results["mean_test_score"], dtype=float)
-        kept = np.isfinite(scores)
+        plotted = np.isfinite(scores)
         group = None
-        if "kernel" in best:  # the candidates of the chosen one, without a metric or with its kind
+        if "kernel" in best:  # candidates of the chosen kernel, without a metric or with its kind
             kernel, metric, _ = _group(best)
-            groups = [_group(one) for one in results["params"]]
-            kept &= [name == kernel and kind in ("none", metric) for name, kind, _ in groups]
+            groups = [_group(params) for params in results["params"]]
+            plotted &= [name == kernel and kind in ("none", metric) for name, kind, _ in groups]
             group = kernel if metric == "none" else f"{kernel}: best of its rounds, {metric} metric"
         # Of several spacings of a circulant matrix, the candidates of the chosen one.
-        kept &= [one.get("spacing") == best.get("spacing") for one in results["params"]]
-        if kept.sum() < 2:
+        plotted &= [params.get("spacing") == best.get("spacing") for params in results["params"]]
+        if plotted.sum() < 2:
             raise ValueError("the search has fewer than two finite scores, which is too few to plot")
-        candidates = [one for one, finite in zip(results["params"], kept) if finite]
-        gammas, alphas = np.array([(_width(one), float(one["alpha"])) for one in candidates]).T
+        candidates = [params for params, is_plotted in zip(results["params"], plotted) if is_plotted]
+        gammas = np.array([_width(params) for params in candidates])
+        alphas = np.array([float(params["alpha"]) for params in candidates])
         names = takewhile(results.__contains__, (f"split{i}_test_score" for i in count()))
-        splits = np.array([np.asarray(results[name], dtype=float)[kept] for name in names]).T
+        splits = np.array([np.asarray(results[name], dtype=float)[plotted] for name in names]).T
         flat = None
         if splits.ndim == 2 and splits.shape[1] > 1:
             flat = within_error(splits[None], (0, int(np.argmax(splits.mean(axis=1)))))[0]
-        chosen = _width(best), float(best["alpha"]), float(machine.best_score_)
-        stages = {one["rows"] for one in getattr(machine, "metric_history_", None) or ()}
+        stages = {event["rows"] for event in getattr(inner, "metric_history_", None) or ()}
         return cls(
             gammas,
             alphas,
-            scores[kept],
-            *chosen,
-            flat,
-            criterion_of(machine),
-            group,
-            rows=_tested_rows(machine),
-            rule=choice_rule(machine),
+            scores[plotted],
+            gamma=_width(best),
+            alpha=float(best["alpha"]),
+            score=float(inner.best_score_),
+            flat=flat,
+            criterion=criterion_of(inner),
+            group=group,
+            rows=_tested_rows(inner),
+            rule=choice_rule(inner),
             finalists=len(stages) > 1,
         )
 
@@ -185,7 +193,8 @@ class GridDisplay(Display):
         score_format = format_of(self.criterion)  # best on top
         values = score_format.from_score(self.scores[upwards])
         low, high = self._limits()
-        widths, ridges = (len(np.unique(one)) for one in (self.gammas, self.alphas))
+        widths = len(np.unique(self.gammas))
+        ridges = len(np.unique(self.alphas))
         look: dict[str, Any] = {
             "marker": "s" if len(values) > 0.5 * widths * ridges else "o",  # a grid, or points
             "s": np.clip(_ROOM / max(widths, ridges), 4, 20) ** 2,
@@ -222,7 +231,7 @@ class GridDisplay(Display):
         low, high = self._limits()
         axes.set_xscale("log", base=2)
         axes.plot(places, scores, **_LINE | {"color": BLUE} | style)
-        if self.flat is not None:  # which is inside the picture, however steep
+        if self.flat is not None:  # the flat region is shown completely, however steep the curve
             inside = places[self.flat[order]], scores[self.flat[order]]
             low = min(low, *inside[1])
             high = max(high, *inside[1])
@@ -241,7 +250,7 @@ class GridDisplay(Display):
         return f"gamma{', relative' if self.group else ''} (larger: more flexible)"
 
     def _limits(self) -> tuple[float, float]:
-        """Limits of colours, three times the upper third apart, so that hopeless cells leave some."""
+        """Limits of the colours: three times the range of the best third of the candidates."""
         best = self.scores.max()
         worst = self.scores.min()
         spread = best - np.quantile(self.scores, 2 / 3)
@@ -291,27 +300,27 @@ class RoundsDisplay(Display):
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
         """Plot the rounds of an estimator that was fitted with ``metric=``."""
-        machine = unwrap(estimator).estimator
+        inner = unwrap(estimator).estimator
         remedy = 'rounds need a learned metric; fit with metric="auto".'
-        history = fitted(machine, "metric_history_", remedy)
-        if not any(one["round"] > 0 for one in history):
-            raise ValueError(f"this {type(machine).__name__} has not learned a metric: {remedy}")
-        # Scores of rows that only taught the metric are squared errors, whatever the criterion; where
-        # paths were followed again on more rows, scores of both kinds of rows do not make one line.
-        first = [one for one in history if one["rows"] == history[0]["rows"]]
-        compared = {_group(one) for one in machine.cv_results_["params"]}
-        criterion = criterion_of(machine)
+        history = fitted(inner, "metric_history_", remedy)
+        if not any(event["round"] > 0 for event in history):
+            raise ValueError(f"this {type(inner).__name__} has not learned a metric: {remedy}")
+        # Scores on rows that only served to learn the metric are squared errors, whatever the criterion.
+        # If paths were repeated on more rows, scores of the two sets of rows do not make one line.
+        first = [event for event in history if event["rows"] == history[0]["rows"]]
+        compared = {_group(params) for params in inner.cv_results_["params"]}
+        criterion = criterion_of(inner)
         rows = None
-        if len(first) < len(history) or not {_group(one) for one in history} <= compared:
+        if len(first) < len(history) or not {_group(event) for event in history} <= compared:
             criterion = "mse"
             rows = int(history[0]["rows"])
-        scores = {_group(one): float(one["score"]) for one in first}
-        chosen = _group(machine.best_params_)
-        return cls(scores, chosen, criterion, rows, _tested_rows(machine), choice_rule(machine))
+        scores = {_group(event): float(event["score"]) for event in first}
+        chosen = _group(inner.best_params_)
+        return cls(scores, chosen, criterion, rows, _tested_rows(inner), choice_rule(inner))
 
     @property
     def kinds(self) -> list[tuple[str, str]]:
-        """Kernels with their kinds of metric, then kernels that none was learned for."""
+        """Kernels with their kinds of metric, then kernels without a learned metric."""
         learned = sorted({(name, kind) for name, kind, _ in self.scores if kind != "none"})
         plain = dict.fromkeys(name for name, _, _ in self.scores)
         return learned + [(name, "none") for name in plain if name not in dict(learned)]
@@ -332,8 +341,7 @@ class RoundsDisplay(Display):
         words = f"{_capital(label)} by rounds of learning which columns matter"
         if self.rows is None:
             where = "" if self.tested is None else f", on {self.tested:,} held-out rows"
-            own = self.scores.get(self.chosen, -np.inf)
-            best = own >= max(self.scores.values())
+            best = self.scores.get(self.chosen, -np.inf) >= max(self.scores.values())
             return f"{words}{where}. {_choice_words(self.rule, label, best=best)}"
         words = f"{words}, on the {self.rows:,} rows that the metric was first learned from."
         last = "more rows" if self.tested is None else f"{self.tested:,} held-out rows"
@@ -348,8 +356,8 @@ class RoundsDisplay(Display):
         scores = {group: float(score_format.from_score(score)) for group, score in self.scores.items()}
         kernels = list(dict.fromkeys(name for name, _, _ in scores))
         for name, kind in self.kinds:
-            own = {(name, "none", 0)} | {one for one in scores if one[:2] == (name, kind)}
-            points = sorted((group[2], scores[group]) for group in own & scores.keys())
+            rounds = {(name, "none", 0)} | {group for group in scores if group[:2] == (name, kind)}
+            points = sorted((group[2], scores[group]) for group in rounds & scores.keys())
             colour = _COLOURS[kernels.index(name) % len(_COLOURS)]
             look = _LINE | {"color": colour, "linestyle": _DASHES[kind], "markersize": 4}
             label = plain_text(f"{name}, {kind}" if kind != "none" else name, 60)
@@ -421,7 +429,7 @@ class ImportanceDisplay(Display):
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
         shares = self._largest
-        every = len(self.importances)
+        n_features = len(self.importances)
         slots = max(len(shares), 4)
         places = np.arange(slots)[::-1][: len(shares)]
         percents = [100 * share for share in shares.values()]
@@ -433,7 +441,9 @@ class ImportanceDisplay(Display):
         axes.set_ylim(-0.7, slots - 0.3)
         axes.margins(x=0.1)
         axes.set_xlabel("permutation importance, %")
-        title = "all features" if every == len(shares) else f"the {len(shares)} largest of {every}"
+        title = (
+            "all features" if n_features == len(shares) else f"the {len(shares)} largest of {n_features}"
+        )
         finish(axes, title, "x")
 
 
@@ -442,14 +452,14 @@ def _group(params: Mapping[str, Any]) -> tuple[str, str, int]:
     return str(params.get("kernel", "")), str(params.get("metric", "none")), int(params.get("round", 0))
 
 
-def _tested_rows(machine: Any) -> int | None:
-    """How many rows have a held-out prediction; None where none were made."""
-    kept = getattr(machine, "heldout_prediction_", None)
-    return None if kept is None else int(np.isfinite(as_columns(kept)).all(axis=1).sum())
+def _tested_rows(inner: Any) -> int | None:
+    """The number of rows with a held-out prediction; None if there are none."""
+    heldout = getattr(inner, "heldout_prediction_", None)
+    return None if heldout is None else int(np.isfinite(as_columns(heldout)).all(axis=1).sum())
 
 
 def _choice_words(rule: str | None, label: str, *, best: bool) -> str:
-    """Why the ring is where it is."""
+    """A sentence on the ring around the chosen candidate."""
     if best or rule is None:
         return "The ring marks the chosen candidate."
     return f"The ring marks the chosen candidate: {rule}, so others may have a better {label}."
@@ -465,6 +475,6 @@ def _axis_words(criterion: str | None) -> str:
 
 
 def _width(params: Mapping[str, Any]) -> float:
-    """The width of a candidate; NaN where it has none, or one for every feature."""
+    """The width of a candidate; NaN if it has none, or one for every feature."""
     gamma = params.get("gamma")
     return float(gamma) if isinstance(gamma, Real) else np.nan

@@ -1,4 +1,4 @@
-"""All facts of a report, once, as plain values; text, JSON and the page are made of them."""
+"""All facts of a report as plain values, from which text, JSON and the page are made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_info
 
 from onefold._version import __version__
 from onefold.estimators.base import KernelMachine
-from onefold.facts.data import data_facts, duplicate_facts, largest, weak_slices
+from onefold.facts.data import ExaminedColumns, data_facts, duplicate_facts, largest, weak_slices
 from onefold.facts.measures import labels_of
 from onefold.facts.scores import (
     Predictions,
@@ -38,8 +38,9 @@ from onefold.tables.findings import ColumnFacts
 _NO_ROWS = "pass X and y, the rows that the model was fitted on"
 # Columns whose importance is kept.
 _MOST_SHARES = 50
-# Rows up to which an estimator with fixed hyper-parameters is given held-out predictions.
+# Rows up to which held-out predictions are made for estimators with fixed hyper-parameters.
 _MOST_ROWS = 3000
+# Packages whose versions are listed.
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "pyarrow", "matplotlib", "torch")
 
 
@@ -149,7 +150,7 @@ def _predictions(unwrapped: Unwrapped, rows: ReportRows) -> Predictions | None:
 def _data(
     unwrapped: Unwrapped, rows: ReportRows, predictions: Predictions | None, scores: dict[str, Any]
 ) -> dict[str, Any]:
-    """What the columns and the target are like, with warnings; as the fit has it of its own rows."""
+    """Facts about the columns and the target, with warnings."""
     splits = None if predictions is None or rows.origin.new else predictions.splits
     data = data_facts(
         rows.columns,
@@ -158,26 +159,32 @@ def _data(
         duplicate_facts(rows.matrix, rows.y, splits, rows.columns),
         _explained(scores),
         rows.fitted,
-        **_column_facts(unwrapped, rows),
+        _examined_columns(unwrapped, rows),
     )
     data |= {"more_columns": max(0, rows.width - len(rows.columns))}
     return data | {"warnings": sentences("warnings", data)}
 
 
-def _column_facts(unwrapped: Unwrapped, rows: ReportRows) -> dict[str, Any]:
-    """What columns of a table explain alone, and which are copies, as its fit found it or would."""
+def _examined_columns(unwrapped: Unwrapped, rows: ReportRows) -> ExaminedColumns | None:
+    """What the fit of a table found out about its columns, or would on new rows; None for arrays."""
     table_model = unwrapped.table_model
     if table_model is None:
-        return {}
-    fit_data = table_model.report_.get("data")
-    if fit_data is not None and not rows.origin.new:
-        return {"alone": fit_data["alone"], "copies": fit_data["copies"]}
-    facts = ColumnFacts.of(table_model.preparation_, rows.matrix)
-    return {"alone": facts.alone(rows.y, unwrapped.classes is not None), "copies": facts.copies}
+        return None
+    preparation = table_model.preparation_
+    fit_data = table_model.report_.get("data")  # which files of 1.0.0rc1 do not have
+    if fit_data is None:
+        identifiers = [column.name for column in rows.columns if column.identifies]
+    else:
+        identifiers = [name for name in fit_data["identifiers"] if name in preparation.columns]
+        if not rows.origin.new:
+            return ExaminedColumns(fit_data["alone"], fit_data["copies"], identifiers)
+    facts = ColumnFacts.of(preparation, rows.matrix)
+    shares = facts.alone(rows.y, unwrapped.classes is not None)
+    return ExaminedColumns(shares, facts.copies, identifiers)
 
 
 def _predictions_of_fixed(estimator: Any, rows: ReportRows) -> Predictions | None:
-    """Five folds at the hyper-parameters that were given, from one factorisation."""
+    """Held-out predictions of five folds at fixed hyper-parameters, from one factorisation."""
     chooser_of = getattr(estimator, "as_chooser", None)
     X = rows.matrix
     y = rows.fitted
@@ -200,7 +207,7 @@ def _predictions_of_fixed(estimator: Any, rows: ReportRows) -> Predictions | Non
 def _scores(
     estimator: Any, rows: ReportRows | None, predictions: Predictions | None, tuning: dict[str, Any]
 ) -> dict[str, Any]:
-    """The scores of the fit, as a table's model has them already, or of these rows."""
+    """The scores of the fit, from a table model's record, or of these rows."""
     if tuning.get("scores") is not None and not (rows is not None and rows.origin.new):
         return tuning["scores"] | {"new_rows": False}
     if rows is None:
@@ -212,7 +219,7 @@ def _scores(
 
 
 def _no_predictions(estimator: Any) -> str:
-    """Why there are no held-out predictions, and what would give some."""
+    """Why there are no held-out predictions, and how to get some."""
     return (
         f"this {type(estimator).__name__} has no held-out predictions; fit LSSVCCV, LSSVRCV or "
         "KernelRidgeCV by a criterion such as 'error' or 'mse', or pass new rows with new_rows=True"
@@ -277,9 +284,9 @@ def _importances(unwrapped: Unwrapped) -> dict[str, Any]:
     else:
         shares = dict(zip(unwrapped.features, np.asarray(features, dtype=np.float64).tolist()))
     order = sorted(shares, key=lambda name: -shares[name])
-    kept = {name: shares[name] for name in order[:_MOST_SHARES]}
+    largest_shares = {name: shares[name] for name in order[:_MOST_SHARES]}
     how = "increase in held-out squared error when a column is permuted, as a fraction of the total"
-    return {"shares": kept, "more": len(shares) - len(kept), "how": how}
+    return {"shares": largest_shares, "more": len(shares) - len(largest_shares), "how": how}
 
 
 def _slices(unwrapped: Unwrapped, rows: ReportRows, values: np.ndarray) -> dict[str, Any]:
@@ -303,7 +310,7 @@ def _slices(unwrapped: Unwrapped, rows: ReportRows, values: np.ndarray) -> dict[
         truth = rows.y
         what = "error rate"
         loss = (labels != index).astype(np.float64)
-        # By how much another class was preferred to the right one.
+        # By how much the decision value of another class exceeds that of the right one.
         decisions = np.column_stack([-values, values]) if values.shape[1] == 1 else values
         decision = decisions[np.arange(len(decisions)), index]
         surprise = np.where(loss > 0, decisions.max(axis=1) - decision, np.nan)

@@ -1,8 +1,8 @@
-"""The report as an object, and the forms that its facts take: templates of Jinja2, and pictures.
+"""The report as an object, rendered by templates of Jinja2, with pictures.
 
-Text from people may hold anything: tags, quotes, letters from right to left, control characters. Jinja2
-escapes all of it; characters that no document may hold, and those that turn the writing direction of
-what follows, are shown as �.
+Names of columns and labels may have tags, quotes, right-to-left letters or control characters. Jinja2
+escapes them; characters that a document must not have, and those that change the writing direction of
+the text after them, are replaced by �.
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ from onefold.facts.scores import comparison_words, score_notes
 from onefold.machine.files import atomic_write
 from onefold.plots.display import as_png
 
+# Characters that a document must not have: controls, writing directions, surrogates, non-characters.
 _FORBIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
+# A quoted name with a right-to-left letter.
 _QUOTED_RTL = re.compile("(?<=')([^']*[\u0590-\u08ff\ufb1d-\ufdfd\ufe70-\ufefc][^']*)(?=')")
-_FEWEST_CELLS = 3  # of a grid: a line between two points shows nothing
-# Display, whether it takes the targets, title. Importances are bars of the page itself.
+# Candidates of a grid that is drawn: a line between two points shows nothing.
+_FEWEST_CELLS = 3
+# Displays, whether they take the targets, and their titles. Importances are bars of the page itself.
 _PICTURES = (
     (plots.GridDisplay, False, "Grid"),
     (plots.RoundsDisplay, False, "Metric"),
@@ -60,8 +63,8 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """The report as a dict that can be written as JSON; undefined numbers are None."""
-        found: dict[str, Any] = words.plain(self._facts)
-        return found
+        facts: dict[str, Any] = words.plain(self._facts)
+        return facts
 
     def text(self) -> str:
         """The report as plain text."""
@@ -80,13 +83,13 @@ class Report:
         return f"<onefold report: {' '.join(self._facts['summary'])}>"
 
     def _repr_html_(self) -> str:
-        """A few lines for a notebook, which lends its own style."""
+        """A few lines for a notebook, in its style."""
         return _environment(True).get_template("compact.html.j2").render(facts=self._facts).strip()
 
 
 def pictures_of(model: Any, y: Any = None) -> tuple[list[dict[str, str]], str | None]:
-    """Every picture that there is something to draw in, and why one is missing that should be there."""
-    found: list[dict[str, str]] = []
+    """The pictures that the model has data for, and why one of them could not be drawn, or None."""
+    pictures: list[dict[str, str]] = []
     missing = None
     for kind, takes_targets, title in _PICTURES:
         if takes_targets and y is None:
@@ -101,34 +104,39 @@ def pictures_of(model: Any, y: Any = None) -> tuple[list[dict[str, str]], str | 
             data = base64.b64encode(as_png(display)).decode("ascii")
         except ImportError as error:
             return [], str(error)
-        except Exception as error:  # noqa: BLE001 (matplotlib raises whatever it likes; none of it matters)
+        except Exception as error:  # noqa: BLE001 (matplotlib may raise anything; the plot is left out)
             missing = f"matplotlib cannot draw '{title}' ({' '.join(str(error).split()):.100} …)"
             continue
-        one = {"title": title, "caption": display.caption()}
-        one["description"] = f"{title}. {display.describe()}"
-        found.append(one | {"source": f"data:image/png;base64,{data}"})
-    return found, missing
+        pictures.append(
+            {
+                "title": title,
+                "caption": display.caption(),
+                "description": f"{title}. {display.describe()}",
+                "source": f"data:image/png;base64,{data}",
+            }
+        )
+    return pictures, missing
 
 
 def _is_grid(display: plots.GridDisplay) -> bool:
-    """Whether there is a grid to look at: finalists of searches on fewer rows are a few points."""
+    """Whether a plot shows a grid: finalists of searches on fewer rows are only a few points."""
     return not display.finalists and len(display.scores) >= _FEWEST_CELLS
 
 
 def page(facts: dict[str, Any], pictures: list[dict[str, str]], no_pictures: str | None) -> str:
     """The whole document."""
-    given = {"facts": facts, "pictures": pictures, "no_pictures": no_pictures}
-    return _environment(True).get_template("page.html.j2").render(given).lstrip() + "\n"
+    template = _environment(True).get_template("page.html.j2")
+    return template.render(facts=facts, pictures=pictures, no_pictures=no_pictures).lstrip() + "\n"
 
 
 def sentences(name: str, facts: dict[str, Any]) -> list[str]:
-    """Those of a macro in ``sentences.j2``."""
+    """The sentences of a macro in ``sentences.j2``."""
     macro = getattr(_environment(False).get_template("sentences.j2").module, name)
     return [line for line in str(macro(facts)).splitlines() if line]
 
 
 class _Undefined(StrictUndefined):
-    """Facts that a section lacks may be asked about, as ``scores.absent``; nothing else."""
+    """An undefined fact may be tested, as in ``if scores.absent``, but not printed."""
 
     def __bool__(self) -> bool:  # type: ignore[override]
         return False
@@ -136,7 +144,7 @@ class _Undefined(StrictUndefined):
 
 @cache
 def _environment(html: bool) -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("onefold.report", "."),
         autoescape=html,
         finalize=_sanitised if html else _one_line,
@@ -144,7 +152,7 @@ def _environment(html: bool) -> Environment:
         lstrip_blocks=True,
         undefined=_Undefined,
     )
-    made.globals |= {
+    environment.globals |= {
         name: getattr(words, name)
         for name in ("aligned", "counted", "percent", "quoted", "readable", "shortened")
     } | {
@@ -159,12 +167,12 @@ def _environment(html: bool) -> Environment:
         "version": __version__,
         "width": _width,
     }  # fmt: skip
-    made.filters["lines"] = str.splitlines
-    return made
+    environment.filters["lines"] = str.splitlines
+    return environment
 
 
 def clean(text: str) -> str:
-    """The text without characters that a document must not hold."""
+    """The text without characters that a document must not have."""
     return _FORBIDDEN.sub("\ufffd", text)
 
 
@@ -173,16 +181,16 @@ def _sanitised(value: Any) -> Any:
 
 
 def _one_line(value: Any) -> Any:
-    """Names may hold line breaks, and what would move a terminal's cursor or colour its text."""
+    """Text in one line, without what would move a terminal's cursor or colour its text."""
     return clean(" ".join(value.splitlines())) if isinstance(value, str) else value
 
 
 def sentence(text: str) -> Markup:
-    """Text in which quoted names that are written from right to left do not turn what follows."""
+    """Text in which quoted right-to-left names do not change the direction of the text after them."""
     text = clean(text).replace(" ± ", "\u00a0±\u00a0")
     parts = _QUOTED_RTL.split(text)  # every second part is such a name
-    made = (Markup("<bdi>{}</bdi>").format(one) if i % 2 else one for i, one in enumerate(parts))
-    return Markup("").join(made)
+    isolated = Markup("<bdi>{}</bdi>")
+    return Markup("").join(isolated.format(part) if i % 2 else part for i, part in enumerate(parts))
 
 
 def _width(share: float) -> str:
@@ -190,15 +198,15 @@ def _width(share: float) -> str:
 
 
 def _score_table(scores: dict[str, Any]) -> list[list[str]]:
-    """Every measure of every model ± standard error, and the gain of this model over it; heads first."""
+    """A head, then a row for each model: its measures ± standard errors, and the gain over it."""
     names = [name for name in MEASURES if name in scores["model"]["measures"]]
     main = scores["main"]
     measures = [MEASURES[name] for name in names]
-    heads = [one.label + (" ↓" if one.smaller else "") for one in measures]
+    heads = [measure.label + (" ↓" if measure.smaller else "") for measure in measures]
     table = [["", *heads, f"gain in {MEASURES[main].label}"]]
-    for one in (scores["model"], *scores["baselines"]):
-        cells = [one["measures"].get(name) for name in names]
-        shown = ["" if cell is None else measured_words(name, cell) for name, cell in zip(names, cells)]
-        gain = measured_words(main, one["gain"]) if "gain" in one else ""
-        table.append([one["name"], *shown, gain])
+    for model in (scores["model"], *scores["baselines"]):
+        measured = model["measures"]
+        cells = [measured_words(name, measured[name]) if name in measured else "" for name in names]
+        gain = measured_words(main, model["gain"]) if "gain" in model else ""
+        table.append([model["name"], *cells, gain])
     return table

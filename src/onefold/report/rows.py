@@ -1,4 +1,4 @@
-"""The rows of a report: as the estimator takes them, as people know them, and whether it knows them."""
+"""The rows of a report: as the estimator takes them, as columns, and whether they are training rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from onefold.tables.rows import is_frame
 from onefold.tables.target import read_target
 from onefold.tables.training import rows_in_memory, with_target
 
-# Columns that are looked at one by one.
+# Columns that are examined one by one.
 MOST_COLUMNS = 200
 _NO_TARGETS = "a report on rows needs their targets; pass y as well as X."
 
@@ -42,7 +42,7 @@ class ReportRows:
     """The rows that a report is on, and whether the model was fitted to them."""
 
     matrix: Any  # what the estimator takes
-    columns: list[ColumnValues]  # what people know: columns of the table, or of X as it was passed
+    columns: list[ColumnValues]  # of the table, or of X as it was passed
     y: np.ndarray
     target: str | None = None  # the name of y
     names: list[Any] | None = None  # of the rows
@@ -53,7 +53,7 @@ class ReportRows:
 
 
 def report_rows(unwrapped: Unwrapped, X: Any, y: Any, weight: Any, new_rows: bool | None) -> ReportRows:
-    """X and y as the estimator takes them, and as people know them; raise if they do not go together."""
+    """X and y as the estimator takes them, and as columns; raise if they do not fit together."""
     X = gathered(X, None)
     y = gathered(y, None)
     if unwrapped.table_model is None:
@@ -110,7 +110,7 @@ def _rows_of_arrays(unwrapped: Unwrapped, X: Any, y: Any) -> ReportRows:
 
 
 def _row_names(X: Any) -> list[Any] | None:
-    """The index of a frame; None where rows are only numbered."""
+    """The index of a frame; None if rows are only numbered."""
     index = getattr(X, "index", None) if hasattr(X, "columns") else None
     is_range = hasattr(index, "step")
     return None if index is None or is_range else list(index)
@@ -141,7 +141,7 @@ def _rows_of_table(model: TableModel, table: Any, y: Any) -> ReportRows:
 def _target_array(y: Any) -> np.ndarray:
     values = to_numpy(y)
     texts = {isinstance(value, str) for value in values.ravel()} if values.dtype.kind == "O" else ()
-    if len(texts) == 1:  # texts or numbers of a frame, and no labels that a model does not know
+    if len(texts) == 1:  # only texts or only numbers, which a frame may have as objects
         values = np.asarray(values.tolist())
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
@@ -209,14 +209,14 @@ def _refuse_other_targets(estimator: Any, fitted: np.ndarray, y: np.ndarray) -> 
 
 
 def column_values(X: Any, names: Sequence[str] | None = None) -> list[ColumnValues]:
-    """The columns of an array, a sparse matrix, a frame or rows of a table; the first two hundred.
+    """The columns of an array, a sparse matrix, a frame or rows of a table, at most `MOST_COLUMNS`.
 
     `names` are those to look at of a frame or of rows of a table, and those of an array's columns.
     """
     if is_frame(X):
         try:
             rows = rows_of_frame(X)
-        except TableError:  # columns of mixed kinds, which a pipeline may well take
+        except TableError:  # columns of mixed types, which a pipeline may accept
             labels = getattr(X, "columns", [])[:MOST_COLUMNS]
             return [_of_array(str(label), np.asarray(X[label], dtype=object)) for label in labels]
         names = [str(name) for name in (rows.names if names is None else names)]

@@ -13,12 +13,14 @@ from onefold.rows.device import DeviceRows, StreamedRows
 from onefold.rows.fifths import FIFTHS, consecutive_fifths, interleaved_fifths
 from onefold.rows.hashing import has_all_rows, row_fingerprint, row_hashes, rows_with_weight
 
-_MOVED_AT_ONCE = 4 * 2**30  # bytes: more rows are streamed while the device works, which costs no time
-_SHARE = 0.25  # of the device's free memory that rows may take
+# Bytes of rows that are moved to a device as a whole: more are streamed while it works, in no more time.
+_MOVED_AT_ONCE = 4 * 2**30
+# Share of the device's free memory that rows may take.
+_SHARE = 0.25
 
 
 def to_device(X: Any, device: Device) -> Array:
-    """Host rows on a torch device; X itself where they are to be streamed there, or it has its place."""
+    """Host rows on a torch device; X itself if its rows are to be streamed, or need not be moved."""
     if device is None or is_foreign(X) or is_remote(X):
         return X
     if is_sparse(X):
@@ -40,5 +42,5 @@ def rows_of(X: Any, Y: Array | None = None, root: Array | None = None, device: D
 
 
 def picked_rows(table: Any, index: Any) -> Any:
-    """Some rows of what users pass: an array of any library, a frame or a list."""
+    """Rows of a user's table by their numbers: of an array of any library, a frame or a list."""
     return take_rows(table, index) if is_foreign(table) else _safe_indexing(table, index)

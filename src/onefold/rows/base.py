@@ -1,10 +1,10 @@
 r"""The rows of a problem as a source of blocks: what a pass over them needs to know, and nothing more.
 
-A pass is a pure function of a block, mapped over all blocks; results add, or are kept block by block.
-They come in the order of the blocks, so that sums have the same digits whatever ran side by side.
+A pass is a pure function of a block, mapped over all blocks; its results are added, or kept block by
+block. They come in the order of the blocks, so that sums have the same digits for any number of threads.
 
-Rows that are always trained on, or held out, together form a group: a pass by groups gives the sums from
-which every training part is put together.
+Rows that are in the same training and test sets of every split form a group: a pass by groups gives the
+sums from which those of every training part are put together.
 """
 
 from __future__ import annotations
@@ -21,11 +21,16 @@ from numpy.typing import NDArray
 from onefold.linalg import Array, Device, HostArray, Index, is_foreign, take_rows, to_numpy
 from onefold.machine.threads import Lock, cached_property, map_in_order, spans
 
-TASK_ROWS = 8192  # of one group in a task: the sum of its statistics is then a small part of the work
-_BLOCK_BYTES = 64 * 2**20  # of X read at once
-_KEPT_GROUPINGS = 2  # with test rows of their own, and without
+# Rows of one group in a task: adding up the statistics of tasks is then a small part of the work.
+TASK_ROWS = 8192
+# Bytes of X that are read at a time.
+_BLOCK_BYTES = 64 * 2**20
+# Rows that are read at a time at least, however wide they are.
+_FEWEST_ROWS = 1024
+# Groupings of a source that are kept: one by training parts only, one by test sets, too.
+_KEPT_GROUPINGS = 2
 
-SomeRows: TypeAlias = Any  # numbers of rows: a slice of consecutive ones, or an integer array
+RowIndex: TypeAlias = Any  # numbers of rows: a slice of consecutive ones, or an integer array
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Groups:
 
     @cached_property
     def order(self) -> Index | None:
-        """Row numbers sorted by group, rows of a group in their own order; None where they are so."""
+        """Row numbers sorted by group, ascending within a group; None if the rows are so already."""
         if not np.any(self.label[1:] < self.label[:-1]):
             return None
         # Small integers are sorted by counting.
@@ -52,7 +57,7 @@ class Groups:
         return np.argsort(small, kind="stable")
 
     def members_of(self, rows: Index) -> Index | None:
-        """The groups that a set of rows consists of; None where it is no union of them."""
+        """The groups that a set of rows consists of; None if the set is not a union of groups."""
         counts = np.bincount(self.label[rows], minlength=self.count)
         members = np.flatnonzero(counts)
         return members if np.array_equal(counts[members], self.sizes[members]) else None
@@ -60,17 +65,17 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class GroupedSplits:
-    """Splits in groups of rows: for each split those that its training part leaves out, and tests."""
+    """Splits in groups of rows."""
 
     groups: Groups
-    left_out: list[Index]
-    tests: list[Index]
+    left_out: list[Index]  # for each split, the groups that its training part leaves out
+    tests: list[Index]  # for each split, the groups that it tests
 
     @classmethod
     def of(
         cls, n: int, left_out: Sequence[Index], tests: Sequence[Index] | None = None
     ) -> GroupedSplits:
-        """In the coarsest groups; without `tests` all rows that are left out are tested."""
+        """The splits in the coarsest groups; without `tests`, all rows that are left out are tested."""
         if tests is None:
             groups = group_rows(n, left_out)
             return cls(groups, groups.members, groups.members)
@@ -80,24 +85,25 @@ class GroupedSplits:
 
 def group_rows(n: int, sets: Sequence[Index]) -> Groups:
     """Group `n` rows by the sets that they belong to. O(n · number of different sets) time at worst."""
-    # Sets without copies, and which of them each is: folds test what they leave out.
+    # The different sets, and for each given set its number among them: folds test what they leave out.
     distinct: list[Index] = []
     which: list[int] = []
-    alike: dict[tuple[int, int], list[int]] = {}  # by size and sum: a hash takes ten times as long
+    # Their numbers by size and sum of the sets: hashes would take ten times as long.
+    by_size_and_sum: dict[tuple[int, int], list[int]] = {}
     for rows in sets:
-        known = alike.setdefault((len(rows), int(rows.sum())), [])
-        same = [i for i in known if distinct[i] is rows or np.array_equal(distinct[i], rows)][:1]
+        candidates = by_size_and_sum.setdefault((len(rows), int(rows.sum())), [])
+        same = [i for i in candidates if distinct[i] is rows or np.array_equal(distinct[i], rows)][:1]
         if not same:
             same = [len(distinct)]
-            known += same
+            candidates += same
             distinct.append(rows)
         which += same
-    named = sum(len(rows) for rows in distinct)
+    rows_in_sets = sum(len(rows) for rows in distinct)
     label = np.full(n, len(distinct))
     for group, rows in enumerate(distinct):
         label[rows] = group
     sizes = np.bincount(label, minlength=len(distinct) + 1)
-    if n - sizes[-1] == named:  # disjoint sets, the usual folds: nothing to refine
+    if n - sizes[-1] == rows_in_sets:  # disjoint sets, the usual folds: nothing to refine
         members = [np.array([i]) for i in range(len(distinct))]
         return Groups(label, [members[i] for i in which], len(distinct) + int(sizes[-1] > 0))
     label[:] = 0
@@ -109,67 +115,68 @@ def group_rows(n: int, sets: Sequence[Index]) -> Groups:
         inside[rows] = 1
         repeats |= int(np.count_nonzero(inside)) < len(rows)
         label = 2 * label + inside
-        there = np.flatnonzero(np.bincount(label, minlength=2 * count))
+        occupied = np.flatnonzero(np.bincount(label, minlength=2 * count))
         renumbered = np.zeros(2 * count, dtype=np.int64)
-        renumbered[there] = np.arange(there.size)
+        renumbered[occupied] = np.arange(occupied.size)
         label = renumbered[label]
-        count = there.size
+        count = occupied.size
     members = [np.flatnonzero(np.bincount(label[rows], minlength=count)) for rows in distinct]
     return Groups(label, [members[i] for i in which], count, repeats)
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows of one group, where they are to be worked on."""
+    """Rows of one group, in the memory in which they are to be worked on."""
 
     group: int
-    rows: SomeRows  # their numbers; on a worker of Dask, those in its partition
+    rows: RowIndex  # their numbers; on a worker of Dask, those within its partition
     X: Any  # an array or CSR matrix (rows, d)
     Y: Any  # an array (rows, targets), or None
     root: Any  # √weights (rows,); None for equal weights
 
 
-Wanted: TypeAlias = Collection[int] | None  # groups to pass over alone
-Most: TypeAlias = int | None  # threads that may call a function at once
-Mapped: TypeAlias = Iterator[tuple[int, SomeRows, Any]]  # (group, row numbers, result) of every block
+GroupNumbers: TypeAlias = Collection[int] | None  # the groups that a pass covers; None for all
+BlockResults: TypeAlias = Iterator[tuple[int, RowIndex, Any]]  # (group, row numbers, result)
 
 
 class BlockSum(Protocol):
-    """A pure function of a block that may be called where the rows are: on another machine, say.
+    """A pure function of a block that may be called where the rows are, perhaps on another machine.
 
-    Its results add, by + and by +=: arrays, or records of them of which ``a.on_host()`` is a in NumPy.
-    Where results are kept block by block (`Rows.map`), it needs no `zero`.
+    Its results can be added by + and by +=: arrays, or records of arrays that ``on_host()`` converts to
+    NumPy. For `Rows.map`, which keeps the results block by block, it needs no `zero`.
     """
 
     def __call__(self, block: Block) -> Any: ...
 
     def placed(self, place: Callable[[Any], Any]) -> Self:
-        """The same with its own arrays moved by `place`, to where blocks are worked on."""
+        """The same function with its own arrays moved by `place` to where blocks are worked on."""
 
     def zero(self, targets: int, reference: Array) -> Any:
-        """The sum over no rows, where `reference` is."""
+        """The sum over no rows, in the library and on the device of `reference`."""
 
 
 class Rows(ABC):
-    """X, Y (n, targets) and √weights, wherever they are; `device` is where others move to by blocks."""
+    """X, Y (n, targets) and √weights, wherever they are.
 
-    on_device = False  # whether blocks are worked on, and their results lie, elsewhere than on the host
+    `device` is the device that host rows are copied to block by block; None if they stay on the host.
+    """
+
+    on_device = False  # whether blocks are worked on, and their results lie, on a device
 
     def __init__(self, X: Any, Y: Any | None, root: Any | None, device: Device = None) -> None:
         self.n = int(X.shape[0])
         self.targets = 0 if Y is None else int(Y.shape[1])
         self._arrays = (X, Y, root)
         self._device = device
-        self._groupings: list[tuple[list[Index], GroupedSplits]] = []  # the last ones, by their sets
+        self._groupings: list[tuple[list[Index], GroupedSplits]] = []  # the latest, with their sets
         self._lock = Lock()
 
     def grouped_by(
         self, left_out: Sequence[Index], tests: Sequence[Index] | None = None
     ) -> GroupedSplits:
-        """The groups of rows that these splits always move together.
+        """These splits in groups of rows; without `tests`, all rows that are left out are tested.
 
-        The same record for the same arrays, as long as they are among the last that were asked about;
-        without `tests` all rows that are left out are tested.
+        Splits that are the same arrays as in one of the latest calls give the same record.
         """
         if tests is not None and not any(map(is_not, left_out, tests)):
             tests = None
@@ -193,31 +200,38 @@ class Rows(ABC):
 
     @abstractmethod
     def map(
-        self, function: Any, groups: Groups | None = None, *, wanted: Wanted = None, at_most: Most = None
-    ) -> Mapped:
+        self,
+        function: Any,
+        groups: Groups | None = None,
+        *,
+        selected: GroupNumbers = None,
+        at_most: int | None = None,
+    ) -> BlockResults:
         """Yield (group, row numbers, function(block)) over all rows, each block of one group."""
 
-    def sums(self, function: BlockSum, groups: Groups | None = None, at_most: Most = None) -> list[Any]:
-        """Σ function(block) over the rows of each group, added in the order of the rows."""
+    def sums(
+        self, function: BlockSum, groups: Groups | None = None, at_most: int | None = None
+    ) -> list[Any]:
+        """Σ function(block) over the rows of each group, added in the order of the blocks."""
         count = 1 if groups is None else groups.count
         totals = [function.zero(self.targets, self.reference) for _ in range(count)]
-        for group, _, found in self.map(function, groups, at_most=at_most):
-            totals[group] += found
+        for group, _, result in self.map(function, groups, at_most=at_most):
+            totals[group] += result
         return totals
 
-    def table(self, function: Any, columns: int, at_most: Most = None) -> HostArray:
-        """function(block), with so many columns, of all rows, in host memory."""
+    def table(self, function: Any, columns: int, at_most: int | None = None) -> HostArray:
+        """function(block) of all rows as an array (n, columns) in host memory."""
         out = np.empty((self.n, columns))
         for _, rows, values in self.map(function, at_most=at_most):
             out[rows] = to_numpy(values)
         return out
 
     def placed(self, X: Array) -> Array:
-        """Other rows that blocks are compared with, where these are worked on."""
+        """Rows such as landmarks, in the memory in which blocks are worked on."""
         return X
 
     def part(self, index: Index) -> Rows:
-        """The source of some of the rows."""
+        """The source of the rows with these numbers."""
         X, Y, root = (picked(array, index) for array in self._arrays)
         return type(self)(X, Y, root, self._device)
 
@@ -227,7 +241,7 @@ def picked(array: Any, index: Index) -> Any:
     return None if array is None else take_rows(array, index)
 
 
-def take_part(array: Any, rows: SomeRows) -> Any:
+def take_part(array: Any, rows: RowIndex) -> Any:
     """Rows of an array by a slice or by sorted numbers: a view where they are consecutive."""
     if array is None:
         return None
@@ -240,36 +254,43 @@ def take_part(array: Any, rows: SomeRows) -> Any:
     return array[rows]
 
 
-def _are_the_same(arrays: Sequence[Index], others: Sequence[Index]) -> bool:
+def _are_the_same(arrays: Sequence[Index], sets: Sequence[Index]) -> bool:
     """Whether two lists hold the same objects."""
-    return len(arrays) == len(others) and not any(map(is_not, arrays, others))
+    return len(arrays) == len(sets) and not any(map(is_not, arrays, sets))
 
 
 class HostRows(Rows):
     """NumPy rows, CSR rows or a mapped file: blocks run on threads."""
 
     def map(
-        self, function: Any, groups: Groups | None = None, *, wanted: Wanted = None, at_most: Most = None
-    ) -> Mapped:
-        def work(task: tuple[int, SomeRows]) -> tuple[int, SomeRows, Any]:
+        self,
+        function: Any,
+        groups: Groups | None = None,
+        *,
+        selected: GroupNumbers = None,
+        at_most: int | None = None,
+    ) -> BlockResults:
+        def work(task: tuple[int, RowIndex]) -> tuple[int, RowIndex, Any]:
             arrays = (take_part(array, task[1]) for array in self._arrays)
             return *task, function(Block(*task, *arrays))
 
         count = 1 if groups is None else groups.count
         columns = max(1, self._arrays[0].shape[1])
-        longest = max(1024, min(TASK_ROWS * count, _BLOCK_BYTES // (8 * columns)))
-        yield from map_in_order(work, tasks(self.n, groups, longest, wanted), at_most)
+        longest = max(_FEWEST_ROWS, min(TASK_ROWS * count, _BLOCK_BYTES // (8 * columns)))
+        yield from map_in_order(work, tasks(self.n, groups, longest, selected), at_most)
 
 
-def tasks(n: int, groups: Groups | None, longest: int, wanted: Wanted) -> Iterator[tuple[int, SomeRows]]:
+def tasks(
+    n: int, groups: Groups | None, longest: int, selected: GroupNumbers
+) -> Iterator[tuple[int, RowIndex]]:
     """(group, rows) pairs, block after block, so that rows are read from front to back once."""
     for part in spans(n, longest):
         if groups is None:
             yield 0, part
             continue
-        here = groups.label[part]
-        for group in np.flatnonzero(np.bincount(here)):
-            if wanted is None or group in wanted:
-                rows = part.start + np.flatnonzero(here == group)
+        labels = groups.label[part]
+        for group in np.flatnonzero(np.bincount(labels)):
+            if selected is None or group in selected:
+                rows = part.start + np.flatnonzero(labels == group)
                 for run in spans(rows.size, 2 * TASK_ROWS):
                     yield int(group), rows[run]

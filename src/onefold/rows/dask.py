@@ -4,19 +4,19 @@ r"""Rows of a Dask array or dataframe, which stay where they are.
     partition p  →  Σ over its blocks, group by group           on a worker, in the order of the rows
     ((0 + 1) + (2 + 3)) + …                                      on workers, in the order of partitions
 
-The caller holds the lengths of the partitions and lazy handles to them. Rows asked for by their numbers
-are fetched, all others never leave the workers. Row numbers do not depend on the partitions, and so
-neither does anything drawn by them.
+The caller holds the lengths of the partitions and lazy handles to them. Rows that are indexed by their
+numbers are fetched; all others stay on the workers. Row numbers do not depend on the partitions, and
+neither do random samples of them.
 
-A pass maps partitions to what they leave, and a tree adds it up, whose shape depends on the number of
-partitions alone, never on who finished first. Every task is a pure function of the partition and of what
-the graph holds with it (targets, √weights, groups), so that Dask makes again whatever is lost with a
-worker; no task knows where it runs. It takes rows out of the partition block by block: it holds the
-partition and a block, never a second copy of it.
+A pass maps every partition to a result, and a tree adds the results up. Its shape depends only on the
+number of partitions, never on which task finishes first. Every task is a pure function of the partition
+and of the values that the graph holds for it (targets, √weights, groups), so that Dask can recompute
+whatever is lost with a worker; no task knows where it runs. It converts the rows of its partition block
+by block, so that it holds the partition and one block, never a second copy.
 
 Tasks run on the workers of a client, or on threads of this process. Only Dask's public interface is
-used, and it is imported when it is needed. Dask cancels what is under way when it loses its scheduler:
-that ends the fit with one sentence.
+used, and it is imported when it is needed. When Dask loses its scheduler, it cancels all work: the fit
+then ends with an error of one sentence.
 """
 
 from __future__ import annotations
@@ -35,17 +35,34 @@ from onefold.linalg import Device, Index, is_foreign, is_sparse, on_device, to_n
 from onefold.machine.extras import pip_install
 from onefold.machine.threads import Lock, check_stop, limit_blas, spans, thread_budget, use_threads
 from onefold.machine.warning import warn_user
-from onefold.rows.base import BlockSum, Groups, HostRows, Mapped, Most, Rows, Wanted, picked, take_part
+from onefold.rows.base import (
+    BlockResults,
+    BlockSum,
+    GroupNumbers,
+    Groups,
+    HostRows,
+    Rows,
+    picked,
+    take_part,
+)
 from onefold.rows.device import StreamedRows
 
-_BLOCK_BYTES = 16 * 2**20  # of rows converted at once
-_REMEMBERED = 64 * 2**20  # bytes of fetched rows that are asked for again
-_PREDICTED_ROWS = 2**16  # at once
-_SAME = 1e-10  # of the sum of absolute values, that rounding on other machines may move a checksum by
+# Bytes of rows that are converted at a time.
+_BLOCK_BYTES = 16 * 2**20
+# Bytes of fetched rows that are kept, in case they are fetched again.
+_REMEMBERED = 64 * 2**20
+# Rows that are predicted at a time.
+_PREDICTED_ROWS = 2**16
+# Of the size of a checksum's terms: by how much rounding on another machine may change the checksum.
+_SAME = 1e-10
+# The golden ratio less 1: its multiples modulo 1 are spread evenly, and none comes twice.
 _GOLDEN = (5**0.5 - 1) / 2
-_BATCH = 16  # results on their way at a time
+# Results that a client computes at a time.
+_BATCH = 16
+# The setting of Dask for the size of a graph from which it warns.
 _LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
-_ONE_AT_A_TIME = Lock()  # in a process, for kernels that several threads must not call at once
+# Held by tasks of this process whose kernel must not be called by several threads at once.
+_ONE_AT_A_TIME = Lock()
 
 
 # Where Dask runs tasks
@@ -69,14 +86,14 @@ def is_dask(X: Any) -> bool:
 
 
 class Runner:
-    """Runs lazy values, graphs that can be run again: on the workers of `client`, if None on threads."""
+    """Computes lazy values: on the workers of `client`, or on threads of this process if it is None."""
 
     def __init__(self, client: Any = None) -> None:
         self.client = client
         self._warned = False
 
-    def each(self, lazy: Sequence[Any]) -> Iterator[Any]:
-        """The values in their order, a few on their way at a time."""
+    def results(self, lazy: Sequence[Any]) -> Iterator[Any]:
+        """The values in their order; only a few are computed ahead of the consumer."""
         if self.client is None:
             workers = thread_budget()
             for part in spans(len(lazy), max(_BATCH, 2 * workers)):
@@ -90,19 +107,19 @@ class Runner:
                     waiting.append(self._submitted(lazy[part]))
                 if not waiting:
                     return
-                yield from self._results(waiting[0])
+                yield from self._gathered(waiting[0])
                 for future in waiting.pop(0):
                     future.release()
         finally:  # a traceback that somebody keeps must not keep workers busy
             for future in chain.from_iterable(waiting):
                 future.release()
 
-    def one(self, lazy: Any) -> Any:
-        """The value of one, which may be any collection of Dask."""
-        return next(iter(self.each([lazy])))
+    def value(self, lazy: Any) -> Any:
+        """The value of a lazy value or of a Dask collection."""
+        return next(iter(self.results([lazy])))
 
-    def held(self, lazy: Sequence[Any]) -> list[Any]:
-        """The same, made once and kept on workers until let go."""
+    def persisted(self, lazy: Sequence[Any]) -> list[Any]:
+        """The lazy values, computed once and kept on the workers as long as these handles live."""
         if self.client is None:
             return list(lazy)
         with _quiet():
@@ -112,16 +129,16 @@ class Runner:
         if self.client.status != "running":
             raise _lost()
         try:
-            alone = not self._warned and not self.client.nthreads()
+            without_workers = not self._warned and not self.client.nthreads()
         except OSError:  # the scheduler has just been lost
             raise _lost() from None
-        if alone:
+        if without_workers:
             self._warned = True
             warn_user("the Dask cluster has no workers; the fit waits until there are some.")
         with _quiet():
             return list(self.client.compute(list(lazy)))
 
-    def _results(self, futures: list[Any]) -> list[Any]:
+    def _gathered(self, futures: list[Any]) -> list[Any]:
         import distributed
 
         try:
@@ -148,7 +165,7 @@ def _lost() -> ConnectionError:
 
 
 def _quiet() -> Any:
-    """Targets travel inside the graph, so that they can be made again; Dask need not warn of it."""
+    """Silence Dask's warning of large graphs: they hold the targets, so that tasks can be run again."""
     return require_dask().config.set({_LARGE_GRAPH: "1PiB"})
 
 
@@ -156,10 +173,10 @@ def runner_of(client: Any) -> Runner:
     """The client's workers; without a client those of the current one, or else threads."""
     require_dask()
     if client is None:
-        # A current client can only be there if its module is.
-        known = sys.modules.get("distributed")
-        with suppress(ValueError):  # there is none
-            client = None if known is None else known.get_client()
+        # There can be a current client only if its module is imported.
+        module = sys.modules.get("distributed")
+        with suppress(ValueError):  # there is no current client
+            client = None if module is None else module.get_client()
     if client is None:
         return Runner()
     if not all(hasattr(client, name) for name in ("compute", "persist", "gather", "status")):
@@ -202,26 +219,28 @@ class Partition:
             yield run.start, self[run]
 
 
-class Look(NamedTuple):
-    """What one look at a partition finds."""
+class PartitionInfo(NamedTuple):
+    """What is known of a partition after its rows have been read once."""
 
     number: int
-    trouble: str | None = None  # why the partition cannot be used
+    error: str | None = None  # why the partition cannot be used
     rows: int = 0
     dtype: str = ""  # of the rows taken together
     largest: float = 0.0  # absolute value
     checksum: float = 0.0
-    scale: float = 0.0  # of the checksum: the sum of absolute values
+    scale: float = 0.0  # size of the terms of the checksum
 
 
-def look_at(rows: Any, number: int, names: Sequence[Any] | None, features: int) -> Look:
-    """Count the rows of partition `number`, find their dtype and whether they can be used."""
-    trouble = _unusable(rows, number, names, features)
-    if trouble is not None or not len(rows):
-        return Look(number, trouble)
+def inspect_partition(
+    rows: Any, number: int, names: Sequence[Any] | None, features: int
+) -> PartitionInfo:
+    """Read the rows of partition `number`: how many there are, their dtype, whether they can be used."""
+    error = _unusable(rows, number, names, features)
+    if error is not None or not len(rows):
+        return PartitionInfo(number, error)
     # Columns of pandas' own types have a place for missing values: they are read as float64.
-    found = rows.dtypes if hasattr(rows, "iloc") else [rows.dtype]
-    dtype = common_dtype([d if isinstance(d, np.dtype) else np.dtype(np.float64) for d in found])
+    column_dtypes = rows.dtypes if hasattr(rows, "iloc") else [rows.dtype]
+    dtype = common_dtype([d if isinstance(d, np.dtype) else np.dtype(np.float64) for d in column_dtypes])
     largest = 0.0
     for _, block in Partition(rows, None, dtype).blocks():
         size = np.abs(block)
@@ -229,17 +248,21 @@ def look_at(rows: Any, number: int, names: Sequence[Any] | None, features: int) 
             column = int(np.flatnonzero(~np.isfinite(size).all(axis=0))[0])
             name = column if names is None else names[column]
             where = f"column {name!r} of partition {number}"
-            return Look(number, f"X contains NaN or infinity in {where}; impute or drop these rows.")
+            return PartitionInfo(
+                number, f"X contains NaN or infinity in {where}; impute or drop these rows."
+            )
         largest = max(largest, float(size.max(initial=0.0)))
-    return Look(number, None, len(rows), dtype.str, largest, *_checksum(rows))
+    return PartitionInfo(number, None, len(rows), dtype.str, largest, *_checksum(rows))
 
 
 def _unusable(rows: Any, number: int, names: Sequence[Any] | None, features: int) -> str | None:
-    """Why a partition holds no rows of numbers; None if it does."""
-    here = f"partition {number} of X"
+    """Why a partition cannot be used as rows of numbers; None if it can."""
+    place = f"partition {number} of X"
     if names is not None:
         if not hasattr(rows, "iloc") or list(rows.columns) != list(names):
-            return f"{here} has other columns than the first; all partitions must have the same columns."
+            return (
+                f"{place} has other columns than the first; all partitions must have the same columns."
+            )
         from pandas.api.types import is_complex_dtype, is_numeric_dtype
 
         for name, dtype in rows.dtypes.items():
@@ -252,26 +275,29 @@ def _unusable(rows: Any, number: int, names: Sequence[Any] | None, features: int
         return None
     if is_sparse(rows) or not isinstance(rows, np.ndarray):
         return (
-            f"{here} is a {type(rows).__name__}; convert it with X.map_blocks(numpy.asarray), and use "
+            f"{place} is a {type(rows).__name__}; convert it with X.map_blocks(numpy.asarray), and use "
             "device=... to compute on a device."
         )
     if isinstance(rows, np.ma.MaskedArray) and np.ma.is_masked(rows):
-        return f"{here} has masked values; impute or drop these rows."
+        return f"{place} has masked values; impute or drop these rows."
     if rows.ndim != 2 or rows.shape[1] != features:
-        return f"{here} has the shape {rows.shape}; all partitions must have {features} columns."
+        return f"{place} has the shape {rows.shape}; all partitions must have {features} columns."
     if rows.dtype.kind not in "biuf":
-        return f"{here} contains {rows.dtype} instead of real numbers; encode them as numbers first."
+        return f"{place} contains {rows.dtype} instead of real numbers; encode them as numbers first."
     return None
 
 
 def common_dtype(dtypes: Sequence[Any]) -> np.dtype[Any]:
-    """That of rows of these dtypes on top of each other, as a fit would convert them."""
+    """The dtype of the stacked rows of these dtypes, as a fit would convert them."""
     single = bool(dtypes) and np.result_type(*dtypes) == np.float32
     return np.dtype(np.float32 if single else np.float64)
 
 
 def _checksum(rows: Any) -> tuple[float, float]:
-    """Σ_ij u_i v_j x_ij, which rows that change places move and so does every value, and Σ |·| of it."""
+    """Σ_ij u_i v_j x_ij, which every value and the order of the rows change, and the size of its terms.
+
+    u and v are irregular weights between 1 and 2; the size is Σ_i u_i |Σ_j v_j x_ij|.
+    """
     part = Partition(rows, None, np.float64)
     total = 0.0
     scale = 0.0
@@ -284,59 +310,64 @@ def _checksum(rows: Any) -> tuple[float, float]:
     return total, scale
 
 
-def require_same(rows: Any, look: Look) -> None:
-    """Raise if a partition does not hold the rows, in the order, that were looked at."""
+def require_same(rows: Any, info: PartitionInfo) -> None:
+    """Raise if a partition does not hold the same rows, in the same order, as when it was inspected."""
     remedy = "pass rows that are the same each time they are computed, for example X.persist()."
-    if len(rows) != look.rows:
+    if len(rows) != info.rows:
         raise ValueError(
-            f"partition {look.number} of X had {look.rows} rows when it was first read and has "
+            f"partition {info.number} of X had {info.rows} rows when it was first read and has "
             f"{len(rows)} now; {remedy}"
         )
     total, scale = _checksum(rows)
-    if not abs(total - look.checksum) <= _SAME * max(scale, look.scale):
+    if not abs(total - info.checksum) <= _SAME * max(scale, info.scale):
         raise ValueError(
-            f"partition {look.number} of X has changed since it was first read, in its values or in the "
+            f"partition {info.number} of X has changed since it was first read, in its values or in the "
             f"order of its rows; {remedy}"
         )
 
 
-def _picked_rows(rows: Any, index: Index, dtype: Any, look: Look) -> NDArray[Any]:
+def _picked_rows(rows: Any, index: Index, dtype: Any, info: PartitionInfo) -> NDArray[Any]:
     """The rows with the given numbers of a partition."""
-    require_same(rows, look)
+    require_same(rows, info)
     return Partition(rows, None, dtype)[index]
 
 
 def _moments_of(rows: Any, kept: Index | None) -> tuple[float, float, float]:
-    """Number, mean and squared deviations from it of all entries of the rows that count, in float64."""
+    """Number, mean and sum of squared deviations of all entries of the kept rows, in float64."""
     blocks = Partition(rows, kept, np.float64).blocks()
     return _joined([(b.size, b.mean(), np.sum((b - b.mean()) ** 2)) for _, b in blocks])
 
 
 def _joined(moments: Sequence[tuple[float, float, float]]) -> tuple[float, float, float]:
-    """The moments of all numbers from those of some at a time."""
+    """The moments of all numbers from those of disjoint parts."""
     size, mean, squares = np.array(moments, dtype=np.float64).reshape(-1, 3).T
-    whole = float(size @ mean) / max(1.0, float(size.sum()))
-    return float(size.sum()), whole, float(squares.sum() + size @ (mean - whole) ** 2)
+    overall_mean = float(size @ mean) / max(1.0, float(size.sum()))
+    return float(size.sum()), overall_mean, float(squares.sum() + size @ (mean - overall_mean) ** 2)
 
 
 # All partitions as one table
 
 
 class DaskTable:
-    """Rows of a Dask collection, or some of them; indexing by numbers or a slice fetches rows."""
+    """Rows of a Dask collection, or a selection of them; indexing by numbers or a slice fetches rows."""
 
     ndim = 2
 
     def __init__(
-        self, parts: list[Any], looks: list[Look], names: list[Any] | None, features: int, runner: Runner
+        self,
+        parts: list[Any],
+        infos: list[PartitionInfo],
+        names: list[Any] | None,
+        features: int,
+        runner: Runner,
     ) -> None:
         self.parts = parts
-        self.looks = looks
-        self.runner = runner  # lazy values, and who makes them
+        self.infos = infos
+        self.runner = runner  # computes lazy values
         self.names = names  # columns of a dataframe
-        self.lengths = np.array([look.rows for look in looks], dtype=np.intp)
-        self.largest = max((look.largest for look in looks), default=0.0)  # absolute value
-        self.dtype = common_dtype([np.dtype(look.dtype) for look in looks if look.rows])
+        self.lengths = np.array([info.rows for info in infos], dtype=np.intp)
+        self.largest = max((info.largest for info in infos), default=0.0)  # absolute value
+        self.dtype = common_dtype([np.dtype(info.dtype) for info in infos if info.rows])
         self.shape = (int(self.lengths.sum()), features)
         self._kept: Index | None = None
         self._fetched: dict[bytes, NDArray[Any]] = {}
@@ -345,36 +376,39 @@ class DaskTable:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def _like(self, **changed: Any) -> DaskTable:
-        other = object.__new__(DaskTable)
-        other.__dict__.update(self.__dict__, _fetched={}, _lock=Lock(), **changed)
-        return other
+    def _copy(self, **changed: Any) -> DaskTable:
+        copy = object.__new__(DaskTable)
+        copy.__dict__.update(self.__dict__, _fetched={}, _lock=Lock(), **changed)
+        return copy
 
     def astype(self, dtype: Any) -> DaskTable:
         """The same rows in another dtype."""
-        return self._like(dtype=np.dtype(dtype))
+        return self._copy(dtype=np.dtype(dtype))
 
     def only(self, rows: Any) -> DaskTable:
-        """The rows of these numbers, which rise, where they are."""
+        """The table of the rows with these ascending numbers, which stay on their workers."""
         rows = np.asarray(rows, dtype=np.intp)
         if np.any(rows[1:] <= rows[:-1]):
             raise ValueError("rows that stay in their partitions keep their order; sort the numbers.")
         kept = rows if self._kept is None else self._kept[rows]
-        return self._like(_kept=kept, shape=(int(rows.size), self.shape[1]))
+        return self._copy(_kept=kept, shape=(int(rows.size), self.shape[1]))
 
     def pieces(self) -> list[tuple[int, slice, Index | None]]:
-        """(partition, the numbers of its rows in this table, which of its rows they are or None)."""
+        """(partition, numbers of its rows in this table, their numbers in the partition) of each one.
+
+        The last is None where the table has all rows of a partition.
+        """
         kept = self._kept
         starts = np.concatenate([[0], np.cumsum(self.lengths)])
         cuts = starts if kept is None else np.searchsorted(kept, starts)
-        found: list[tuple[int, slice, Index | None]] = []
+        pieces: list[tuple[int, slice, Index | None]] = []
         for number, (start, stop) in enumerate(pairwise(cuts.tolist())):
-            own = None
+            kept_of_partition = None
             if kept is not None and stop - start < self.lengths[number]:
-                own = kept[start:stop] - starts[number]
+                kept_of_partition = kept[start:stop] - starts[number]
             if stop > start:
-                found.append((number, slice(start, stop), own))
-        return found
+                pieces.append((number, slice(start, stop), kept_of_partition))
+        return pieces
 
     def __getitem__(self, index: Any) -> NDArray[Any]:
         if isinstance(index, tuple) and len(index) == 2 and index[1] is Ellipsis:
@@ -385,36 +419,36 @@ class DaskTable:
         index = np.flatnonzero(index) if index.dtype == bool else index.astype(np.intp)
         key = index.tobytes()
         with self._lock:
-            found = self._fetched.get(key)
-            if found is None:
-                found = self._fetched[key] = self._fetch(index)
+            rows = self._fetched.get(key)
+            if rows is None:
+                rows = self._fetched[key] = self._fetch(index)
                 while sum(array.nbytes for array in self._fetched.values()) > _REMEMBERED:
                     del self._fetched[next(iter(self._fetched))]  # the oldest
-        return found.copy()
+        return rows.copy()
 
     def _fetch(self, index: Index) -> NDArray[Any]:
         """The rows with these numbers, in their order."""
-        own = index if self._kept is None else self._kept[index]
-        order = np.argsort(own, kind="stable")
+        numbers_in_table = index if self._kept is None else self._kept[index]
+        order = np.argsort(numbers_in_table, kind="stable")
         ends = np.cumsum(self.lengths)
-        places = np.searchsorted(ends, own[order], side="right")
+        places = np.searchsorted(ends, numbers_in_table[order], side="right")
         pick = require_dask().delayed(_picked_rows)
         lazy = []
         for number in np.unique(places):
-            local = own[order][places == number] - (ends[number] - self.lengths[number])
-            lazy.append(pick(self.parts[number], local, self.dtype, self.looks[number]))
+            local = numbers_in_table[order][places == number] - (ends[number] - self.lengths[number])
+            lazy.append(pick(self.parts[number], local, self.dtype, self.infos[number]))
         out = np.empty((index.size, self.shape[1]), dtype=self.dtype)
         start = 0
-        for rows in self.runner.each(lazy):
+        for rows in self.runner.results(lazy):
             out[order[start : start + len(rows)]] = rows
             start += len(rows)
         return out
 
     def variance(self) -> float:
-        """Of all entries. One pass over the rows."""
-        found = require_dask().delayed(_moments_of)
-        lazy = [found(self.parts[number], kept) for number, _, kept in self.pieces()]
-        size, _, squares = _joined(list(self.runner.each(lazy)))
+        """The variance of all entries, in one pass over the rows."""
+        moments = require_dask().delayed(_moments_of)
+        lazy = [moments(self.parts[number], kept) for number, _, kept in self.pieces()]
+        size, _, squares = _joined(list(self.runner.results(lazy)))
         return squares / max(1.0, size)
 
 
@@ -424,7 +458,7 @@ def is_remote(X: Any) -> bool:
 
 
 def opened(X: Any, client: Any = None) -> Any:
-    """A Dask array or dataframe as a table, looked at in one pass; anything else as it is."""
+    """A Dask array or dataframe as a table, inspected in one pass; anything else as it is."""
     if not is_dask(X):
         return X
     if is_frame(X):
@@ -432,17 +466,17 @@ def opened(X: Any, client: Any = None) -> Any:
         parts = list(X.to_delayed())
         features = len(names)
     else:
-        X = whole_rows(X)
+        X = as_row_chunks(X)
         names = None
         parts = list(X.to_delayed().ravel())
         features = int(X.shape[1])
     runner = runner_of(client)
-    look = require_dask().delayed(look_at)
-    looks = list(runner.each([look(part, i, names, features) for i, part in enumerate(parts)]))
-    for found in looks:
-        if found.trouble is not None:
-            raise ValueError(found.trouble)
-    table = DaskTable(parts, looks, names, features, runner)
+    inspect = require_dask().delayed(inspect_partition)
+    infos = list(runner.results([inspect(part, i, names, features) for i, part in enumerate(parts)]))
+    for info in infos:
+        if info.error is not None:
+            raise ValueError(info.error)
+    table = DaskTable(parts, infos, names, features, runner)
     if 0 in table.shape:
         raise ValueError(
             f"X has shape {table.shape} in {len(parts)} partitions; it must have a row and a column."
@@ -451,9 +485,9 @@ def opened(X: Any, client: Any = None) -> Any:
 
 
 def example_of(X: Any) -> Any:
-    """One row of zeros with the columns of a table or a Dask collection; nothing is computed."""
+    """A row of zeros with the columns of a table or a Dask collection; nothing is computed."""
     names = X.names if is_remote(X) else list(X.columns) if is_frame(X) else None
-    zeros = np.zeros((1, (X if is_remote(X) or is_frame(X) else whole_rows(X)).shape[1]))
+    zeros = np.zeros((1, (X if is_remote(X) or is_frame(X) else as_row_chunks(X)).shape[1]))
     if names is None:
         return zeros
     import pandas
@@ -462,13 +496,13 @@ def example_of(X: Any) -> Any:
 
 
 def is_frame(X: Any) -> bool:
-    """Whether X is a dataframe of Dask; its module is there if X is one."""
+    """Whether X is a Dask dataframe: if it is one, its module has been imported."""
     frames = sys.modules.get("dask.dataframe")
     return frames is not None and isinstance(X, frames.DataFrame)
 
 
-def whole_rows(X: Any) -> Any:
-    """A Dask array of two dimensions with every row in one chunk; raise if X is none."""
+def as_row_chunks(X: Any) -> Any:
+    """A two-dimensional Dask array whose chunks have all columns; raise if X is no such array."""
     arrays = sys.modules.get("dask.array")
     if arrays is None or not isinstance(X, arrays.Array) or X.ndim != 2:
         raise ValueError(
@@ -482,11 +516,11 @@ def whole_rows(X: Any) -> Any:
 
 def gathered(values: Any, client: Any = None) -> Any:
     """A Dask collection of targets, weights or groups in memory; anything else as it is."""
-    return runner_of(client).one(values) if is_dask(values) else values
+    return runner_of(client).value(values) if is_dask(values) else values
 
 
 def to_host(values: Any, client: Any = None) -> Any:
-    """Rows, targets, weights or groups of Dask or of a device in host memory; the rest as it is."""
+    """Rows, targets, weights or groups of Dask or of a device in host memory; others as they are."""
     values = gathered(values, client)
     return to_numpy(values) if is_foreign(values) else values
 
@@ -508,86 +542,101 @@ class DaskRows(Rows):
         return DaskRows(self._table.only(index), Y, root, self._device)
 
     def map(
-        self, function: Any, groups: Groups | None = None, *, wanted: Wanted = None, at_most: Most = None
-    ) -> Mapped:
-        numbers = None if wanted is None else frozenset(int(group) for group in wanted)
-        lazy = self._tasks(function, groups, wanted=numbers, alone=at_most == 1)
-        for (_, rows, _), blocks in zip(self._pieces, self._table.runner.each(lazy)):
+        self,
+        function: Any,
+        groups: Groups | None = None,
+        *,
+        selected: GroupNumbers = None,
+        at_most: int | None = None,
+    ) -> BlockResults:
+        numbers = None if selected is None else frozenset(int(group) for group in selected)
+        lazy = self._tasks(function, groups, selected=numbers, exclusive=at_most == 1)
+        for (_, rows, _), blocks in zip(self._pieces, self._table.runner.results(lazy)):
             check_stop()
-            for group, local, found in blocks:
+            for group, local, result in blocks:
                 if isinstance(local, slice):
-                    yield group, slice(local.start + rows.start, local.stop + rows.start), found
+                    yield group, slice(local.start + rows.start, local.stop + rows.start), result
                 else:
-                    yield group, local + rows.start, found
+                    yield group, local + rows.start, result
 
-    def sums(self, function: BlockSum, groups: Groups | None = None, at_most: Most = None) -> list[Any]:
-        level = self._tasks(function, groups, sums=True, alone=at_most == 1)
+    def sums(
+        self, function: BlockSum, groups: Groups | None = None, at_most: int | None = None
+    ) -> list[Any]:
+        level = self._tasks(function, groups, sums=True, exclusive=at_most == 1)
         add = require_dask().delayed(_added)
         while len(level) > 1:
-            pairs = [add(one, two) for one, two in zip(level[::2], level[1::2])]
+            pairs = [add(first, second) for first, second in zip(level[::2], level[1::2])]
             level = pairs + level[len(level) - len(level) % 2 :]
-        found = self._table.runner.one(level[0])
-        totals = [function.zero(self.targets, self.reference) for _ in found]
-        for group, one in enumerate(found):
-            if one is not None:
-                totals[group] += one
+        sums_of_groups = self._table.runner.value(level[0])
+        totals = [function.zero(self.targets, self.reference) for _ in sums_of_groups]
+        for group, group_sum in enumerate(sums_of_groups):
+            if group_sum is not None:
+                totals[group] += group_sum
         return totals
 
     def _tasks(self, function: Any, groups: Groups | None, **settings: Any) -> list[Any]:
-        """The lazy values of a task for every partition that has rows."""
+        """The lazy results of `_work` for every partition that has rows."""
         delayed = require_dask().delayed
         parts = self._table.parts
         shared = delayed(function, traverse=False)
         count = 1 if groups is None else groups.count
         run = partial(_work, dtype=self._table.dtype, groups=count, device=self._device, **settings)
         _, Y, root = self._arrays
-        looks = self._table.looks
-        sides = self._held(
-            "targets, √weights, the kept rows and the first look",
+        infos = self._table.infos
+        sides = self._persisted(
+            "targets, √weights, kept rows and info",
             None,
-            ((take_part(Y, r), take_part(root, r), kept, looks[i]) for i, r, kept in self._pieces),
+            ((take_part(Y, r), take_part(root, r), kept, infos[i]) for i, r, kept in self._pieces),
         )
         labels: Sequence[Any] = [None] * len(sides)
         if groups is not None:
             small = np.min_scalar_type(max(1, groups.count))
             label = groups.label
-            labels = self._held("groups", label, ((label[r].astype(small),) for _, r, _ in self._pieces))
+            labels = self._persisted(
+                "groups", label, ((label[r].astype(small),) for _, r, _ in self._pieces)
+            )
         return [
             delayed(run)(parts[number], side, label, shared)
             for (number, _, _), side, label in zip(self._pieces, sides, labels)
         ]
 
-    def _held(self, name: str, key: Any, values: Iterable[tuple[Any, ...]]) -> list[Any]:
-        """Values for every partition as tasks of their own; they travel once for the same key."""
+    def _persisted(self, name: str, key: Any, values: Iterable[tuple[Any, ...]]) -> list[Any]:
+        """Values for every partition as tasks, which are sent anew only when `key` is another object."""
         with self._lock:
             if name not in self._travelled or self._travelled[name][0] is not key:
                 hold = require_dask().delayed(tuple)  # a task, which can be run again
-                self._travelled[name] = key, self._table.runner.held([hold(one) for one in values])
+                self._travelled[name] = (
+                    key,
+                    self._table.runner.persisted([hold(task) for task in values]),
+                )
             return self._travelled[name][1]
 
 
-def _one_at_a_time(alone: bool) -> AbstractContextManager[None]:
-    """A lock of this process, wherever a task runs, for kernels that threads must not share."""
-    return _ONE_AT_A_TIME if alone else nullcontext()
+def _one_at_a_time(exclusive: bool) -> AbstractContextManager[None]:
+    """The lock of the process that a task runs in, for kernels that threads must not share."""
+    return _ONE_AT_A_TIME if exclusive else nullcontext()
 
 
 def _work(
     rows: Any,
-    side: tuple[Any, Any, Any, Look],
+    side: tuple[Any, Any, Any, PartitionInfo],
     label: Any,
     function: Any,
     *,
     dtype: Any,
     groups: int,
     device: Device,
-    alone: bool,  # one such task at a time in a process
-    wanted: Wanted = None,
+    exclusive: bool,  # one such task at a time in a process
+    selected: GroupNumbers = None,
     sums: bool = False,
 ) -> list[Any]:
-    """(group, rows, result) of every block of a partition; with `sums` that of each group, or None."""
-    Y, root, kept, look = side
-    with use_threads(1), limit_blas(1), _one_at_a_time(alone):
-        require_same(rows, look)
+    """(group, rows, result) of every block of a partition.
+
+    With `sums`, the sum of the results of each group; None for groups without rows here.
+    """
+    Y, root, kept, info = side
+    with use_threads(1), limit_blas(1), _one_at_a_time(exclusive):
+        require_same(rows, info)
         part = Partition(rows, kept, dtype)
         source: Rows = HostRows(part, Y, root)
         if device is not None:
@@ -595,17 +644,17 @@ def _work(
             function = function.placed(source.placed)
         grouped = None if label is None else Groups(label[0].astype(np.int64), [], groups)
         if not sums:
-            found = source.map(function, grouped, wanted=wanted)
-            return [(group, local, to_numpy(result)) for group, local, result in found]
-        there = [True] if grouped is None else (grouped.sizes > 0).tolist()
+            results = source.map(function, grouped, selected=selected)
+            return [(group, local, to_numpy(result)) for group, local, result in results]
+        occupied = [True] if grouped is None else (grouped.sizes > 0).tolist()
         totals = source.sums(function, grouped)
         home = [total.on_host() if hasattr(total, "on_host") else to_numpy(total) for total in totals]
-        return [total if some else None for total, some in zip(home, there)]
+        return [total if has_rows else None for total, has_rows in zip(home, occupied)]
 
 
-def _added(one: list[Any], two: list[Any]) -> list[Any]:
-    """Both together; neither is written over, as Dask may need it again."""
-    return [a if b is None else b if a is None else a + b for a, b in zip(one, two)]
+def _added(first: list[Any], second: list[Any]) -> list[Any]:
+    """The sums of both; neither is overwritten, since Dask may need it again."""
+    return [a if b is None else b if a is None else a + b for a, b in zip(first, second)]
 
 
 # Lazy predictions
@@ -618,20 +667,20 @@ def lazily(
     columns: Any | None,
     device: Device = None,
     *,
-    alone: bool = False,  # one such task at a time in a process
+    exclusive: bool = False,  # one such task at a time in a process
 ) -> Any:
     """function(rows), (rows,) or under the names `columns`, as a Dask array, series or dataframe."""
     nothing = np.empty((0,) if columns is None else (0, len(columns)), dtype=dtype)
 
     def predicted(rows: Any, number: int) -> NDArray[Any]:
-        """Of a partition, some rows at a time; errors name the partition."""
+        """function(rows) of a partition, block by block; errors name the partition."""
         pieces = [nothing]
         try:
-            with use_threads(1), limit_blas(1), _one_at_a_time(alone):
+            with use_threads(1), limit_blas(1), _one_at_a_time(exclusive):
                 for part in spans(rows.shape[0], _PREDICTED_ROWS):
-                    some = rows.iloc[part] if hasattr(rows, "iloc") else rows[part]
-                    some = some if device is None else on_device(np.asarray(some), device)
-                    pieces.append(np.asarray(to_numpy(function(some)), dtype=dtype))
+                    block = rows.iloc[part] if hasattr(rows, "iloc") else rows[part]
+                    block = block if device is None else on_device(np.asarray(block), device)
+                    pieces.append(np.asarray(to_numpy(function(block)), dtype=dtype))
         except ValueError as error:
             raise ValueError(f"partition {number} of X: {error}") from error
         return np.concatenate(pieces)
@@ -651,7 +700,7 @@ def lazily(
 
     if is_frame(X):
         return X.map_partitions(of_frame, meta=as_frame(nothing))
-    X = whole_rows(X)
+    X = as_row_chunks(X)
     if columns is None:
         return X.map_blocks(of_block, dtype=dtype, drop_axis=1)
     return X.map_blocks(of_block, dtype=dtype, chunks=(X.chunks[0], (len(columns),)))
@@ -717,14 +766,16 @@ def open_parquet(
 
     table = read_parquet(path, **options)
     targets = [target] if isinstance(target, str) else list(target)
-    others = [*targets, *(name for name in (sample_weight, groups) if name is not None)]
-    known = list(table.columns)
-    wanted = [name for name in known if name not in others] if features is None else list(features)
-    missing = [name for name in (*others, *wanted) if name not in known]
+    role_columns = [*targets, *(name for name in (sample_weight, groups) if name is not None)]
+    columns = list(table.columns)
+    wanted = (
+        [name for name in columns if name not in role_columns] if features is None else list(features)
+    )
+    missing = [name for name in (*role_columns, *wanted) if name not in columns]
     if missing or not targets or not wanted:
         raise ValueError(
             f"{path} has no column {', '.join(map(repr, missing)) or 'left to use'}; its columns are "
-            f"{', '.join(map(repr, known))}."
+            f"{', '.join(map(repr, columns))}."
         )
     return ParquetRows(
         table[wanted],

@@ -1,6 +1,6 @@
 """Rows that a device works on: one block after the other, each as large as keeps the device busy.
 
-They lie there already, or come from the host: while the device works on one block, the next one travels.
+The rows lie there already, or come from the host: while the device works on a block, the next is copied.
 """
 
 from __future__ import annotations
@@ -13,18 +13,31 @@ import numpy as np
 
 from onefold.linalg import Array, Index, Uploader, is_out_of_memory, on_device
 from onefold.machine.threads import cached_property, check_stop, even_spans
-from onefold.rows.base import Block, Groups, Mapped, Most, Rows, SomeRows, Wanted, picked, take_part
+from onefold.rows.base import (
+    Block,
+    BlockResults,
+    GroupNumbers,
+    Groups,
+    RowIndex,
+    Rows,
+    picked,
+    take_part,
+)
 
+# Rows of a block: enough to keep a device busy.
 _BLOCK_ROWS = 65_536
-_FEWEST = 1024  # rows of a block that is still divided when memory runs out
-_AHEAD = 2  # blocks on their way
+# Rows up to which a block is not halved when memory runs out: the error is raised.
+_FEWEST = 1024
+# Blocks that are copied ahead of the one that is worked on.
+_AHEAD = 2
 
 
 class DeviceRows(Rows):
-    """Arrays on their device; put in the order of groups, once, for passes whose blocks are slices."""
+    """Arrays on a device; for a pass by groups, sorted by group once, so that blocks are slices."""
 
     on_device = True
-    # The labels of the groups, the numbers of the rows in their order (None if they are), the arrays so.
+    # For the groups of the last pass: their labels, the order of the rows (None if they were sorted
+    # already), and the arrays in that order.
     _arranged: tuple[Any, Index | None, tuple[Any, ...]] | None = None
 
     @property
@@ -32,8 +45,13 @@ class DeviceRows(Rows):
         return self._arrays[0]
 
     def map(
-        self, function: Any, groups: Groups | None = None, *, wanted: Wanted = None, at_most: Most = None
-    ) -> Mapped:
+        self,
+        function: Any,
+        groups: Groups | None = None,
+        *,
+        selected: GroupNumbers = None,
+        at_most: int | None = None,
+    ) -> BlockResults:
         order: Index | None = None
         arrays: tuple[Any, ...] = self._arrays
         if groups is not None:
@@ -42,13 +60,13 @@ class DeviceRows(Rows):
                     arrays = tuple(picked(array, order) for array in arrays)
                 self._arranged = groups.label, order, arrays
             _, order, arrays = self._arranged
-        for group, places in _pieces(self.n, groups, wanted):
-            for part, found in _divided(function, group, places, arrays):
-                yield group, part if order is None else order[part], found
+        for group, places in _pieces(self.n, groups, selected):
+            for part, result in _divided(function, group, places, arrays):
+                yield group, part if order is None else order[part], result
 
 
 class StreamedRows(Rows):
-    """NumPy rows, a mapped file among them, too many for the memory of the device."""
+    """NumPy rows, perhaps of a mapped file, that are too many for the memory of the device."""
 
     on_device = True
 
@@ -64,27 +82,32 @@ class StreamedRows(Rows):
         return on_device(X, self._device)
 
     def map(
-        self, function: Any, groups: Groups | None = None, *, wanted: Wanted = None, at_most: Most = None
-    ) -> Mapped:
+        self,
+        function: Any,
+        groups: Groups | None = None,
+        *,
+        selected: GroupNumbers = None,
+        at_most: int | None = None,
+    ) -> BlockResults:
         uploader = Uploader(self._device)
         order = None if groups is None else groups.order
-        waiting: list[tuple[int, SomeRows, Future[Any]]] = []
+        waiting: list[tuple[int, RowIndex, Future[Any]]] = []
 
-        def work(group: int, rows: SomeRows, sent: Future[Any]) -> Mapped:
+        def work(group: int, rows: RowIndex, sent: Future[Any]) -> BlockResults:
             check_stop()
             arrays = tuple(uploader.receive(*sent.result()))
-            for part, found in _divided(function, group, slice(0, int(arrays[0].shape[0])), arrays):
+            for part, result in _divided(function, group, slice(0, int(arrays[0].shape[0])), arrays):
                 if isinstance(rows, slice):
-                    yield group, slice(rows.start + part.start, rows.start + part.stop), found
+                    yield group, slice(rows.start + part.start, rows.start + part.stop), result
                 else:
-                    yield group, rows[part], found
+                    yield group, rows[part], result
 
-        def send(rows: SomeRows) -> Any:
+        def send(rows: RowIndex) -> Any:
             return uploader.send([take_part(array, rows) for array in self._arrays])
 
         with ThreadPoolExecutor(1) as thread:
             try:
-                for group, places in _pieces(self.n, groups, wanted):
+                for group, places in _pieces(self.n, groups, selected):
                     rows = places if order is None else order[places]
                     waiting.append((group, rows, thread.submit(send, rows)))
                     if len(waiting) > _AHEAD:
@@ -96,11 +119,11 @@ class StreamedRows(Rows):
                     sent.cancel()
 
 
-def _pieces(n: int, groups: Groups | None, wanted: Wanted) -> Iterator[tuple[int, slice]]:
-    """(group, places of a block of its rows) in the order of groups."""
+def _pieces(n: int, groups: Groups | None, selected: GroupNumbers) -> Iterator[tuple[int, slice]]:
+    """(group, positions of a block of its rows) in the rows sorted by group."""
     sizes = np.array([n]) if groups is None else groups.sizes
     for group, (size, stop) in enumerate(zip(sizes.tolist(), np.cumsum(sizes).tolist())):
-        if size and (wanted is None or group in wanted):
+        if size and (selected is None or group in selected):
             for run in even_spans(size, _BLOCK_ROWS):
                 yield group, slice(stop - size + run.start, stop - size + run.stop)
 
@@ -108,17 +131,17 @@ def _pieces(n: int, groups: Groups | None, wanted: Wanted) -> Iterator[tuple[int
 def _divided(
     function: Any, group: int, places: slice, arrays: tuple[Any, ...]
 ) -> Iterator[tuple[slice, Any]]:
-    """The function of a block, or where the device's memory runs out, of its halves."""
+    """The function of a block; if the device's memory runs out, of its halves."""
     check_stop()
     try:
-        found = function(Block(group, places, *(take_part(array, places) for array in arrays)))
+        result = function(Block(group, places, *(take_part(array, places) for array in arrays)))
     except Exception as error:
         size = places.stop - places.start
         if not is_out_of_memory(error) or size <= _FEWEST:
             raise
         middle = places.start + size // 2
     else:
-        yield places, found
+        yield places, result
         return
     for half in (slice(places.start, middle), slice(middle, places.stop)):
         yield from _divided(function, group, half, arrays)

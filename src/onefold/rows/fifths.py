@@ -1,4 +1,4 @@
-"""Five sets of rows, for what needs folds where the splits of a search give none."""
+"""Five sets of rows, for work that needs folds where the splits of a search give none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows known by a number: which of them are equal, and which rows a model was fitted on.
+"""Hashes of rows, which tell which rows are equal, and on which rows a model was fitted.
 
 The hash of a row is h(x) = Σ_j m(bits of x_j) · w_j mod 2⁶⁴, where m mixes bits and leaves 0 as it is,
 and w_j is an odd number of each column. Columns that are 0 add nothing, so that a row has the same hash
@@ -14,36 +14,41 @@ import numpy as np
 from onefold.linalg import is_sparse, take_rows, to_numpy
 from onefold.rows.dask import is_remote
 
-_MOST_ROWS = 1000  # in a fingerprint
-_MOST_NUMBERS = 4_000_000  # looked at for one
+# Rows in a fingerprint.
+_MOST_ROWS = 1000
+# Numbers that are hashed for a fingerprint: wide tables have fewer rows in it.
+_MOST_NUMBERS = 4_000_000
+# 2⁶⁴ over the golden ratio, the increment of SplitMix64.
 _STEP = np.uint64(0x9E3779B97F4A7C15)
+# The factors of MurmurHash3's 64-bit finaliser.
 _MIXERS = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
+# Bits of the shifts of that finaliser.
 _SHIFT = np.uint64(33)
 
 
 def row_hashes(X: Any, dtype: Any = np.float64) -> np.ndarray:
-    """One number (n,) per row, equal for rows that are equal in this type; O(n d)."""
+    """One number (n,) per row, equal for rows that are equal in this dtype; O(n d)."""
     if is_sparse(X):
         X = X.tocsr(copy=True)
         X.sum_duplicates()
         places = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        found = np.zeros(X.shape[0], dtype=np.uint64)
-        np.add.at(found, places, _mixed(X.data, dtype) * _weights(X.shape[1])[X.indices])
-        return found.view(np.int64)
+        hashes = np.zeros(X.shape[0], dtype=np.uint64)
+        np.add.at(hashes, places, _mixed(X.data, dtype) * _weights(X.shape[1])[X.indices])
+        return hashes.view(np.int64)
     X = np.asarray(to_numpy(X))
     X = X.reshape(len(X), -1)
-    found = np.zeros(len(X), dtype=np.uint64)
+    hashes = np.zeros(len(X), dtype=np.uint64)
     for j, weight in enumerate(_weights(X.shape[1])):
-        found += _mixed(X[:, j], dtype) * weight
-    return found.view(np.int64)
+        hashes += _mixed(X[:, j], dtype) * weight
+    return hashes.view(np.int64)
 
 
 def row_fingerprint(problem: Any, n: int, *, precomputed: bool = False) -> dict[str, Any] | None:
-    """Some rows by which a table of `n` is known again: their numbers in it, hashes, targets.
+    """Rows by which a table of `n` rows is recognised: their numbers in it, their hashes, their targets.
 
-    At most 1000 rows at equal distances, their values rounded to float32, so that it does not matter in
-    which type they come again; of a precomputed kernel matrix, their values with each other. Where rows
-    of weight 0 were left out, ``kept`` is the number of the others. None for rows on Dask's workers,
+    At most 1000 rows at equal distances, their values rounded to float32, so that the dtype of the table
+    does not matter; of a precomputed kernel matrix, the values of these rows with each other. Where rows
+    of weight 0 were left out, ``kept`` is the number of all others. None for rows on Dask's workers,
     which would take another pass.
     """
     if is_remote(problem.X):
@@ -65,13 +70,13 @@ def row_fingerprint(problem: Any, n: int, *, precomputed: bool = False) -> dict[
 
 
 def has_all_rows(fingerprint: dict[str, Any], n_features: int) -> bool:
-    """Whether a fingerprint has every row of the fit that has a weight, and not a sample of them."""
+    """Whether a fingerprint has every row with a weight that was fitted, and not a sample of these."""
     rows = len(fingerprint["rows"])
     return rows == rows_with_weight(fingerprint) or rows < _most_rows(n_features)
 
 
 def rows_with_weight(fingerprint: dict[str, Any]) -> int:
-    """How many rows were fitted; files of earlier versions count those of weight 0, too."""
+    """How many rows with a weight were fitted; in files of earlier versions, all rows."""
     return int(fingerprint.get("kept", fingerprint["n"]))
 
 

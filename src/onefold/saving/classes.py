@@ -1,8 +1,8 @@
 """The classes that a model file may name, and what each must hold beyond what its constructor checks.
 
 A file names a class by its bare name; only names found here are ever built, so a file cannot reach any
-other code. What prediction does not read, such as ``cv_results_``, is not looked at; whether the parts
-work together, the trial of the model will tell (`onefold.saving.file`).
+other code. What prediction does not read, such as ``cv_results_``, is not checked; whether the
+parts work together is tested by predicting the rows in the file (`onefold.saving.file`).
 """
 
 from __future__ import annotations
@@ -49,16 +49,17 @@ _NAMES = {
     ),
 }  # fmt: skip
 MODULES = {name: module for module, names in _NAMES.items() for name in names}
-# Columns of an array: their names are made one by one.
+# Features of a model of tables: more would take long, because their names are made one by one.
 _MOST_COLUMNS = 2**24
-_LARGEST = 1e300  # sums of a few such numbers are still finite
+# Values of a function up to this are accepted: sums of a few such numbers are still finite.
+_LARGEST = 1e300
 
 
 def find(name: str) -> type | None:
     """The class that files know as `name`, imported when it is asked for; None if there is none."""
     if name in MODULES:
-        found: type = getattr(import_module(MODULES[name]), name)
-        return found
+        cls: type = getattr(import_module(MODULES[name]), name)
+        return cls
     classes = (*registered().values(), *import_module("onefold.tables.kinds").KINDS)
     return {cls.__name__: cls for cls in classes}.get(name)
 
@@ -70,7 +71,7 @@ def name_of(value: object) -> str | None:
 
 
 def check(value: Any) -> None:
-    """Raise BadContent unless the instance of a class in files can be used; asked before writing too."""
+    """Raise BadContent unless an instance can be used; called when files are read or written."""
     name = type(value).__name__
     try:
         if name in _CHECKS:
@@ -127,7 +128,7 @@ def _check_fold_models(models: FoldModels) -> None:
 
 
 def _check_estimator(estimator: Any) -> None:
-    """What prediction reads must fit together."""
+    """What prediction reads must be consistent."""
     f: Any = getattr(estimator, "expansion_", None)
     classifier = isinstance(estimator, ClassifierMixin)
     rules: dict[str, Callable[[Any], bool]] = {
@@ -173,13 +174,14 @@ def _are_classes(value: Any, columns: int) -> bool:
     if type(value) is not np.ndarray or value.ndim != 1:
         return False
     labels = value.tolist()
-    if not all(isinstance(one, str) or (isinstance(one, Real) and math.isfinite(one)) for one in labels):
-        return False
+    for label in labels:
+        if not (isinstance(label, str) or (isinstance(label, Real) and math.isfinite(label))):
+            return False
     return len(set(labels)) == len(labels) > 1 and columns == (1 if len(labels) == 2 else len(labels))
 
 
 def _check_preparation(estimator: Any) -> None:
-    """Parameters must make sense, and what is remembered of the table must be texts."""
+    """Parameters must be valid, and the record of the table must be texts."""
     estimator._check_preparation()
     tables = import_module("onefold.tables")  # a higher layer
     preparation = estimator.preparation_
@@ -187,19 +189,19 @@ def _check_preparation(estimator: Any) -> None:
         raise BadContent("its table preparation is not valid")
     width = estimator.n_features_in_
     names = getattr(estimator, "feature_names_in_", None)
-    remembered = (
+    is_valid = (
         _is_whole(width)
         and 0 < width <= _MOST_COLUMNS
         and (names is None or (len(names) == width and _are_texts(list(names))))
         and all(map(_are_texts, (estimator.drop, estimator.categorical)))
         and type(estimator.notes_) is list
     )
-    if not remembered:
+    if not is_valid:
         raise BadContent("its record of the table is damaged")
 
 
 def _check_table_model(model: Any) -> None:
-    """Parameters must make sense, and what prediction reads must fit together."""
+    """Parameters must be valid, and what prediction reads must be consistent."""
     model._check_settings()
     _check_preparation(model)
     inner = model.estimator_
@@ -227,7 +229,7 @@ def _check_reading(reading: Any) -> None:
 
 
 def _are_texts(value: Any) -> bool:
-    return type(value) in (list, tuple) and all(type(one) is str for one in value)
+    return type(value) in (list, tuple) and all(type(item) is str for item in value)
 
 
 _CHECKS: dict[str, Callable[[Any], None]] = {

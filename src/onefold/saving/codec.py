@@ -49,14 +49,18 @@ Parts = dict[str, Any]  # the entries of a node, but as values
 _SCALARS = frozenset(ARRAY_DTYPES.values()) | {"str"}
 _PYTHON_TYPES: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "U": str}
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+# The last code point of Unicode.
 _MAX_CODE_POINT = 0x10FFFF
-_MAX_DEPTH = 200  # nodes inside nodes; stops cyclic lists and files built to exhaust the stack
-_WORTH_SHARING = 2**12  # bytes
+# Nodes inside nodes; stops cyclic lists and files built to exhaust the stack.
+_MAX_DEPTH = 200
+# Bytes of an array from which on equal ones are stored once.
+_WORTH_SHARING = 2**12
 _FITTED_NAME = re.compile(r"[a-z][a-z0-9_]*_")
 _DROPPED = "dropped_params_"
-# Parameters that no file brings to another machine.
+# Parameters that belong to one machine, and are not restored on another.
 _LOCAL = frozenset({"checkpoint", "client", "scratch"})
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+# Characters of the repr of a dropped parameter.
 _REPR_LENGTH = 200
 
 
@@ -120,7 +124,7 @@ def _build_masked(parts: Parts) -> np.ma.MaskedArray[Any, Any]:
 
 
 def _csr_parts(value: Any) -> Parts:
-    if not value.has_canonical_format:  # computing with it would sort it, and change its last digits
+    if not value.has_canonical_format:  # a computation would sort it, and change its last digits
         value = value.copy()
         value.sum_duplicates()
     kind = "array" if isinstance(value, sparse.sparray) else "matrix"
@@ -174,7 +178,7 @@ KINDS: dict[str, Kind] = {  # the first that holds a value takes it apart
         lambda parts: tuple(parts["$tuple"]),
     ),
     "$dict": Kind(
-        lambda value: type(value) is dict,  # with keys of text alone it is plain JSON
+        lambda value: type(value) is dict,  # if all keys are text, it is plain JSON
         lambda value: {"$dict": [[key, item] for key, item in value.items()]},
         lambda parts: dict(parts["$dict"]),
     ),
@@ -202,7 +206,7 @@ class Encoder:
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
-        self._met: dict[Any, str] = {}  # the names of large arrays
+        self._names: dict[Any, str] = {}  # of large arrays, by their content
 
     def encode(self, value: Any, name: str, depth: int = 0) -> Node:
         """The node of `value`, which errors call `name` and which lies inside `depth` others."""
@@ -240,16 +244,16 @@ class Encoder:
     def _array(self, value: np.ndarray) -> Node:
         native = np.asarray(value).astype(value.dtype.newbyteorder("="), copy=False)
         # Matrix products may differ in the last bit between memory orders: keep the order.
-        turned = native.flags.f_contiguous and not native.flags.c_contiguous
-        stored = native.T if turned else np.asarray(native, order="C")
+        transposed = native.flags.f_contiguous and not native.flags.c_contiguous
+        stored = native.T if transposed else np.asarray(native, order="C")
         key = f"a{len(self.arrays)}"
         if stored.nbytes >= _WORTH_SHARING:  # by their bytes: equal models give equal files
-            what = stored.dtype.str, stored.shape, turned, sha256(stored.data).digest()
-            if what in self._met:
-                return {"$again": self._met[what]}
-            self._met[what] = key
+            content = stored.dtype.str, stored.shape, transposed, sha256(stored.data).digest()
+            if content in self._names:
+                return {"$again": self._names[content]}
+            self._names[content] = key
         self.arrays[key] = stored
-        return {"$array": key, "order": "F"} if turned else {"$array": key}
+        return {"$array": key, "order": "F"} if transposed else {"$array": key}
 
     def _object(self, value: Any, name: str, depth: int) -> Node:
         """The node of an instance of a registered class."""
@@ -263,8 +267,11 @@ class Encoder:
                 key: self._parameter(value, key, f"{name}.{key}", depth + 1)
                 for key in inspect.signature(type(value)).parameters
             }
-            known = sorted(one for one in vars(value).items() if one[0] != _DROPPED)
-            fitted = {key: v for key, v in known if key.endswith("_") and not key.startswith("_")}
+            fitted = {
+                key: attribute
+                for key, attribute in sorted(vars(value).items())
+                if key.endswith("_") and not key.startswith("_") and key != _DROPPED
+            }
             for key in fitted:
                 if not _FITTED_NAME.fullmatch(key):
                     raise CannotSave(
@@ -279,11 +286,11 @@ class Encoder:
             node["fields"] = encoded(
                 {key: held[key] if key in held else getattr(value, key) for key in arguments}
             )
-        classes.check(value)  # last: what has no place at all is named first
+        classes.check(value)  # last: a value that no file can hold is reported first
         return node
 
     def _parameter(self, estimator: BaseEstimator, key: str, name: str, depth: int) -> Node:
-        """A parameter's node; what served the fit alone (scorers, callbacks) may become its repr."""
+        """A parameter's node; one that only the fit needs (a scorer, a callback) may become its repr."""
         value = getattr(estimator, key)
         defaults = _defaults(type(estimator))
         notes = getattr(estimator, _DROPPED, {})
@@ -294,18 +301,18 @@ class Encoder:
         count = len(self.arrays)
         try:
             return self.encode(value, name, depth)
-        except CannotSave:  # prediction cannot do without the kernel
+        except CannotSave:  # prediction needs the kernel
             if key.startswith("kernel") or key not in defaults:
                 raise
         for unused in list(self.arrays)[count:]:
             del self.arrays[unused]
-        self._met = {what: one for what, one in self._met.items() if one in self.arrays}
+        self._names = {content: key for content, key in self._names.items() if key in self.arrays}
         # Addresses differ from run to run; equal models must give equal files.
         return {"$dropped": _ADDRESS.sub("", repr(value))[:_REPR_LENGTH]}
 
 
 def _note(cls: type, key: str, item: Node) -> str | None:
-    """What is remembered of an estimator's parameter that is not restored; None of others."""
+    """The record of an estimator's parameter that is not restored; None for others."""
     if isinstance(item, dict) and "$dropped" in item and key in _defaults(cls):
         return str(item["$dropped"])
     return type(item).__name__ if key in _LOCAL and item is not None else None
@@ -323,19 +330,21 @@ def _why_not(value: Any) -> str:
             f"a {kind} is Python code, which a model file cannot store; use one of the built-in "
             "choices, or for a kernel compute the matrix yourself and pass kernel='precomputed'"
         )
-    of = f" of dtype {value.dtype}" if isinstance(value, np.ndarray) else ""
-    return f"a {kind}{of} cannot be stored in a model file; use numbers, strings, arrays or CSR matrices"
+    dtype = f" of dtype {value.dtype}" if isinstance(value, np.ndarray) else ""
+    return (
+        f"a {kind}{dtype} cannot be stored in a model file; use numbers, strings, arrays or CSR matrices"
+    )
 
 
 class Decoder:
-    """Turns nodes back into values, trusting nothing in them."""
+    """Turns nodes back into values, checking everything in them."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self._unread = dict(arrays)  # each is read once: a small file stays little work
+        self._unread = dict(arrays)  # each is read once, so that a small file cannot cause much work
         self._read: dict[str, np.ndarray] = {}
 
     def decode(self, node: Node, depth: int = 0) -> Any:
-        """The value of `node`, which lies inside `depth` others; BadContent if it makes no sense."""
+        """The value of `node`, which lies inside `depth` others; BadContent if it is not valid."""
         if depth > _MAX_DEPTH:
             raise BadContent(f"its metadata is nested more than {_MAX_DEPTH} levels deep")
         if isinstance(node, list):
@@ -388,13 +397,14 @@ class Decoder:
                 f"it holds a {node['$object']!r:.60}, which this version does not know", UPGRADE
             )
         is_estimator = issubclass(cls, BaseEstimator)
-        given = node["params" if is_estimator else "fields"]
-        for key in given:
+        arguments = node["params" if is_estimator else "fields"]
+        for key in arguments:
             if key not in inspect.signature(cls).parameters:
                 raise BadContent(f"{cls.__name__} has no parameter {key!r:.60} in this onefold", UPGRADE)
-        notes = {key: _note(cls, key, item) for key, item in given.items() if is_estimator}
+        notes = {key: _note(cls, key, item) for key, item in arguments.items() if is_estimator}
         dropped = {key: note for key, note in notes.items() if note is not None}
-        value = cls(**self._parts({k: item for k, item in given.items() if k not in dropped}, depth))
+        restored = {key: item for key, item in arguments.items() if key not in dropped}
+        value = cls(**self._parts(restored, depth))
         if is_estimator:
             for key, item in node["fitted"].items():
                 if not _FITTED_NAME.fullmatch(key) or key == _DROPPED or hasattr(cls, key):

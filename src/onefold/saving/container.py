@@ -1,7 +1,8 @@
 """The bytes of a model file: a safetensors container with one metadata string and a checksum.
 
-Written and read here: arrays stream to the disk and from it, and whatever the disk or the file does
-wrong is one of the errors below. Any safetensors reader sees the arrays.
+The format is written and read here, not by the safetensors package: arrays stream to the disk and from
+it, and every fault of the disk or the file is one of the errors below. Any safetensors reader can read
+the arrays.
 """
 
 from __future__ import annotations
@@ -32,11 +33,14 @@ ARRAY_DTYPES = {
 
 METADATA_KEY = "onefold"
 CHECKSUM_KEY = "sha256"
+# Bytes of the header at most, so that no file makes a reader parse gigabytes of JSON.
 MAX_HEADER = 64 * 2**20
-_LENGTH_BYTES = 8  # the header's length, little-endian, opens the file
+# Bytes of the header's length, little-endian, with which the file begins; given by safetensors.
+_LENGTH_BYTES = 8
+# Bytes that the header is padded to a multiple of, so that arrays are aligned.
 _ALIGNMENT = 8
 _SAFETENSORS_NAMES = {numpy_name: name for name, numpy_name in ARRAY_DTYPES.items()}
-# What constructors and checks may raise when they are handed nonsense by a damaged file.
+# What constructors and checks may raise when a damaged file gives them invalid values.
 NONSENSE = (
     ValueError, TypeError, AttributeError, ArithmeticError, LookupError, RecursionError, MemoryError,
 )  # fmt: skip
@@ -60,7 +64,7 @@ class ModelFileError(ValueError):
 
 
 class CannotSave(TypeError):
-    """A value that a model file has no room for, such as a Python function."""
+    """A value that a model file cannot hold, such as a Python function."""
 
 
 class BadContent(ValueError):
@@ -73,8 +77,8 @@ class BadContent(ValueError):
 
 
 def write(path: Path, text: str, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a model file of C-contiguous arrays: it is there complete, or `path` is as it was before."""
-    target = Path(os.path.realpath(path))  # through a link, so that the link stays one
+    """Write a model file of C-contiguous arrays; after an error `path` is as it was before."""
+    target = Path(os.path.realpath(path))  # the target of a link, so that the link is kept
     if not target.parent.is_dir() or (target.exists() and not target.is_file()):
         raise OSError(
             f"cannot save to {path}: it is a folder or a device, or its folder does not exist; give a "
@@ -139,7 +143,7 @@ class Entry(NamedTuple):
 
 
 class Container:
-    """An open model file, its header read and found to fit the file; `text` is the metadata."""
+    """An open model file whose header has been checked; `text` is the metadata."""
 
     def __init__(self, file: BinaryIO) -> None:
         size = os.fstat(file.fileno()).st_size
@@ -151,8 +155,7 @@ class Container:
         self._file = file
         self._data = _LENGTH_BYTES + length
         self._entries = _read_entries(header, size - self._data)
-        wanted = {METADATA_KEY, CHECKSUM_KEY}
-        if not isinstance(metadata, dict) or not wanted <= metadata.keys():
+        if not isinstance(metadata, dict) or not {METADATA_KEY, CHECKSUM_KEY} <= metadata.keys():
             raise BadContent("it is a safetensors file, but not a onefold model")
         self.text = metadata[METADATA_KEY]
         self._checksum = metadata[CHECKSUM_KEY]
@@ -169,11 +172,11 @@ class Container:
     def arrays(self) -> dict[str, np.ndarray]:
         """All arrays, in host memory and together no larger than the file; checks the checksum."""
         total = sum(e.stop - e.start for e in self._entries.values())
-        there = available_memory()
-        if there is not None and total > there:
-            # A file may have holes: its size costs whoever made it nothing.
+        free = available_memory()
+        if free is not None and total > free:
+            # A sparse file may be as large as its author likes.
             raise BadContent(
-                f"it needs {total / 2**30:.1f} GiB of memory, but only {there / 2**30:.1f} GiB are free",
+                f"it needs {total / 2**30:.1f} GiB of memory, but only {free / 2**30:.1f} GiB are free",
                 "load it on a computer with more memory",
             )
         arrays = {name: self._read(name, entry) for name, entry in self._entries.items()}
@@ -184,7 +187,7 @@ class Container:
     def _read(self, name: str, entry: Entry) -> np.ndarray:
         try:
             array = np.empty(entry.shape, dtype=np.dtype(entry.dtype).newbyteorder("<"))
-        except ValueError as error:  # no bytes, and more axes or items than NumPy can count
+        except ValueError as error:  # more axes or items than NumPy can count, of size 0
             raise BadContent(f"its array {name!r:.60} has an impossible shape") from error
         raw = array.reshape(-1).view(np.uint8)
         self._file.seek(self._data + entry.start)
@@ -213,9 +216,9 @@ def _entry(name: str, node: Any) -> Entry:
         case {"dtype": str(dtype), "shape": [*shape], "data_offsets": [start, stop]} if len(node) == 3:
             if dtype not in ARRAY_DTYPES:
                 raise BadContent(f"it holds an array of type {dtype:.20}", UPGRADE)
-            whole = all(type(number) is int and number >= 0 for number in (*shape, start, stop))
-            item = np.dtype(ARRAY_DTYPES[dtype]).itemsize
-            if whole and math.prod(shape) * item == stop - start:
+            are_sizes = all(type(number) is int and number >= 0 for number in (*shape, start, stop))
+            itemsize = np.dtype(ARRAY_DTYPES[dtype]).itemsize
+            if are_sizes and math.prod(shape) * itemsize == stop - start:
                 return Entry(ARRAY_DTYPES[dtype], tuple(shape), start, stop)
     raise BadContent(f"the header entry of its array {name!r:.60} is not valid")
 
@@ -245,7 +248,7 @@ def _dict_of_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Container]:
-    """Open a model file; whatever is found wrong with its content in the block names the path."""
+    """Open a model file; errors about its content in the block name the path."""
     refusal = f"{path} cannot be read as a onefold model:"
     try:
         # Before opening: a pipe would block.
@@ -261,6 +264,6 @@ def opened(path: Path) -> Iterator[Container]:
         raise ModelFileError(f"{refusal} {error.cause}; {error.remedy}.") from error
     except (FileNotFoundError, PermissionError):
         raise
-    except OSError as error:  # a loop of links, say, or a file that can't be read at its beginning
+    except OSError as error:  # such as a loop of links
         reason = (error.strerror or str(error)).lower()
         raise ModelFileError(f"{refusal} {reason}; give the path of the model file.") from error

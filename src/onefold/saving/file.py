@@ -1,9 +1,9 @@
-"""Save a fitted model to one file, load it, or look at what a file says of itself.
+"""Save a fitted model to one file, load it, or read the metadata of a file.
 
-Rows, and what the model made of them, are kept in the file and tried again on loading. An estimator is
-tried on a few rows of its own: the first and the last centre, and those that reach furthest. A model or
-a preparation of tables is tried on a table made from what was learned about its columns: usual values,
-then an unknown category, and a missing value where it fills them in.
+The file holds some rows with the model's predictions, which are computed again and compared on loading.
+The rows of an estimator are a few of its centres: the first, the last, and those with the largest
+entries. The rows of a table model or a preparation are made from what was learned about its columns:
+usual values, an unknown category, and a missing value if it imputes them.
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ from onefold.saving.codec import Decoder, Encoder
 from onefold.saving.container import DAMAGED, UPGRADE, BadContent, CannotSave
 
 FORMAT = "onefold-model"
-FORMAT_VERSION = 1  # the newest that this version reads and the one it writes; the first is 1
+# The version that is written, and the newest that is read; the first is 1.
+FORMAT_VERSION = 1
 
 _ENTRIES: dict[str, type] = {"onefold_version": str, "estimator": str, "model": dict}
-# Other machines round differently: relative to the values, and to the terms that they are sums of.
+# Other machines round differently: the allowed difference, relative to the values, ...
 _RELATIVE = 1e-6
-_ROUNDING = {8: 1e-9, 4: 1e-5}  # by the bytes of a number in the rows
+# ... and relative to the terms that values are sums of, by the bytes of a number in the rows.
+_ROUNDING = {8: 1e-9, 4: 1e-5}
+# The coverage at which prediction intervals are tested.
 _COVERAGE = 0.9
 _KEYS = ("values", "predictions", "probabilities", "bounds")
 
@@ -140,7 +143,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         decoder.finish()
         name = classes.name_of(model)
         if name is None or name != metadata["estimator"]:
-            raise BadContent("its content is not the model that its metadata names")
+            raise BadContent("its content is not the model named in its metadata")
         verify(model, test)
     return model
 
@@ -195,59 +198,65 @@ def _checked(text: str) -> dict[str, Any]:
 
 
 def _recorded(model: Any) -> dict[str, Any] | None:
-    """Rows, and what the model makes of them; None for what takes no rows, such as a kernel."""
+    """Rows with their predictions; None for an object that takes no rows, such as a kernel."""
     function = _function(model)
     if hasattr(model, "preparation_"):
         rows: Any = _example_rows(model.preparation_)
     elif function is not None:
-        rows = _own_rows(function.on_host())
+        rows = _test_rows(function.on_host())
     else:
         return None
-    return {"rows": rows, **_answers(model, rows)[1]}
+    return {"rows": rows, **_outputs(model, rows)[1]}
 
 
 def verify(model: Any, stored: Any) -> None:
-    """Raise BadContent unless the model gives the stored values again."""
+    """Raise BadContent unless the model reproduces the stored values."""
     function = _function(model)
     if function is None and not hasattr(model, "preparation_"):
         return
     if type(stored) is not dict or stored.keys() != {"rows", *_KEYS}:
-        raise BadContent("it lacks the rows to test the model on")
-    itemsize, found = _answers(model, stored["rows"])
-    machine = getattr(model, "estimator_", model)
+        raise BadContent("it has no rows to test the model on")
+    itemsize, outputs = _outputs(model, stored["rows"])
+    inner = _inner(model)
     with np.errstate(all="ignore"):
         rounding = 0.0 if function is None else _ROUNDING.get(itemsize, 0.0) * term_size(model)
-        same = [_close(found[key], stored[key], rounding) for key in ("values", "bounds")]
-        # They follow from the values, by an exponential where the target was a logarithm.
-        same.append(_close(found["predictions"], stored["predictions"], rounding, max(1e-3, rounding)))
-        if found["probabilities"] is not None and same[0]:
-            # From equal decision values: a calibration may be steeper than any rounding allows for.
-            again = machine.calibrator_.probabilities(stored["values"])
-            same.append(_close(again, stored["probabilities"], 0.0))
-    if not all(same) or (found["probabilities"] is None) != (stored["probabilities"] is None):
+        same = [_close(outputs[key], stored[key], rounding) for key in ("values", "bounds")]
+        # They follow from the values, by an exponential if the logarithm of the target was fitted.
+        same.append(_close(outputs["predictions"], stored["predictions"], rounding, max(1e-3, rounding)))
+        if outputs["probabilities"] is not None and same[0]:
+            # From equal decision values, because a calibration may be arbitrarily steep.
+            probabilities = inner.calibrator_.probabilities(stored["values"])
+            same.append(_close(probabilities, stored["probabilities"], 0.0))
+    if not all(same) or (outputs["probabilities"] is None) != (stored["probabilities"] is None):
         raise BadContent("its predictions differ from those made when it was saved")
 
 
+def _inner(model: Any) -> Any:
+    """The inner estimator of a table model; any other model itself."""
+    return getattr(model, "estimator_", model)
+
+
 def _function(model: Any) -> FittedFunction | None:
-    """f(x), of the estimator inside where a model is one of tables."""
-    function = getattr(getattr(model, "estimator_", model), "expansion_", model)
+    """f(x), that of the inner estimator of a table model."""
+    function = getattr(_inner(model), "expansion_", model)
     return function if isinstance(function, FittedFunction) else None
 
 
-def _close(found: Any, expected: Any, rounding: float, relative: float = 0.0) -> bool:
-    if found is None or type(expected) is not np.ndarray or expected.dtype != np.float64:
-        return found is expected is None
-    if found.shape != expected.shape or np.isnan(expected).any():
+def _close(actual: Any, expected: Any, rounding: float, relative: float = 0.0) -> bool:
+    if actual is None or type(expected) is not np.ndarray or expected.dtype != np.float64:
+        return actual is expected is None
+    if actual.shape != expected.shape or np.isnan(expected).any():
         return False
     largest = np.abs(expected, where=np.isfinite(expected), out=np.zeros_like(expected)).max()
-    return np.allclose(found, expected, rtol=relative, atol=_RELATIVE * largest + rounding)
+    return np.allclose(actual, expected, rtol=relative, atol=_RELATIVE * largest + rounding)
 
 
 def term_size(model: Any) -> float:
-    """The size of the terms that the values of a fitted model are sums of, of its fold models too."""
-    machine = getattr(model, "estimator_", model)
-    folds = getattr(getattr(machine, "fold_models_", None), "terms", ())
-    return max(_size(one) for one in (_function(model), *folds) if one is not None)
+    """The size of the terms whose sums are the values of a fitted model and of its fold models."""
+    inner = _inner(model)
+    folds = getattr(getattr(inner, "fold_models_", None), "terms", ())
+    functions = [function for function in (_function(model), *folds) if function is not None]
+    return max(map(_size, functions))
 
 
 def _size(function: FittedFunction) -> float:
@@ -262,9 +271,9 @@ def _size(function: FittedFunction) -> float:
     return total
 
 
-def _answers(model: Any, rows: Any) -> tuple[int, dict[str, Any]]:
-    """Bytes of a number in the rows, and what the model says of them, by `_KEYS`; None where nothing."""
-    machine = getattr(model, "estimator_", model)
+def _outputs(model: Any, rows: Any) -> tuple[int, dict[str, Any]]:
+    """Bytes of a number in the rows, and the model's outputs by `_KEYS`, None for those it lacks."""
+    inner = _inner(model)
     of_tables = hasattr(model, "preparation_")
     labels: Any = None
     predictions = probabilities = bounds = None
@@ -272,24 +281,24 @@ def _answers(model: Any, rows: Any) -> tuple[int, dict[str, Any]]:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             matrix = model.matrix(_table(rows)) if of_tables else rows
-            predicts = hasattr(machine, "predict")
+            predicts = hasattr(inner, "predict")
             values = matrix  # of a preparation
             if predicts:
-                values = _host(getattr(machine, "decision_function", machine.predict)(matrix))
-            if predicts and isinstance(machine, BaseEstimator):
-                labels = _host(machine.predict(matrix))
-                if of_tables and not hasattr(machine, "classes_"):  # may have another unit than f
+                values = _host(getattr(inner, "decision_function", inner.predict)(matrix))
+            if predicts and isinstance(inner, BaseEstimator):
+                labels = _host(inner.predict(matrix))
+                if of_tables and not hasattr(inner, "classes_"):  # may have another unit than f
                     predictions = _host(model.predict(_table(rows)))
-                if getattr(machine, "calibrator_", None) is not None:
-                    probabilities = _host(machine.predict_proba(matrix))
-                if getattr(machine, "intervals_", None) is not None and machine.intervals is not None:
-                    bounds = _host(machine.predict_interval(matrix, _COVERAGE))
+                if getattr(inner, "calibrator_", None) is not None:
+                    probabilities = _host(inner.predict_proba(matrix))
+                if getattr(inner, "intervals_", None) is not None and inner.intervals is not None:
+                    bounds = _host(inner.predict_interval(matrix, _COVERAGE))
     except BadContent:
         raise
-    except Exception as error:  # state of any kind may raise anything
+    except Exception as error:  # a damaged state may raise anything
         reason = f"{type(error).__name__}: {error!s:.200}".replace("\n", " ")
         raise BadContent(f"it cannot predict rows made from its own state ({reason})") from error
-    if hasattr(machine, "classes_") and not np.isin(labels, machine.classes_).all():
+    if hasattr(inner, "classes_") and not np.isin(labels, inner.classes_).all():
         raise BadContent("it predicts labels that are not among its classes")
     if values.size == 0 or not np.isfinite(values).all():
         raise BadContent("its predictions of its own rows are infinite or undefined")
@@ -301,8 +310,8 @@ def _host(values: Any) -> Any:
     return np.ascontiguousarray(to_numpy(values))
 
 
-def _own_rows(function: Any) -> Any:
-    """Some centres; the middle of a grid and places beyond its ends; values of a precomputed kernel."""
+def _test_rows(function: Any) -> Any:
+    """Some centres; or the middle of a grid and points beyond its ends; or precomputed kernel values."""
     _, part = function.parts[0]
     if isinstance(part, GridExpansion):
         shares = np.array([0.5, -0.5, 1.5])
@@ -320,8 +329,8 @@ def _example_rows(preparation: Any) -> dict[str, Any]:
     missing = [None] if preparation.missing == "impute" else []
     columns = [part.examples() + missing for part in preparation.parts]
     length = max((len(values) for values in columns), default=0)
-    levelled = [[values[i % len(values)] for i in range(length)] for values in columns]
-    return {"names": list(preparation.columns), "columns": levelled}
+    padded = [[values[i % len(values)] for i in range(length)] for values in columns]
+    return {"names": list(preparation.columns), "columns": padded}
 
 
 def _table(rows: Any) -> Any:

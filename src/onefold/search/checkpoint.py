@@ -47,14 +47,16 @@ from onefold.search.evaluation import Evaluation
 if TYPE_CHECKING:
     from onefold.search.strategies import Setup
 
-_LARGEST = 2**18  # held-out predictions that are kept: more are made again
+# Numbers in the held-out predictions of a cell that are kept, 2 MiB; more are made again. Chosen, not
+# measured.
+_MAX_KEPT_PREDICTIONS = 2**18
 
 _WHY = "reason"
 _KEPT = ("scores", "reasons", "seconds", "report", "ranks", "others")  # of an evaluation
 _Value = TypeVar("_Value")
 # Of the generator splitmix64, whose steps take near numbers far apart.
-_FIRST = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND = np.uint64(0x94D049BB133111EB)
+_FIRST_MULTIPLIER = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND_MULTIPLIER = np.uint64(0x94D049BB133111EB)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -64,9 +66,9 @@ class Checkpoint:
     def __init__(self, journal: Journal | None = None) -> None:
         self._journal = journal
         self._mark = ""
-        self._found: dict[str, list[dict[str, Any]]] = {}
+        self._records: dict[str, list[dict[str, Any]]] = {}  # by their keys
         for record in [] if journal is None else journal.records[1:]:
-            self._found.setdefault(str(record.get("key")), []).append(record)
+            self._records.setdefault(str(record.get("key")), []).append(record)
 
     def __bool__(self) -> bool:
         """Whether there is a journal."""
@@ -76,11 +78,11 @@ class Checkpoint:
     def decided(self) -> tuple[Approximation, str] | None:
         """What "auto" has chosen for the journal's search, and why; None where nothing was chosen."""
         first = self._journal.records[0] if self._journal and self._journal.records else {}
-        noted: Any = first.get("approximation")
+        approximation: Any = first.get("approximation")
         if not first.get(_WHY):
             return None
         try:
-            return registered()[noted["name"]](**noted["settings"]), str(first[_WHY])
+            return registered()[approximation["name"]](**approximation["settings"]), str(first[_WHY])
         except (TypeError, ValueError, LookupError):  # one with arrays; `begin` will compare
             return None
 
@@ -88,20 +90,20 @@ class Checkpoint:
         """Note whose search this is; raise if it is not the one that the journal was begun with."""
         if self._journal is None:
             return
-        own = {name: plain(value) for name, value in fingerprint().items()}
-        self._mark = hashlib.blake2b(_sorted(own).encode(), digest_size=8).hexdigest()
+        current = {name: plain(value) for name, value in fingerprint().items()}
+        self._mark = hashlib.blake2b(_sorted(current).encode(), digest_size=8).hexdigest()
         if not self._journal.records:
-            self._journal.append(own | {_WHY: reason})
+            self._journal.append(current | {_WHY: reason})
             return
-        noted, *others = self._journal.records
-        names = (own.keys() | noted.keys()) - {_WHY}  # why "auto" chose makes no difference
-        differ = sorted(name for name in names if own.get(name) != noted.get(name))
+        first, *later = self._journal.records
+        names = (current.keys() | first.keys()) - {_WHY}  # why "auto" chose makes no difference
+        differ = sorted(name for name in names if current.get(name) != first.get(name))
         if differ:
             raise ValueError(
                 f"{self._journal.path} is the journal of another search, which differs in "
                 f"{', '.join(differ)}; delete the file, or use another name."
             )
-        for number, record in enumerate(others, start=3):
+        for number, record in enumerate(later, start=3):
             if record.get("search") != self._mark:
                 what = "belongs to another search"
                 if "key" not in record:  # a header
@@ -117,19 +119,19 @@ class Checkpoint:
         """What `read` makes of the records of a key, the last one first; None is passed over."""
         if self._journal is None:
             return
-        for record in reversed(self._found.get(_sorted(key), [])):
+        for record in reversed(self._records.get(_sorted(key), [])):
             try:
-                found = read(record)
+                value = read(record)
             except (ValueError, TypeError, LookupError, AttributeError) as error:
                 what = f"{self._journal.path} is damaged ({type(error).__name__} in a record)"
                 raise ValueError(f"{what}; delete the file to search again.") from error
-            if found is not None:
-                yield found
+            if value is not None:
+                yield value
 
-    def append(self, key: Sequence[Any], **more: Any) -> None:
+    def append(self, key: Sequence[Any], **values: Any) -> None:
         """Keep a record, if there is a journal."""
         if self._journal is not None:
-            self._journal.append({"search": self._mark, "key": _sorted(key)} | more)
+            self._journal.append({"search": self._mark, "key": _sorted(key)} | values)
 
     def keep(
         self, key: Sequence[Any], alphas: Any, entry: Evaluation, leader: CrossFit | None = None
@@ -142,7 +144,7 @@ class Checkpoint:
         if leader is not None and leader.model is None and leader.expansion is None:
             by_row = None if leader.predictions is None else leader.predictions.by_row
             repeated = leader.predictions is not None and leader.predictions.by_split is not None
-            if by_row is not None and not repeated and by_row.size <= _LARGEST:
+            if by_row is not None and not repeated and by_row.size <= _MAX_KEPT_PREDICTIONS:
                 record |= {"leads": leader.cell.alpha, "heldout": packed(by_row)}
         self.append(key, **record)
 
@@ -167,14 +169,14 @@ def known_cells(number: int, wanted: Set[int], alphas: Any, record: dict[str, An
 
     seconds = float(record["seconds"]) * len(rows) / len(record["alphas"])
     ranks = None if record["ranks"] is None else part(record["ranks"])
-    others = {name: part(values) for name, values in record["others"].items()}
+    recorded = {name: part(values) for name, values in record["others"].items()}
     ridges = np.asarray(columns)
     scores = part(record["scores"])
     report = dict(record["report"])
     # Version 1.0.0rc1 kept one reason for all ridges.
     every_reason = record.get("reasons") or [record["why"]] * len(record["alphas"])
     reasons = tuple(every_reason[row] for row in rows)
-    return Evaluation(number, ridges, scores, reasons, seconds, report, ranks, others)
+    return Evaluation(number, ridges, scores, reasons, seconds, report, ranks, recorded)
 
 
 def packed(array: Any) -> dict[str, Any]:
@@ -183,10 +185,10 @@ def packed(array: Any) -> dict[str, Any]:
     return {"shape": values.shape, "base64": base64.b64encode(values.tobytes()).decode("ascii")}
 
 
-def unpacked(noted: dict[str, Any]) -> Any:
-    """What was packed."""
-    values = np.frombuffer(base64.b64decode(noted["base64"]), dtype="<f8")
-    return values.reshape(noted["shape"]).astype(np.float64)
+def unpacked(record: dict[str, Any]) -> Any:
+    """The array that was packed."""
+    values = np.frombuffer(base64.b64decode(record["base64"]), dtype="<f8")
+    return values.reshape(record["shape"]).astype(np.float64)
 
 
 def _sorted(value: Any) -> str:
@@ -240,8 +242,8 @@ def described(value: Any) -> Any:
         held = {name: described(item) for name, item in getattr(value, "__dict__", {}).items()}
     if isinstance(value, Approximation):
         return {"name": value.name, "settings": held}
-    own = held or isinstance(value, Kernel)
-    return {_imported(type(value)): held} if own else _ADDRESS.sub("", repr(value))
+    named = held or isinstance(value, Kernel)
+    return {_imported(type(value)): held} if named else _ADDRESS.sub("", repr(value))
 
 
 def _imported(value: Any) -> str:
@@ -249,10 +251,10 @@ def _imported(value: Any) -> str:
     module = str(getattr(value, "__module__", ""))
     name = getattr(value, "__qualname__", "")
     try:
-        found = reduce(getattr, name.split("."), sys.modules[module])
+        imported = reduce(getattr, name.split("."), sys.modules[module])
     except (AttributeError, KeyError):
-        found = None
-    if found is not value:
+        imported = None
+    if imported is not value:
         raise ValueError(
             f"a checkpoint identifies functions by their import name, and {value!r:.80} has none; "
             "define it with def at the top level of a module, or use checkpoint=None."
@@ -262,21 +264,23 @@ def _imported(value: Any) -> str:
 
 def digest(*values: Any) -> str:
     """A checksum of arrays and other values."""
-    found = hashlib.blake2b(digest_size=16)
+    checksum = hashlib.blake2b(digest_size=16)
     for value in values:
         array = np.ascontiguousarray("none" if value is None else to_host(value))
-        found.update(f"{array.dtype.kind}{array.shape}".encode())
-        found.update(repr(array.tolist()).encode() if array.dtype.kind == "O" else array.tobytes())
-    return found.hexdigest()
+        checksum.update(f"{array.dtype.kind}{array.shape}".encode())
+        checksum.update(repr(array.tolist()).encode() if array.dtype.kind == "O" else array.tobytes())
+    return checksum.hexdigest()
 
 
 def rows_checksum(source: Rows, d: int) -> str:
     """Numbers for X, whatever the blocks that it comes in."""
-    sums = [0, 0]
-    for _, rows, found in source.map(_RowSums(d)):
-        here, within = (int(value) for value in found)
-        sums = [sums[0] + here, sums[1] + rows.start * here + within]
-    return "".join(f"{value % 2**64:016x}" for value in sums)
+    total = 0  # Σ_i h_i
+    numbered = 0  # Σ_i i h_i
+    for _, rows, block_sums in source.map(_RowSums(d)):
+        block_total, block_numbered = (int(value) for value in block_sums)
+        total += block_total
+        numbered += rows.start * block_total + block_numbered
+    return "".join(f"{value % 2**64:016x}" for value in (total, numbered))
 
 
 class _RowSums:
@@ -305,6 +309,6 @@ class _RowSums:
 
 def _mixed(values: Any) -> Any:
     """Whole numbers of 64 bits, each to another, none near it."""
-    values = (values ^ (values >> np.uint64(30))) * _FIRST
-    values = (values ^ (values >> np.uint64(27))) * _SECOND
+    values = (values ^ (values >> np.uint64(30))) * _FIRST_MULTIPLIER
+    values = (values ^ (values >> np.uint64(27))) * _SECOND_MULTIPLIER
     return values ^ (values >> np.uint64(31))

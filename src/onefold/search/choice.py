@@ -48,16 +48,19 @@ from onefold.heldout import Splits, mean_by_row
 from onefold.search.crossfit import CrossFit, PredictedBy, Predictions
 from onefold.search.ledger import Ledger
 
-# The least weight of a member of a blend, which sum to 1: rounding and noise give less.
-_LEAST_WEIGHT = 0.01
-# The least weight in a blend, of few rows, for which a member is fitted several times on all rows.
+# Minimum weight of a member of a blend, whose weights add up to 1: rounding and noise give less; chosen,
+# not measured.
+_MIN_WEIGHT = 0.01
+# Minimum weight, in a blend on few rows, for which a member is fitted k times on all rows; chosen, not
+# measured.
 WORTH = 0.05
-# How many of the best leaders are fitted on all rows to choose one of them.
+# Number of the best leaders that are fitted on all rows to choose one of them; chosen, not measured.
 _FITTED_LEADERS = 2
-# Standard errors by which a classifier must beat a constant: a weak signal of few rows has one.
+# Standard errors by which a classifier must beat a constant; a weak signal in few rows reaches one.
+# Chosen, not measured.
 _ERRORS_TO_BEAT = 1.0
 # Folds of a blend's weights where the splits give none: those of scikit-learn's default.
-_FOLDS = 5
+_WEIGHT_FOLDS = 5
 
 
 def choose(leaders: Sequence[CrossFit], scoring: Scoring, ledger: Ledger) -> CrossFit:
@@ -83,14 +86,14 @@ def rank_of(leader: CrossFit, ledger: Ledger) -> float:
     return float(ledger.ranks[leader.cell.index, leader.cell.ridge])
 
 
-def paired_difference(one: Any, other: Any, weight: Any | None) -> tuple[float, float]:
-    """Weighted mean of one − other over the rows where both are known, and its standard error."""
-    difference = one - other
-    known = np.isfinite(difference)
-    difference = difference[known]
+def paired_difference(values: Any, reference: Any, weight: Any | None) -> tuple[float, float]:
+    """Weighted mean of values − reference over the rows that have both, and its standard error."""
+    difference = values - reference
+    finite = np.isfinite(difference)
+    difference = difference[finite]
     if not difference.size:
         return 0.0, 0.0
-    v = np.ones(difference.size) if weight is None else weight[known]
+    v = np.ones(difference.size) if weight is None else weight[finite]
     # Squares of squared errors leave the range of float64 long before the errors do.
     unit = float(np.abs(difference).max()) or 1.0
     difference = difference / unit
@@ -119,8 +122,8 @@ def constant_predictions(scoring: Scoring) -> Any:
     if splits.leave_one_out:
         return (weighted.sum(axis=0) - weighted) / (v.sum() - v)[:, None]
     means = [
-        (weighted.sum(axis=0) - weighted[left].sum(axis=0)) / (v.sum() - v[left].sum())
-        for left in splits.left_out
+        (weighted.sum(axis=0) - weighted[rows].sum(axis=0)) / (v.sum() - v[rows].sum())
+        for rows in splits.left_out
     ]
     constants = np.repeat(np.stack(means), [len(test) for test in splits.tests], axis=0)
     return mean_by_row(np.concatenate(splits.tests), constants, splits.n)
@@ -147,7 +150,7 @@ def choose_mixture(leaders: Sequence[CrossFit], chosen: CrossFit, scoring: Scori
         other_rows = tested.copy()
         other_rows[rows] = False
         fold_weights.append(_fit(H, other_rows, scoring))
-    members = np.flatnonzero(_fit(H, tested, scoring) > _LEAST_WEIGHT)
+    members = np.flatnonzero(_fit(H, tested, scoring) > _MIN_WEIGHT)
     weights = np.zeros(len(leaders))
     weights[members] = _fit(H[members], tested, scoring)
     mixture = Mixture(weights, splits, np.stack(fold_weights))
@@ -181,13 +184,13 @@ def blended(fits: Sequence[CrossFit], mixture: Mixture) -> CrossFit:
         count = len(mixture.fold_weights)
         source = np.zeros(count, dtype=np.intp) if models[0].count == 1 else np.arange(count)
         fold_models = mixed(models, mixture.fold_weights[:, of_some_fold], source)
-    theirs = all(fit.predicted_by is PredictedBy.FOLD_MODELS for fit in fold_members)
+    by_fold_models = all(fit.predicted_by is PredictedBy.FOLD_MODELS for fit in fold_members)
     return CrossFit(
         cells=tuple(member.cell for member in members),
         weights=weights,
         splits=mixture.splits,
         predictions=_blended_predictions(fits, mixture),
-        predicted_by=PredictedBy.FOLD_MODELS if theirs else PredictedBy.SEARCH,
+        predicted_by=PredictedBy.FOLD_MODELS if by_fold_models else PredictedBy.SEARCH,
         fold_models=fold_models,
         expansion=expansion,
         report=report_of_blend([member.report for member in members]),
@@ -211,7 +214,7 @@ def worth_fitting(
     scoring: Scoring,
     *,
     blend: bool,
-    least: float = WORTH,
+    min_weight: float = WORTH,
 ) -> list[CrossFit]:
     """The leaders to fit where each fit is costly: the best, the best without a metric, a blend's."""
     order = sorted(leaders, key=lambda leader: -rank_of(leader, ledger))
@@ -221,7 +224,7 @@ def worth_fitting(
         return [leader for k, leader in enumerate(order) if k < _FITTED_LEADERS or k == plain]
     H = _stacked(order)
     weights = _fit(H, np.isfinite(H).all(axis=(0, 2)), scoring)
-    return [leader for k, leader in enumerate(order) if k in (0, plain) or weights[k] > least]
+    return [leader for k, leader in enumerate(order) if k in (0, plain) or weights[k] > min_weight]
 
 
 def _stacked(fits: Sequence[CrossFit]) -> Any:
@@ -236,13 +239,13 @@ def _fit(H: Any, rows: Any, scoring: Scoring) -> Any:
     columns = residuals.reshape(len(H), -1).T
     # A thin problem has the same solution as its triangle, whatever the number of rows.
     R = np.linalg.qr(columns / (float(np.abs(columns).max(initial=0.0)) or 1.0), mode="r")
-    together = np.concatenate([R, np.ones((1, len(H)))])
-    weights, _ = nnls(together, np.append(np.zeros(len(R)), 1.0))
+    system = np.concatenate([R, np.ones((1, len(H)))])
+    weights, _ = nnls(system, np.append(np.zeros(len(R)), 1.0))
     return weights / weights.sum()
 
 
 def _blended_predictions(fits: Sequence[CrossFit], mixture: Mixture) -> Predictions:
-    """Of every row that all records predict, with the weights that the other folds' rows give."""
+    """Predictions of every row that all records predict, with the weights from the other folds' rows."""
     H = _stacked(fits)
     tested = np.isfinite(H).all(axis=(0, 2))
     tests = [np.unique(rows) for rows in mixture.splits.tests]
@@ -254,8 +257,8 @@ def _blended_predictions(fits: Sequence[CrossFit], mixture: Mixture) -> Predicti
     if not of_splits or len(of_splits[0]) < len(tests):  # of a single split, rows have one prediction
         return Predictions(by_row)
     by_split = [
-        np.einsum("g,git->it", weights, np.stack(each))
-        for weights, each in zip(mixture.fold_weights, zip(*of_splits))
+        np.einsum("g,git->it", weights, np.stack(predictions))
+        for weights, predictions in zip(mixture.fold_weights, zip(*of_splits))
     ]
     return Predictions(by_row, by_split)
 
@@ -266,7 +269,7 @@ def _splits_of_weights(scoring: Scoring) -> Splits:
     if not splits.leave_one_out and len(splits.tests) > 1:
         return splits
     rows = np.unique(np.concatenate(splits.tests))
-    tests = [rows[i::_FOLDS] for i in range(_FOLDS) if rows[i::_FOLDS].size]
+    tests = [rows[i::_WEIGHT_FOLDS] for i in range(_WEIGHT_FOLDS) if rows[i::_WEIGHT_FOLDS].size]
     left_out = tests if splits.leave_one_out else [splits.left_out[0]] * len(tests)
     return Splits(splits.n, tests, left_out)
 

@@ -43,13 +43,13 @@ class PredictedBy(Enum):
 
 @dataclass(frozen=True)
 class Predictions:
-    """Of rows by models that were not trained on them, in the user's units."""
+    """Predictions of rows by models that were not trained on them, in the user's units."""
 
     by_row: HostArray  # (n, targets): the mean over the splits that test a row, NaN where none does
     by_split: Sequence[HostArray] | None = None  # of each split, where some row is tested more than once
 
     def of_tests(self, tests: Sequence[Index]) -> list[HostArray]:
-        """Those of the rows that each split tests."""
+        """The predictions of the rows that each split tests."""
         return [self.by_row[rows] for rows in tests] if self.by_split is None else list(self.by_split)
 
 
@@ -100,7 +100,7 @@ def crossfit_of(solved: Solved, cell: Cell, scoring: Scoring) -> CrossFit:
 
 
 def with_predictions(fit: CrossFit, scoring: Scoring) -> CrossFit:
-    """The same with held-out predictions: of the kept model, or of one that is made for them."""
+    """The record with held-out predictions: of the kept model, or of one that is made for them."""
     if fit.predictions is not None or scoring.splits is None:
         return fit
     model = fit.cell.candidate.model(1) if fit.model is None else fit.model
@@ -116,7 +116,7 @@ def _predictions_of(scoring: Scoring, blocks: list[Any], number: int) -> Predict
 
 
 def with_fold_models(fit: CrossFit, splits: Splits, model: Model | None = None) -> CrossFit:
-    """The same with the models without each fold of the splits; None of them where they cost too much.
+    """The record with the models without each fold of the splits; None where they cost too much.
 
     They are of the kind of the final `model`, or of the search's where that has no closed form for
     folds. A record with an expansion or with fold models came with all that there are.

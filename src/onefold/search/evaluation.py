@@ -19,7 +19,7 @@ from onefold.approximations import Model, Run
 from onefold.criteria import Answer, Scoring, ask
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel
-from onefold.linalg import Index
+from onefold.linalg import HostArray, Index
 from onefold.search.learned_metric import CrossFitted
 from onefold.smoothers.base import Failure, attempt
 
@@ -36,10 +36,10 @@ class Candidate:
     run: Run
     kernel: Kernel  # of the final model
     params: dict[str, Any]
-    learned_from: tuple[Any, ...] = ()  # cells that its metric was, after a number of rows
+    learned_from: tuple[Any, ...] = ()  # cells that its metric was learned from, after a number of rows
     parts: Sequence[Any] | None = None  # rows left out in turn, where each part has its own kernel
     part_kernels: Sequence[Kernel] = ()
-    own_group: bool = False  # it is alone in its group, so that its held-out predictions are kept
+    own_group: bool = False  # it is the only one of its group, so that its held-out predictions are kept
 
     @property
     def group(self) -> tuple[Any, ...]:
@@ -65,6 +65,18 @@ class Candidate:
         if self.parts is not None:
             return CrossFitted(self.run, self.parts, self.part_kernels)
         return replace(self.run, load=replace(self.run.load, alphas=n_alphas)).model(self.kernel)
+
+
+@dataclass(frozen=True)
+class Work:
+    """A candidate at some of the ridges: what a thread needs to solve it."""
+
+    candidate: Candidate
+    number: int  # of the candidate
+    ridges: Index  # numbers of the ridges, among the ledger's
+    alphas: HostArray  # and their values, in the user's units
+    scorings: Mapping[str, Scoring]  # the first one, named "score", decides; the others are recorded
+    with_expansion: bool  # whether the model of all rows is wanted, where there is one ridge
 
 
 @dataclass(frozen=True)
@@ -114,33 +126,25 @@ class Evaluation:
         return [reason for reason in self.reasons if reason is not None]
 
 
-def solve(
-    candidate: Candidate,
-    number: int,
-    ridges: Any,
-    alphas: Any,
-    scorings: Mapping[str, Scoring],
-    *,
-    with_expansion: bool,
-) -> Solved:
-    """Ask the model of a candidate for all that costs time, at its alphas; runs in any thread.
-
-    The first of the scorings, named "score", decides; the others are recorded.
-    """
-    scoring = scorings["score"]
-    mu = scoring.problem.ridge(alphas)
+def solve(work: Work) -> Solved:
+    """Ask the model of a candidate for all that costs time; runs in any thread."""
+    candidate = work.candidate
+    number = work.number
+    ridges = work.ridges
+    scoring = work.scorings["score"]
+    mu = scoring.problem.ridge(work.alphas)
     start = time.perf_counter()
     model = attempt(partial(candidate.model, len(mu)))
     if isinstance(model, Failure):
         failures = dict.fromkeys(range(len(mu)), model.reason)
         return Solved(number, ridges, [], failures, time.perf_counter() - start)
-    answers, failures = ask(model, scorings, mu)
+    answers, failures = ask(model, work.scorings, mu)
     report = dict(model.report)
     expansion = None
     fold_models = None
     if len(mu) == 1 and any("score" in answer.scored for answer in answers):
         ridge = float(mu[0])
-        with_expansion = with_expansion and candidate.run.refit is None
+        with_expansion = work.with_expansion and candidate.run.refit is None
         numeric = scoring.splits is not None and scoring.task.classes is None
         if with_expansion:
             expansion = _or_none(attempt(partial(model.expansion, ridge)))
@@ -172,8 +176,8 @@ def evaluate(solved: Solved, scorings: Mapping[str, Scoring]) -> Evaluation:
     reasons = [solved.failures.get(place, _NOT_DEFINITE) for place in range(count)]
     ranks = None
     for answer in solved.answers:
-        for name, pending in answer.scored.items():
-            scored = pending.result()
+        for name in answer.scored:
+            scored = answer.result(name, scorings[name])
             scores[name][answer.places] = scored.scores
             if name != "score":
                 continue
@@ -189,7 +193,7 @@ def evaluate(solved: Solved, scorings: Mapping[str, Scoring]) -> Evaluation:
         candidate=solved.candidate,
         ridges=solved.ridges,
         scores=decisive,
-        reasons=tuple(reason if lacks else None for reason, lacks in zip(reasons, missing)),
+        reasons=tuple(reason if is_missing else None for reason, is_missing in zip(reasons, missing)),
         seconds=solved.seconds,
         report=solved.report,
         ranks=ranks,

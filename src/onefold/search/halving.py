@@ -48,13 +48,20 @@ from onefold.search.ledger import Ledger
 from onefold.search.loop import NoScoreError, Proposal, Search, SearchResult
 from onefold.search.strategies import Setup, next_ridges, register_strategy
 
-_FEWEST = 100  # rows of a stage, if "smallest",
-_PER_FOLD = 20  # or as many for each fold,
-_PER_CLASS = 20  # or for each class, of which every fold then trains on some,
-_SHARE = 300  # or this part of all rows
-_CHEAP = 0.25  # of one candidate on all rows: what a stage may cost that can drop nothing
-_CHEAPER = 0.75  # of the time with all ridges: fewer are tried on all rows where they take no more
-_ERRORS = 2.0  # standard errors that a candidate may be worse by
+# Minimum number of rows of a stage, for min_resources="smallest"; chosen, not measured.
+_MIN_ROWS = 100
+# The same for each fold; chosen, not measured.
+_MIN_ROWS_PER_FOLD = 20
+# The same for each class, so that every fold trains on some rows of it; chosen, not measured.
+_MIN_ROWS_PER_CLASS = 20
+# One row in so many is the minimum of a large table; chosen, not measured.
+_ROWS_RATIO = 300
+# Times of one candidate on all rows that a stage may take which can drop nothing; chosen, not measured.
+_CHEAP = 0.25
+# Share of the time with all ridges up to which fewer ridges are tried on all rows; chosen, not measured.
+_CHEAPER = 0.75
+# Standard errors that a candidate may be worse by; chosen, not measured.
+_MAX_ERRORS = 2.0
 
 
 @register_strategy
@@ -93,12 +100,12 @@ class Halving:
         numeric = isinstance(self.factor, Real) and not isinstance(self.factor, bool)
         if not numeric or not 1 < self.factor < np.inf:
             raise ValueError(f"factor must be a number greater than 1; got {self.factor!r}.")
-        given = self.min_resources
-        if isinstance(given, str) and given == "smallest":
+        minimum = self.min_resources
+        if isinstance(minimum, str) and minimum == "smallest":
             return
-        if not isinstance(given, Integral) or isinstance(given, bool) or given < 2:
+        if not isinstance(minimum, Integral) or isinstance(minimum, bool) or minimum < 2:
             raise ValueError(
-                f'min_resources must be "smallest" or a number of rows of at least 2; got {given!r}.'
+                f'min_resources must be "smallest" or a number of rows of at least 2; got {minimum!r}.'
             )
 
     def check(self, setup: Setup) -> None:
@@ -107,39 +114,43 @@ class Halving:
     def sizes(self, setup: Setup) -> list[int]:
         """Rows of every stage, the last one all of them."""
         n = setup.problem.n
-        least = self._least(setup)
-        found = [setup.problem.n]
-        while (size := min(int(n / self.factor ** len(found)), found[-1] - 1)) >= least:
-            found.append(size)
-        return found[::-1]
+        minimum = self._min_rows(setup)
+        sizes = [n]
+        while (size := min(int(n / self.factor ** len(sizes)), sizes[-1] - 1)) >= minimum:
+            sizes.append(size)
+        return sizes[::-1]
 
-    def _least(self, setup: Setup) -> int:
+    def _min_rows(self, setup: Setup) -> int:
+        """The minimum number of rows of a stage."""
         if self.min_resources != "smallest":
             return int(self.min_resources)
         splits = setup.scoring.held_out
         classes = setup.task.classes
         folds = 1 if splits.leave_one_out else len(splits)
         n = setup.problem.n
-        labels = 0 if classes is None else min(_PER_CLASS * len(classes), int(n / self.factor))
-        return max(_FEWEST, _PER_FOLD * folds, labels, n // _SHARE)
+        of_classes = 0
+        if classes is not None:
+            of_classes = min(_MIN_ROWS_PER_CLASS * len(classes), int(n / self.factor))
+        return max(_MIN_ROWS, _MIN_ROWS_PER_FOLD * folds, of_classes, n // _ROWS_RATIO)
 
     def run(self, search: Search) -> SearchResult:
         """Search; a search that is stopped takes the best one so far to all rows."""
         setup = search.setup
-        names = search.setup.names
+        grid = setup.params
         splits = setup.scoring.held_out
         *smaller, n = self.sizes(setup)
         order = nested_order(splits, setup.task, setup.seed or 0)
-        near = next_widths(names)
-        every = np.arange(len(setup.alphas))
+        neighbours = next_widths(grid)
+        all_ridges = np.arange(len(setup.alphas))
+        all_windows = [all_ridges] * all_ridges.size
         stages = list[dict[str, Any]]()
-        left = list(range(len(names)))
-        ridges = dict[int, int]()  # the best first, and the best of each
+        remaining = list(range(len(grid)))  # candidates, after the first stage the best first
+        ridges = dict[int, int]()  # the best ridge of each
         for size in smaller:
             if not search.goes_on():
                 break
-            settled = bool(ridges) and {left[0], *near[left[0]]} >= set(left)
-            if settled and len(left) * _time(setup, size, every.size) > _CHEAP:
+            decided = bool(ridges) and {remaining[0], *neighbours[remaining[0]]} >= set(remaining)
+            if decided and len(remaining) * _time(setup, size, all_ridges.size) > _CHEAP:
                 continue
             rows = order[:size]
             if not splits.leave_one_out and len(splits.within(rows)) < len(splits):
@@ -147,71 +158,77 @@ class Halving:
             scoring, run = subsample(setup, rows)
             candidates = [replace(candidate, own_group=True) for candidate in setup.grid(run)]
             stage = search.stage(f"{size} rows", candidates, scoring=scoring)
-            climbed = climb(stage.ledger, dict.fromkeys(left, every), near, [every] * every.size)
+            cells = dict.fromkeys(remaining, all_ridges)
+            climbed = climb(stage.ledger, cells, neighbours, all_windows)
             try:
-                found = stage.run(climbed).found()
+                result = stage.run(climbed).found()
             except NoScoreError as error:
                 raise NoScoreError(
                     f"on {size} rows: {error} If this happens only on a subsample, use a larger "
                     'min_resources, or search="grid".'
                 ) from error
-            ridges, dropped = compare(found, near)
-            stages.append(_record(size, found, left, dropped))
-            left = list(ridges)
+            ridges, dropped = compare(result, neighbours)
+            stages.append(_record(size, result, remaining, dropped))
+            remaining = list(ridges)
         # Larger ridges that are hardly worse are wanted too, should the choice be among those.
-        windows = ridge_windows(setup) if ridges and setup.select == "min" else [every] * every.size
-        cells = dict.fromkeys(left, every)
+        windows = ridge_windows(setup) if ridges and setup.select == "min" else all_windows
+        cells = dict.fromkeys(remaining, all_ridges)
         if ridges and not search.goes_on():
-            cells = {left[0]: np.array([ridges[left[0]]])}
-        elif len(windows[0]) < every.size:  # each ridge costs time: more than one only around the best
-            close = {left[0], *near[left[0]]}
-            cells = {one: windows[r] if one in close else np.array([r]) for one, r in ridges.items()}
+            cells = {remaining[0]: np.array([ridges[remaining[0]]])}
+        elif len(windows[0]) < all_ridges.size:
+            # Each ridge costs time: only the best candidate and its neighbours have more than one.
+            close = {remaining[0], *neighbours[remaining[0]]}
+            cells = {
+                number: windows[ridge] if number in close else np.array([ridge])
+                for number, ridge in ridges.items()
+            }
         last = search.stage(f"{n} rows", setup.grid())
-        found = last.run(climb(last.ledger, cells, near, windows)).found(setup.select)
-        stages.append(_record(n, found, left, []))
+        result = last.run(climb(last.ledger, cells, neighbours, windows)).found(setup.select)
+        stages.append(_record(n, result, remaining, []))
         record = {
             "factor": self.factor,
-            "min_resources": self._least(setup),
+            "min_resources": self._min_rows(setup),
             "n_resources": [stage["n_resources"] for stage in stages],
             "n_candidates": [stage["n_candidates"] for stage in stages],
             "stages": stages,
         }
-        return replace(found, record=record)
+        return replace(result, record=record)
 
 
 def compare(
-    found: SearchResult, near: Sequence[Sequence[int]]
+    result: SearchResult, neighbours: Sequence[Sequence[int]]
 ) -> tuple[dict[int, int], list[dict[str, Any]]]:
     """Which candidates go on, the best first, with the best ridge of each; and why others do not."""
-    ledger = found.ledger
-    index, _ = found.ledger.best()
-    best = next(leader for leader in found.leaders if leader.cell.index == index)
-    order = sorted(found.leaders, key=lambda leader: (leader is not best, -rank_of(leader, ledger)))
+    ledger = result.ledger
+    index, _ = ledger.best()
+    best = next(leader for leader in result.leaders if leader.cell.index == index)
+    order = sorted(result.leaders, key=lambda leader: (leader is not best, -rank_of(leader, ledger)))
     going_on = dict[int, int]()
     dropped = list[dict[str, Any]]()
     for leader in order:
         difference = 0.0
         error = 0.0
         if leader is not best:
-            difference, error = _difference(leader, best, found.scoring, ledger)
+            difference, error = _difference(leader, best, result.scoring, ledger)
         number = leader.cell.index
-        if difference > 0 and difference > _ERRORS * error and number not in near[index]:
-            why = f"worse by more than {_ERRORS:g} standard errors"
+        if difference > 0 and difference > _MAX_ERRORS * error and number not in neighbours[index]:
+            why = f"worse by more than {_MAX_ERRORS:g} standard errors"
             cell = ledger.params[number] | {"alpha": leader.cell.alpha}
             dropped.append(cell | {"difference": difference, "standard_error": error, "why": why})
         else:
             going_on[number] = leader.cell.ridge
     unknown: dict[str, Any] = dict.fromkeys(("alpha", "difference", "standard_error"))
-    scored = {leader.cell.index for leader in found.leaders}
+    scored = {leader.cell.index for leader in result.leaders}
     unscored = {entry.candidate for entry in ledger.entries} - scored
-    dropped += [ledger.params[one] | unknown | {"why": "has no score"} for one in sorted(unscored)]
+    for number in sorted(unscored):
+        dropped.append(ledger.params[number] | unknown | {"why": "has no score"})
     return going_on, dropped
 
 
 def _difference(
     leader: CrossFit, best: CrossFit, scoring: Scoring, ledger: Ledger
 ) -> tuple[float, float]:
-    """By how much a leader is worse than the best, and the standard error; infinite where unknown."""
+    """How much worse a leader is than the best, and the standard error; infinite where unknown."""
     if scoring.criterion.mean_of_rows:
         losses, losses_of_best = (_row_losses(fit, scoring) for fit in (leader, best))
         return paired_difference(losses, losses_of_best, scoring.task.sample_weight)
@@ -235,11 +252,11 @@ def _row_losses(fit: CrossFit, scoring: Scoring) -> Any:
 
 
 def _record(
-    size: int, found: SearchResult, left: list[int], dropped: list[dict[str, Any]]
+    size: int, result: SearchResult, first: list[int], dropped: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """What a stage did, in plain values; `left` were its first candidates."""
-    ledger = found.ledger
-    names = found.ledger.params
+    """What a stage did, in plain values; `first` are the candidates that it began with."""
+    ledger = result.ledger
+    params = ledger.params
     tried = sorted({entry.candidate for entry in ledger.entries})
     best, ridge = ledger.best()
     cell = {"alpha": float(ledger.alphas[ridge]), "score": float(ledger.means[best, ridge])}
@@ -247,22 +264,22 @@ def _record(
         "n_resources": size,
         "n_candidates": len(tried),
         "n_cells": int(sum(len(entry.ridges) for entry in ledger.entries)),
-        "best": names[best] | cell,
-        "added": [dict(names[number]) for number in tried if number not in left],
+        "best": params[best] | cell,
+        "added": [dict(params[number]) for number in tried if number not in first],
         "dropped": dropped,
     }
 
 
 def ridge_windows(setup: Setup) -> list[Any]:
-    """For each ridge those next to it in size; all of them where fewer would not be much cheaper."""
-    every = np.arange(len(setup.alphas))
-    windows = [next_ridges(setup.alphas, int(ridge)) for ridge in every]
+    """The ridges next to each ridge in size; all of them where fewer would not be much cheaper."""
+    all_ridges = np.arange(len(setup.alphas))
+    windows = [next_ridges(setup.alphas, int(ridge)) for ridge in all_ridges]
     cheaper = _time(setup, setup.problem.n, max(map(len, windows))) <= _CHEAPER
-    return windows if cheaper else [every] * every.size
+    return windows if cheaper else [all_ridges] * all_ridges.size
 
 
 def _time(setup: Setup, rows: int, alphas: int) -> float:
-    """Of one kernel on some rows with some ridges, over that on all rows with all ridges."""
+    """Time of one kernel on some rows with some ridges, over that on all rows with all ridges."""
     # As on a nominal machine: journals may be read on another.
     _, d, targets = setup.problem.shape
     times = []
@@ -280,7 +297,7 @@ def climb(
     neighbours: Sequence[Sequence[int]],
     windows: Sequence[Any],
 ) -> Iterator[list[Proposal]]:
-    """Given cells, then those around the best one, until it is a local optimum of the whole grid."""
+    """These cells, then those around the best one, until it is a local optimum of the whole grid."""
     # That is: its neighbours in width have been tried; they, and every width that was tried with more
     # than one ridge, in the window of ridges around the best of each.
     proposals = [Proposal(number, ridges) for number, ridges in cells.items()]
@@ -297,20 +314,20 @@ def climb(
             proposals += [Proposal(number, missing)] if missing.size else []
 
 
-def next_widths(names: Sequence[dict[str, Any]]) -> list[list[int]]:
-    """For each candidate those of the next widths that differ in nothing else."""
-    found = []
-    for one in names:
+def next_widths(grid: Sequence[dict[str, Any]]) -> list[list[int]]:
+    """The candidates of the next widths for each candidate, which differ in nothing else."""
+    neighbours = []
+    for candidate in grid:
         widths = {
-            number: float(other["gamma"])
-            for number, other in enumerate(names)
-            if "gamma" in one and other == one | {"gamma": other.get("gamma")}
+            number: float(params["gamma"])
+            for number, params in enumerate(grid)
+            if "gamma" in candidate and params == candidate | {"gamma": params.get("gamma")}
         }
-        own = one.get("gamma", 0.0)
-        below = max((width for width in widths.values() if width < own), default=None)
-        above = min((width for width in widths.values() if width > own), default=None)
-        found.append([number for number, width in widths.items() if width in (below, above)])
-    return found
+        gamma = candidate.get("gamma", 0.0)
+        below = max((width for width in widths.values() if width < gamma), default=None)
+        above = min((width for width in widths.values() if width > gamma), default=None)
+        neighbours.append([number for number, width in widths.items() if width in (below, above)])
+    return neighbours
 
 
 def nested_order(splits: Splits, task: Task, seed: int) -> Any:

@@ -34,10 +34,11 @@ from onefold.machine.threads import check_stop, map_in_order
 KINDS = {"diagonal": ["diagonal"], "full": ["full"], "auto": ["diagonal", "full"]}
 # Rows at which the gradient is taken, at most; chosen, not measured.
 GRADIENT_ROWS = 1500
-# What is added to the diagonal of M, whose largest entry is 1, so that the metric is regular.
+# Number that is added to the diagonal of M, whose largest entry is 1, so that M is regular; chosen, not
+# measured.
 _FLOOR = 1e-6
 # Rows whose mean distance a width is relative to, at most; chosen, not measured.
-_PAIRS_OF = 500
+_DISTANCE_ROWS = 500
 
 
 @dataclass(frozen=True)
@@ -50,23 +51,23 @@ class Track:
 
 
 def check_metric(metric: Any) -> None:
-    """Raise for a kind of metric that there is not; None stands for no metric."""
-    if metric is not None and (not isinstance(metric, str) or metric not in KINDS):
+    """Raise for an unknown kind of metric."""
+    if not isinstance(metric, str) or metric not in KINDS:
         names = ", ".join(f'"{kind}"' for kind in KINDS)
         raise ValueError(f"metric must be None or one of {names}; got {metric!r:.60}.")
 
 
 def tracks_of(families: Sequence[tuple[str, Kernel]], metric: str, X: Array) -> list[Track]:
     """One track per family and kind of metric, simple ones first; without a metric where it has none."""
-    found = []
+    tracks = []
     for name, kernel in families:
-        able = [kind for kind in kernel.learns if kind == "diagonal" or not is_sparse(X)]
+        possible = [kind for kind in kernel.learns if kind == "diagonal" or not is_sparse(X)]
         # The diagonal metric of the rbf kernel was never worth its time where both are tried.
-        full_alone = metric == "auto" and isinstance(kernel, RBF) and "full" in able
-        wanted = ["full"] if full_alone else KINDS[metric]
-        kinds = [kind for kind in wanted if kind in able] or able[:1] or ["none"]
-        found += [Track(name, kernel, kind) for kind in kinds]
-    return found
+        only_full = metric == "auto" and isinstance(kernel, RBF) and "full" in possible
+        wanted = ["full"] if only_full else KINDS[metric]
+        kinds = [kind for kind in wanted if kind in possible] or possible[:1] or ["none"]
+        tracks += [Track(name, kernel, kind) for kind in kinds]
+    return tracks
 
 
 def gradient_metric(
@@ -74,8 +75,8 @@ def gradient_metric(
 ) -> Any:
     """S (d, d), symmetric, or its weights (d,) for a diagonal metric; O(1500 · m · d · targets)."""
     rows = sample_rows(np.arange(X.shape[0]), GRADIENT_ROWS, generator)
-    given = None if weight is None else weight[rows]
-    M = outer_gradients(expansion, take_rows(X, rows), given, diagonal=kind == "diagonal")
+    row_weight = None if weight is None else weight[rows]
+    M = outer_gradients(expansion, take_rows(X, rows), row_weight, diagonal=kind == "diagonal")
     largest = float(np.max(M if M.ndim == 1 else np.diagonal(M)))
     if not 0 < largest < np.inf:  # f is constant: nothing is known of any feature
         return np.ones(M.shape[0]) if M.ndim == 1 else np.eye(M.shape[0])
@@ -102,8 +103,8 @@ class Round:
     """The kernels of a track in one round; round 0 is before anything is learned."""
 
     track: Track
-    whole: Fitted  # learned from all rows
-    parts: Sequence[Fitted] | None = None  # learned without each part; None in round 0: `whole` serves
+    final: Fitted  # of the final fit, learned from all rows
+    parts: Sequence[Fitted] | None = None  # learned without each part; None in round 0: `final` serves
     learned_from: tuple[Any, ...] = ()  # the width and the ridge of every round before
 
     @property
@@ -113,7 +114,7 @@ class Round:
 
     def part_kernels(self, width: float, count: int) -> list[Kernel]:
         """The kernel of each part at a relative width."""
-        return [part.at(width) for part in self.parts or [self.whole] * count]
+        return [part.at(width) for part in self.parts or [self.final] * count]
 
 
 def next_round(
@@ -123,16 +124,17 @@ def next_round(
     cell: tuple[float, Any],
     seed: int,
     *,
-    whole: bool,
+    with_final: bool,
 ) -> Round:
     """Learn the metrics of the next round from models of this one at a cell (width, ridge).
 
-    `learning_rows` are those that each part's metric is learned from and, with `whole`, the final one's.
+    `learning_rows` are those that each part's metric is learned from and, `with_final`, the final one's.
+    Without it the metric of the first part is the final one.
     """
     width, ridge = cell
     problem = run.problem
-    count = len(learning_rows) - whole
-    kernels = [*last.part_kernels(width, count), last.whole.at(width)]
+    count = len(learning_rows) - with_final
+    kernels = [*last.part_kernels(width, count), last.final.at(width)]
 
     def learned(number: int) -> Fitted:
         rows = learning_rows[number]
@@ -145,16 +147,16 @@ def next_round(
         )
         return measured(last.track.kernel.with_metric(values), part, seed)
 
-    at_once = run.max_parallel_models if last.track.kernel.thread_safe else 1
-    count_learned = len(learning_rows)
-    metrics = list(map_in_order(learned, range(count_learned), min(count_learned, at_once)))
-    final = metrics[-1] if whole else metrics[0]  # the first part's takes its place
+    max_parallel = run.max_parallel_models if last.track.kernel.thread_safe else 1
+    n_metrics = len(learning_rows)
+    metrics = list(map_in_order(learned, range(n_metrics), min(n_metrics, max_parallel)))
+    final = metrics[-1] if with_final else metrics[0]
     return Round(last.track, final, metrics[:count], (*last.learned_from, cell))
 
 
 def measured(kernel: Kernel, problem: Problem, seed: int) -> Fitted:
     """A kernel whose width is relative to the rows of a problem; it does not see their targets."""
-    rows = sample_rows(np.arange(problem.n), _PAIRS_OF, np.random.default_rng(seed))
+    rows = sample_rows(np.arange(problem.n), _DISTANCE_ROWS, np.random.default_rng(seed))
     weight = None if problem.weight is None else problem.weight[rows]
     return Fitted(kernel, kernel.mean_exponent(take_rows(problem.X, rows), weight))
 
@@ -204,17 +206,18 @@ class CrossFitted(Model):
         part, model = self._without(number, alphas.size)
         ridges = problem.ridge_of_part(part, alphas)
         usable = model.usable(None, ridges)
-        found = [part.restore(model.expansion(mu)) for mu in ridges[usable]]
-        if alphas.size == 1 and found:
-            self._fitted[number, float(alphas[0])] = found[0]
+        expansions = [part.restore(model.expansion(mu)) for mu in ridges[usable]]
+        if alphas.size == 1 and expansions:
+            self._fitted[number, float(alphas[0])] = expansions[0]
         xp = namespace(problem.Y)
         targets = problem.Y.shape[1]
         values = asarray_like(np.full((alphas.size, len(rows), targets), np.nan), problem.Y)
-        if found:  # all ridges share their centres, and so one product with the kernel
-            coef = xp.concat([one.coef for one in found], axis=1)
-            together = replace(found[0], coef=coef, intercept=xp.concat([f.intercept for f in found]))
-            predicted = together.predict(take_rows(problem.X, rows))
-            predicted = xp.reshape(predicted, (len(rows), len(found), targets))
+        if expansions:  # all ridges share their centres, and so one product with the kernel
+            coef = xp.concat([expansion.coef for expansion in expansions], axis=1)
+            intercept = xp.concat([expansion.intercept for expansion in expansions])
+            of_all_ridges = replace(expansions[0], coef=coef, intercept=intercept)
+            predicted = of_all_ridges.predict(take_rows(problem.X, rows))
+            predicted = xp.reshape(predicted, (len(rows), len(expansions), targets))
             for place, ridge in enumerate(np.flatnonzero(usable).tolist()):
                 values[ridge, ...] = predicted[:, place, :]
         return values
@@ -229,7 +232,7 @@ class CrossFitted(Model):
             ridges = self._run.problem.ridge_of_part(part, np.asarray(alpha))
             return part.restore(model.expansion(ridges))
 
-        return FoldModels.each([fitted(number) for number in range(len(parts))])
+        return FoldModels.from_expansions([fitted(number) for number in range(len(parts))])
 
     def expansion(self, alpha: Any) -> Expansion:
         raise ValueError(

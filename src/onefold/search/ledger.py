@@ -15,8 +15,10 @@ from scipy.stats import rankdata
 from onefold.criteria import Scoring
 from onefold.search.evaluation import Evaluation
 
-_TIE = 1e-10  # of the scores' spread: closer ones count as equal
-_ROUNDING = 1e-12  # of the best score's size: what is left of its digits after summing over rows
+# Share of the scores' spread within which they count as equal; chosen, not measured.
+_TIE = 1e-10
+# Relative rounding error of a score that is a sum over rows; chosen, not measured.
+_ROUNDING = 1e-12
 
 
 class Ledger:
@@ -29,7 +31,9 @@ class Ledger:
         self.alphas = np.asarray(alphas, dtype=np.float64)  # in the user's units
         # By the names of their columns: the number of scores per cell, and whether each is of a split.
         scorings = {"score": scoring, **(recorded or {})}.items()
-        self._criteria = {name: (one.n_scores, one.splits is not None) for name, one in scorings}
+        self._criteria = {
+            name: (criterion.n_scores, criterion.splits is not None) for name, criterion in scorings
+        }
         self.entries: list[Evaluation] = []
         self.groups: dict[Any, list[int]] = {}  # numbers of the candidates of each
         # Mean scores (candidates, ridges), what cells are compared by, and which were evaluated.
@@ -44,9 +48,9 @@ class Ledger:
 
     def ridge(self, alpha: float) -> int:
         """The number of a ridge, which is added after the others if it is new."""
-        known = np.flatnonzero(self.alphas == alpha)
-        if known.size:
-            return int(known[0])
+        places = np.flatnonzero(self.alphas == alpha)
+        if places.size:
+            return int(places[0])
         self.alphas = np.append(self.alphas, alpha)
         self._widen(0, 1)
         return self.alphas.size - 1
@@ -79,12 +83,12 @@ class Ledger:
         return int(rows[row]), ridge
 
     def simplest(self, candidate: int, ridge: int) -> tuple[int, int]:
-        """Of a cell's group, within one standard error of it, the best cell of the largest alpha."""
+        """The best cell of the largest alpha in a cell's group, within one standard error of it."""
         rows = next(numbers for numbers in self.groups.values() if candidate in numbers)
-        inside = within_error(self._scores()[rows], (rows.index(candidate), ridge))
-        largest = self.alphas == self.alphas[inside.any(axis=0)].max()
+        tied = within_error(self._scores()[rows], (rows.index(candidate), ridge))
+        largest = self.alphas == self.alphas[tied.any(axis=0)].max()
         table = self.means.copy()
-        table[rows] = np.where(inside & largest[None, :], table[rows], np.nan)
+        table[rows] = np.where(tied & largest[None, :], table[rows], np.nan)
         return self._best(table, rows)
 
     def scored(self, candidate: Any = slice(None)) -> bool:
@@ -98,8 +102,8 @@ class Ledger:
 
     def entry(self, candidate: int, ridge: int | None = None) -> Evaluation:
         """The evaluation that counts for a cell, or the last one of a candidate."""
-        own = (entry for entry in reversed(self.entries) if entry.candidate == candidate)
-        return next(entry for entry in own if ridge is None or ridge in entry.ridges)
+        entries = (entry for entry in reversed(self.entries) if entry.candidate == candidate)
+        return next(entry for entry in entries if ridge is None or ridge in entry.ridges)
 
     def progress(self) -> dict[str, Any]:
         """What a progress bar shows; no best yet while every score so far is undefined."""
@@ -142,11 +146,11 @@ class Ledger:
         table: dict[str, Any] = {"mean_fit_time": shares[numbers]}
         for name in ("std_fit_time", "mean_score_time", "std_score_time"):
             table[name] = np.zeros(len(params))
-        for name in dict.fromkeys(name for one in params for name in one):
-            values = [one.get(name) for one in params]
+        for name in dict.fromkeys(name for cell in params for name in cell):
+            values = [cell.get(name) for cell in params]
             missing = [value is None for value in values]  # masked, as in GridSearchCV
-            known = next(value for value in values if value is not None)
-            filled = column_of([known if value is None else value for value in values])
+            filler = next(value for value in values if value is not None)
+            filled = column_of([filler if value is None else value for value in values])
             table[f"param_{name}"] = np.ma.MaskedArray(filled, mask=missing if any(missing) else False)
         table["params"] = params
         for name, (_, per_split) in self._criteria.items():
@@ -165,8 +169,8 @@ class Ledger:
         """Scores (candidates, ridges, scores) of the criterion that decides, or of another."""
         scores = np.full((*self.means.shape, self._criteria[name][0]), np.nan)
         for entry in self.entries:
-            found = entry.scores if name == "score" else entry.others[name]
-            scores[entry.candidate, entry.ridges] = found
+            of_entry = entry.scores if name == "score" else entry.others[name]
+            scores[entry.candidate, entry.ridges] = of_entry
         return scores
 
 
@@ -259,7 +263,7 @@ def edges(results: dict[str, Any], best: int) -> list[Edge]:
     for name in ("kernel", "metric", "round"):
         column = results.get(f"param_{name}")
         same &= True if column is None else np.asarray(column == column[best])
-    found = []
+    chosen_edges = []
     for name in ("gamma", "alpha"):
         later = "param_round" in results and results["param_round"][best] > 0  # their widths move
         if f"param_{name}" not in results or (name == "gamma" and later):
@@ -270,7 +274,7 @@ def edges(results: dict[str, Any], best: int) -> list[Edge]:
         nearby = np.unique(values[same & np.isfinite(values)])
         if tried.size < 3 or nearby.size < 2 or chosen not in (tried[0], tried[-1]):
             continue
-        inside = scores[same & (values == (nearby[1] if chosen == tried[0] else nearby[-2]))]
-        if not np.any(inside >= scores[best] - tie_tolerance(scores)):
-            found.append(Edge("smallest" if chosen == tried[0] else "largest", name))
-    return found
+        next_inside = scores[same & (values == (nearby[1] if chosen == tried[0] else nearby[-2]))]
+        if not np.any(next_inside >= scores[best] - tie_tolerance(scores)):
+            chosen_edges.append(Edge("smallest" if chosen == tried[0] else "largest", name))
+    return chosen_edges

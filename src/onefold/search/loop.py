@@ -1,6 +1,6 @@
 r"""The loop of a search: a strategy proposes, models are solved side by side, the ledger remembers.
 
-Everything that evaluates does it here: a grid, halving, rounds of metrics, an external optimiser.
+Grids, halving, rounds of metrics and external optimisers all evaluate candidates here.
 A :class:`Search` has one or more stages. A :class:`Stage` is a scoring on some rows, the candidates that
 are compared there and the ledger of their evaluations. What a journal knows is not evaluated again. A
 search that ends early, by its time budget or Ctrl-C, chooses among what it has tried.
@@ -9,7 +9,7 @@ search that ends early, by its time budget or Ctrl-C, chooses among what it has 
 
     left = (seconds since the stage began) / (evaluations since) · (evaluations to come)
 
-What a journal knew costs nothing and is not counted; nor are rounds that nobody has proposed yet.
+Evaluations from a journal cost nothing and are not counted, nor are rounds that are not proposed yet.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from onefold.machine.warning import warn_user
 from onefold.search.checkpoint import Checkpoint, known_cells, unpacked
 from onefold.search.choice import beats_constant, choose
 from onefold.search.crossfit import Cell, CrossFit, Predictions, crossfit_of, with_predictions
-from onefold.search.evaluation import Candidate, Solved, evaluate, solve
+from onefold.search.evaluation import Candidate, Solved, Work, evaluate, solve
 from onefold.search.ledger import Ledger
 
 TIME_IS_UP = "time_budget"
 INTERRUPTED = "interrupted"
 BY_CALLBACK = "stopped by the callback"
-_NAMED = 6  # candidates that were not tried are named in the warning, if they are no more
+# Candidates that were not tried are named in the warning up to this number; chosen, not measured.
+_MAX_NAMED = 6
 
 Callback = Callable[[dict[str, Any]], None]
 Select = Literal["min", "1se"]
@@ -133,7 +134,7 @@ class Search:
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     stages: int = field(default=0, init=False)  # that have ended
     stopped: str | None = field(default=None, init=False)  # why the search ended early
-    untried: list[dict[str, Any]] = field(default_factory=list, init=False)  # names of candidates
+    untried: list[dict[str, Any]] = field(default_factory=list, init=False)  # parameters of candidates
 
     def stage(
         self,
@@ -169,8 +170,8 @@ class Search:
         why = f"the search was {self.stopped}"
         if self.stopped == TIME_IS_UP:
             why = f"the search reached its time_budget of {self.seconds:g} s"
-        names = [", ".join(f"{k}={v}" for k, v in one.items()) for one in self.untried]
-        listed = f": {'; '.join(names)}" if 0 < len(names) <= _NAMED else ""
+        names = [", ".join(f"{k}={v}" for k, v in params.items()) for params in self.untried]
+        listed = f": {'; '.join(names)}" if 0 < len(names) <= _MAX_NAMED else ""
         what = "later steps were" if not names else "1 candidate was"
         what = f"{len(names)} candidates were" if len(names) > 1 else what
         what = f"{what} not tried{listed}"
@@ -250,14 +251,14 @@ class Stage:
             if missing:
                 unknown.append(Proposal(number, np.array(sorted(missing))))
 
-        def handed_out() -> Iterator[Proposal]:
+        def handed_out() -> Iterator[Work]:
             for proposal in unknown:
                 if not search.goes_on() and ledger.scored():
                     return
-                yield proposal
+                yield self._work(proposal)
 
         limits = (self.candidates[number].max_parallel for number, _ in unknown)
-        for solved in map_threads(self._solve, handed_out(), min([len(unknown), *limits])):
+        for solved in map_threads(solve, handed_out(), min([len(unknown), *limits])):
             self._record(solved)
             del solved  # and its predictions, before the next model makes its own
             if search.callback is None:
@@ -266,9 +267,9 @@ class Stage:
             now = time.monotonic()
             to_come = max(event["total"] - event["done"], 0)
             self._evaluated = self._evaluated + 1
-            left = (now - self._began) / self._evaluated * to_come
+            seconds_left = (now - self._began) / self._evaluated * to_come
             try:
-                times = {"seconds": now - search.began, "left": left}
+                times = {"seconds": now - search.began, "left": seconds_left}
                 search.callback(event | {"part": self._shown_as} | times)
             except StopSearch:
                 search.stopped = search.stopped or BY_CALLBACK
@@ -277,13 +278,17 @@ class Stage:
         """What finds a candidate in the journal."""
         return [self.name, self.candidates[number].params, self.candidates[number].learned_from]
 
-    def _solve(self, proposal: Proposal) -> Solved:
-        """What the model of a proposal gives; runs in any thread."""
+    def _work(self, proposal: Proposal) -> Work:
+        """What a thread needs to solve a proposal."""
         number, ridges = proposal
-        alphas = self.ledger.alphas[ridges]
-        candidate = self.candidates[number]
-        with_expansion = self._with_expansions
-        return solve(candidate, number, ridges, alphas, self._scorings, with_expansion=with_expansion)
+        return Work(
+            candidate=self.candidates[number],
+            number=number,
+            ridges=ridges,
+            alphas=self.ledger.alphas[ridges],
+            scorings=self._scorings,
+            with_expansion=self._with_expansions,
+        )
 
     @property
     def _scorings(self) -> dict[str, Scoring]:
@@ -312,9 +317,9 @@ class Stage:
         return Cell(self.candidates[index], float(self.ledger.alphas[ridge]), index, ridge)
 
     def found(
-        self, select: Select = "min", *, cell: tuple[int, int] | None = None, **more: Any
+        self, select: Select = "min", *, cell: tuple[int, int] | None = None, **fields: Any
     ) -> SearchResult:
-        """The choice among what was evaluated, or a given cell; `more` are further fields."""
+        """The choice among what was evaluated, or a given cell; `fields` are added to the result."""
         ledger = self.ledger
         if cell is not None:
             chosen = self.crossfit(*cell)
@@ -329,10 +334,10 @@ class Stage:
             elif select == "1se":
                 chosen = self.crossfit(*ledger.simplest(chosen.cell.index, chosen.cell.ridge))
         report = dict(ledger.entry(chosen.cell.index).report)
-        return SearchResult(ledger, leaders, chosen, report, self.scoring, **more)
+        return SearchResult(ledger, leaders, chosen, report, self.scoring, **fields)
 
     def _flattest(self) -> tuple[int, int]:
-        """Of the simplest candidates the cell of the largest ridge, then of the smallest width."""
+        """The cell of the largest ridge, then of the smallest width, of the simplest candidates."""
         ledger = self.ledger
         scored = np.argwhere(np.isfinite(self.ledger.means)).tolist()
         least = min(self.candidates[number].complexity for number, _ in scored)
@@ -370,7 +375,7 @@ class Stage:
     def _solved_again(self, cell: Cell) -> CrossFit:
         """A cell whose scores came from a journal, solved once more as it was: to the same digits."""
         ridges = self.ledger.entry(cell.index, cell.ridge).ridges
-        return crossfit_of(self._solve(Proposal(cell.index, ridges)), cell, self.scoring)
+        return crossfit_of(solve(self._work(Proposal(cell.index, ridges))), cell, self.scoring)
 
 
 def progress_words(event: Mapping[str, Any]) -> str:

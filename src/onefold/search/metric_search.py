@@ -11,7 +11,7 @@ was found on few rows can be repeated on many, at a fraction of the cost.
 
     `FirstLook`          the grid on 500 rows: the cell of each family from which round 0 begins
     `RoundsOnFewRows`    rounds on 1000 rows: the path of every track to its best round
-    `KeepWorthFitting`   the paths that further fits are worth their time for
+    `KeepWorthFitting`   the paths that are worth further fits
     `Repeat`             paths on more rows, whose last round is tried anew
     `RoundsOnAllFolds`   rounds on all rows, every fold with metrics of its own
     `CrossOnAllFolds`    paths on all rows, every fold with metrics of its own; the last round in a cross
@@ -23,8 +23,8 @@ has metrics of its own, learned without it: literal cross-validation of the metr
 the last folds are reserved before anything is learned; then one kernel matrix per metric serves these
 folds in closed form again, and the score is theirs.
 
-**What it costs** is known before it runs, in multiply-adds, as each stage says. How many rounds are
-worth while, and how many tracks a blend gives weight, is not, and is taken to be as usual.
+**What it costs**, in multiply-adds, is known before it runs: each stage says. The numbers of rounds and
+of members of a blend are not known before; usual numbers are assumed.
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ _CELLS_AFTER_LOOK = 9
 _USUAL_ROUNDS = 4
 # Members of a blend that costs are counted with, at most; chosen, not measured.
 _USUAL_MEMBERS = 3
-# Members of the choice of one, of which the best and the best without a metric are fitted.
+# Models that are fitted for the choice of one: the best, and the best without a metric.
 _MEMBERS_OF_CHOICE = 2
 # Rows that a model costs as much as, beyond its multiply-adds: kernel values, distances, copies, calls;
 # chosen, not measured.
 _OVERHEAD_ROWS = 800
-# Share of the rows that is outside the reserved and the validating folds at least.
+# Minimum share of the rows that is outside the reserved and the validating folds; chosen, not measured.
 _SMALLEST_LEARNING_SHARE = 0.4
 
 
@@ -272,13 +272,13 @@ class KeepWorthFitting(MetricStage):
     """The paths that are worth fitting on more rows; the best one if a search has stopped."""
 
     blend: bool
-    least_weight: float = WORTH  # in a blend
+    min_weight: float = WORTH  # in a blend
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """Some of the paths, in their order."""
         result = state.last_result
         kept = worth_fitting(
-            state.leaders, result.ledger, result.scoring, blend=self.blend, least=self.least_weight
+            state.leaders, result.ledger, result.scoring, blend=self.blend, min_weight=self.min_weight
         )
         kept = kept if search.goes_on() else kept[:1]
         groups = {leader.cell.candidate.group for leader in kept}
@@ -304,7 +304,7 @@ class Repeat(MetricStage):
         return state.after(rounds)
 
     def cost(self, sizes: Sizes) -> Cost:
-        """For each track a metric and a cross."""
+        """A metric and a cross for each track."""
         cross = len(FINER) + 2  # two more ridges
         of_track = sizes.metric(sizes.training) + cross * sizes.fit(sizes.training)
         return Cost(preliminary=sizes.tracks * of_track)
@@ -368,7 +368,7 @@ class CellOnAllFolds(MetricStage):
         return state.after(rounds)
 
     def cost(self, sizes: Sizes) -> Cost:
-        """For each member its metrics and k fits."""
+        """The metrics of each member, and k fits."""
         fits = sizes.folds * sizes.fit(sizes.outside)
         operations = sizes.members * (sizes.metrics_of_folds(self.learning_rows) + fits)
         return Cost(operations=operations + sizes.final_fits)
@@ -385,7 +385,7 @@ class ReservedFolds(MetricStage):
         splits = setup.scoring.held_out
         tests = [splits.tests[number] for number in division.reserved]
         left_out = [splits.left_out[number] for number in division.reserved]
-        inside = Splits(splits.n, tests, left_out)
+        reserved_splits = Splits(splits.n, tests, left_out)
         paths = state.best_first
         kernel = state.leader(paths[0]).cell.candidate.kernel
         run, count = auto.choose_for_members(setup.run, kernel, len(paths), len(left_out))
@@ -394,11 +394,11 @@ class ReservedFolds(MetricStage):
         problem = setup.problem
         if not run.approximation.streams:  # the exact method: rows held out cost least at the end
             reserved = np.unique(np.concatenate(left_out))
-            order = np.concatenate([np.setdiff1d(np.arange(inside.n), reserved), reserved])
+            order = np.concatenate([np.setdiff1d(np.arange(reserved_splits.n), reserved), reserved])
             problem = problem.rows(order)
             task = task.rows(order)
-            inside = inside.within(order)
-        scoring = setup.scoring.criterion.start(problem, task, inside)
+            reserved_splits = reserved_splits.within(order)
+        scoring = setup.scoring.criterion.start(problem, task, reserved_splits)
         closed = run.approximation.selects
         load = replace(run.load, parts=scoring.parts if closed else None)
         run = replace(run, problem=problem, load=load)
@@ -412,8 +412,8 @@ class ReservedFolds(MetricStage):
             for factor in factors if has_width else SAME:
                 candidate = _on_all_rows(member.candidate, run, factor)
                 if not closed:  # it is refitted without each fold
-                    kernels = [candidate.kernel] * len(inside.left_out)
-                    candidate = replace(candidate, parts=inside.left_out, part_kernels=kernels)
+                    kernels = [candidate.kernel] * len(reserved_splits.left_out)
+                    candidate = replace(candidate, parts=reserved_splits.left_out, part_kernels=kernels)
                 ridges = [member.ridge]
                 if factor == 1.0 < len(factors):
                     ridges = next_ridges(setup.alphas, member.ridge)
@@ -427,7 +427,7 @@ class ReservedFolds(MetricStage):
 
 
 def _sampled(setup: Setup, rows: Any, size: int, stream: int) -> Any:
-    """Some of the rows, drawn with the search's seed and a number that no other draw has."""
+    """A sample of the rows, drawn with the search's seed and a number that no other draw has."""
     generator = np.random.default_rng([setup.seed or 0, stream])
     return sample_rows(rows, size, generator, setup.task.labels)
 
@@ -469,13 +469,13 @@ def _promising(state: State, tracks: Sequence[Track], *, going_on: bool) -> Stat
 def _on_all_rows(last: Candidate, run: Run, factor: float) -> Candidate:
     """A candidate of few rows on those of a run, its width multiplied by a factor."""
     kernel = last.kernel.scaled(factor**last.kernel.exponent_order)
-    names = dict(last.params)
+    params = dict(last.params)
     if last.kernel.has_width:
-        names["gamma"] = factor * last.params["gamma"]
+        params["gamma"] = factor * last.params["gamma"]
     # The same cells on more rows, as when a stopped search goes on, give another metric.
     learned_from = (last.run.problem.n, *last.learned_from)
     shared = run.approximation.share(run.problem, [kernel])  # landmarks follow the metric
-    return Candidate(replace(run, shared=shared), kernel, names, learned_from)
+    return Candidate(replace(run, shared=shared), kernel, params, learned_from)
 
 
 # -- the strategy -------------------------------------------------------------------------------------

@@ -233,8 +233,8 @@ class Rounds:
         self._seed = search.setup.seed or 0
         self._parts = compared.scoring.held_out.left_out
         self._trials = list[_Trial]()
-        named = f"{name}, {compared.rows} rows"
-        self.stage = search.stage(named, scoring=compared.scoring, shown_as=name)
+        stage_name = f"{name}, {compared.rows} rows"
+        self.stage = search.stage(stage_name, scoring=compared.scoring, shown_as=name)
         self._ledger = self.stage.ledger
 
     @property
@@ -329,8 +329,8 @@ class Rounds:
         grids = {name: dict[int, int]() for name in first}  # candidates by the place of their width
 
         def cells(name: str, point: GridPoint | None) -> list[Proposal]:
-            """Those not yet tried among the neighbours of a cell, or of the whole grid."""
-            tried = widths if first[name].whole.kernel.has_width else [1.0]
+            """Cells not yet tried among the neighbours of a cell, or in the whole grid."""
+            tried = widths if first[name].final.kernel.has_width else [1.0]
             places = range(len(tried))
             ridges = every_other
             if point is not None:
@@ -389,24 +389,24 @@ class Rounds:
         cell = (width, float(compared.run.problem.ridge(self._ledger.alphas[ridge])))
         learned_from = (*last.learned_from, cell)
         journal = self._search.checkpoint
-        names = {"kernel": track.name, "metric": track.kind}
-        key = [f"metric of {self.stage.name}", names, learned_from]
+        params = {"kernel": track.name, "metric": track.kind}
+        key = [f"metric of {self.stage.name}", params, learned_from]
 
         def read(record: dict[str, Any]) -> Round:
             metrics = record["metrics"]
             kernels = [track.kernel.with_metric(unpacked(metric["values"])) for metric in metrics]
             means = [float(metric["mean_exponent"]) for metric in metrics]
-            whole, *parts = map(Fitted, kernels, means)
-            return Round(track, whole, parts, learned_from)
+            final, *parts = map(Fitted, kernels, means)
+            return Round(track, final, parts, learned_from)
 
-        noted = next(journal.find(key, read), None)
-        if noted is not None:
-            return noted
+        recorded = next(journal.find(key, read), None)
+        if recorded is not None:
+            return recorded
         following = next_round(
-            last, compared.run, compared.learning, cell, self._seed, whole=compared.per_fold
+            last, compared.run, compared.learning, cell, self._seed, with_final=compared.per_fold
         )
         if journal:
-            fitted: list[Any] = [following.whole, *(following.parts or [])]
+            fitted: list[Any] = [following.final, *(following.parts or [])]
             metrics = [
                 {"values": packed(kernel.kernel.metric.values), "mean_exponent": kernel.mean_exponent}
                 for kernel in fitted
@@ -417,26 +417,28 @@ class Rounds:
     def _cross(self, last: Round, point: GridPoint, factors: Sequence[float]) -> list[Proposal]:
         """The width times each factor at the ridge; of several, itself at the neighbours in size too."""
         width, ridge = point
-        near = next_ridges(self._ledger.alphas, ridge)
+        ridges = next_ridges(self._ledger.alphas, ridge)
         numbers = self._add(last, [width * factor for factor in factors])
         if len(factors) == 1:
             return [Proposal(number, np.array([ridge])) for number in numbers]
         middle = numbers[factors.index(1.0)] if len(numbers) > 1 else numbers[0]
-        return [Proposal(number, near if number == middle else np.array([ridge])) for number in numbers]
+        return [
+            Proposal(number, ridges if number == middle else np.array([ridge])) for number in numbers
+        ]
 
     def _add(self, last: Round, widths: Sequence[float]) -> list[int]:
         """Candidates of a round, one for each width, and their numbers."""
         run = self._compared.run
-        has_width = last.whole.kernel.has_width
+        has_width = last.final.kernel.has_width
         closed = last.parts is None and run.approximation.selects and self._compared.per_fold
         run = run if closed else replace(run, shared=None)  # landmarks follow the metric
         numbers = list[int]()
         for width in widths if has_width else [1.0]:
-            names: dict[str, Any] = {"kernel": last.track.name, "metric": last.metric}
-            names["round"] = len(last.learned_from)
+            params: dict[str, Any] = {"kernel": last.track.name, "metric": last.metric}
+            params["round"] = len(last.learned_from)
             if has_width:
-                names["gamma"] = float(width)
-            candidate = Candidate(run, last.whole.at(width), names)
+                params["gamma"] = float(width)
+            candidate = Candidate(run, last.final.at(width), params)
             if not closed:
                 kernels = last.part_kernels(width, len(self._parts))
                 candidate = replace(

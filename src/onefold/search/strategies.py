@@ -33,14 +33,14 @@ class Setup:
 
     table: Any  # the rows as the user gave them
     task: Task
-    scoring: Scoring  # the criterion at work; its splits are None where nothing is held out
+    scoring: Scoring  # of the criterion that decides; its splits are None where nothing is held out
     cv: Any  # as the user gave it, an iterator as a list
     groups: Any  # as the user gave them
-    families: Sequence[Family]  # what is chosen among
+    families: Sequence[Family]  # to choose among
     relative: bool  # whether widths are relative to the mean distance, and families named
-    kernels: list[Kernel]  # the grid: every family at every width,
-    names: list[dict[str, Any]]  # what names each,
-    alphas: Any  # and ridges
+    kernels: list[Kernel]  # of the grid: every family at every width
+    params: list[dict[str, Any]]  # of each kernel, as in `cv_results_`
+    alphas: Any  # the ridges of the grid, in the user's units
     run: Run
     seed: int | None  # of everything random; None leaves it to the approximation's own settings
     strategy: Strategy
@@ -73,8 +73,8 @@ class Setup:
         run = self.run if run is None else run
         choices = [(choice, run.with_settings(**choice)) for choice in run.approximation.choices()]
         return [
-            Candidate(chosen, kernel, name | choice)
-            for kernel, name in zip(self.kernels, self.names)
+            Candidate(chosen, kernel, params | choice)
+            for kernel, params in zip(self.kernels, self.params)
             for choice, chosen in choices
         ]
 
@@ -82,28 +82,28 @@ class Setup:
         """A kernel at any width, on the grid or off it, and settings of the approximation."""
         widths = [] if width is None else [width]
         args = [family], widths, self.problem, self.seed or 0
-        (kernel,), (name,) = family_kernels(*args, relative=self.relative)
-        return Candidate(self.run.with_settings(**settings), kernel, name | settings)
+        (kernel,), (params,) = family_kernels(*args, relative=self.relative)
+        return Candidate(self.run.with_settings(**settings), kernel, params | settings)
 
 
 def family_kernels(
     families: Sequence[Family], widths: Sequence[float], problem: Problem, seed: int, *, relative: bool
 ) -> tuple[list[Kernel], list[dict[str, Any]]]:
-    """Every family at every width, where it has one, and what names each."""
+    """Every family at every width, where it has one, and the parameters of each."""
     kernels: list[Kernel] = []
-    names: list[dict[str, Any]] = []
+    params: list[dict[str, Any]] = []
     for name, kernel in families:
-        called: dict[str, Any] = {"kernel": name} if relative else {}
+        of_family: dict[str, Any] = {"kernel": name} if relative else {}
         if relative:
             kernel.check_features(problem.X.shape[1])
         if not kernel.has_width:
             kernels.append(kernel)
-            names.append(called)
+            params.append(of_family)
             continue
-        at = measured(kernel, problem, seed).at if relative else kernel.scaled
-        kernels += [at(width) for width in widths]
-        names += [called | {"gamma": width} for width in widths]
-    return kernels, names
+        of_width = measured(kernel, problem, seed).at if relative else kernel.scaled
+        kernels += [of_width(width) for width in widths]
+        params += [of_family | {"gamma": width} for width in widths]
+    return kernels, params
 
 
 class Strategy(Protocol):

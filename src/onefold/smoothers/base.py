@@ -1,4 +1,4 @@
-r"""The linear smoother behind everything.
+r"""The linear smoother R(μ): every prediction and score of an exact model follows from it.
 
 For a kernel matrix K, a ridge μ and, with an intercept, a border s (ones, or √weights),
 
@@ -11,7 +11,7 @@ action, diagonal, trace and log-determinant, and the predictions of rows held ou
     y_J − f_J = (R_b)_JJ⁻¹ (R_b y)_J
 
 is the residual on J of the model trained on all rows but J, for every set of rows J. It holds
-whatever stands in y_J; with zeros there it gives f_J itself, untouched by the rounding of y_J.
+for any values in y_J; with zeros there it gives −f_J itself, untouched by the rounding of y_J.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from onefold.linalg import Array, HostArray, Index, namespace, reorder_in_place,
 Flags: TypeAlias = NDArray[np.bool_]
 
 _EPS = float(np.finfo(np.float64).eps)
-# Of the largest eigenvalue: smaller ones are noise of the decomposition.
+# Of the largest eigenvalue: smaller ones are rounding errors of the decomposition.
 _NOISE = 8 * _EPS
 # Of the largest eigenvalue, times n: a negative eigenvalue of float64 rounding is no further below 0.
 _FLOAT64_ROUNDING = 16 * _EPS
 
 
 class UnsolvableError(ValueError):
-    """The system of a kernel and a ridge has no solution that least squares could mean."""
+    """The system of a kernel and a ridge has no least-squares solution."""
 
 
 UNSOLVABLE = (UnsolvableError, np.linalg.LinAlgError)
-"""What a model may raise where it cannot be solved; an approximation from outside, NumPy's error."""
+"""What a model may raise if it cannot be solved; approximations of users may raise NumPy's error."""
 
 
 def why_unsolvable(error: Exception) -> str:
-    """The cause and the remedy, as a part of a sentence."""
+    """The cause and the remedy, for use within a sentence."""
     if isinstance(error, UnsolvableError):
         return str(error)
     return f"the matrix cannot be factorised ({error}); use larger alphas."
@@ -53,7 +53,7 @@ def why_unsolvable(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why there is no result; the error itself would keep everything that it passed through."""
+    """Why there is no result. A text: an error object would keep all arrays of its traceback alive."""
 
     reason: str
 
@@ -66,7 +66,7 @@ def attempt(
     errors: tuple[type[Exception], ...] = UNSOLVABLE,
     explain: Callable[[Exception], str] = why_unsolvable,
 ) -> _Result | Failure:
-    """What `work` returns, or why it cannot: the one place where a search makes an error a value."""
+    """What `work` returns, or the reason why it failed: where a search turns an error into a value."""
     try:
         return work()
     except errors as error:
@@ -156,7 +156,7 @@ class Rounding:
     # A matrix with eigenvalues further below 0 is indefinite; infinite for a kernel that is positive
     # semi-definite by construction, where every negative eigenvalue is rounding.
     tolerance: float
-    scale: float = 0.0  # size of what was taken off before the decomposition
+    scale: float = 0.0  # size of what was subtracted before the decomposition
 
     def noise(self, values: Array) -> float:
         """Eigenvalues up to this size are rounding: of the decomposition, and of the matrix itself."""
@@ -164,10 +164,10 @@ class Rounding:
         return _NOISE * max(float(xp.max(xp.abs(values))), self.scale)
 
     def without_rounding(self, values: Array) -> Array:
-        """The eigenvalues with negative ones at the rounding of float64 set to 0; raise if indefinite.
+        """The eigenvalues, negative ones of the size of float64 rounding set to 0; raise if indefinite.
 
-        What lies between, as in a matrix that was computed in single precision, is kept: a ridge
-        must make up for it.
+        Negative ones between these sizes, as in a matrix that was computed in single precision, are
+        kept: a ridge must make up for them.
         """
         if values.shape[0] == 0:
             return values
@@ -182,12 +182,14 @@ class Rounding:
         return xp.where((values < 0) & (values >= -zero), xp.zeros_like(values), values)
 
 
+# For kernels that are positive semi-definite by construction.
 PSD = Rounding(math.inf)
-GIVEN = Rounding(math.sqrt(_EPS))
+# For all other kernels, such as a user's matrix or function: half of the digits must agree.
+CHECKED = Rounding(math.sqrt(_EPS))
 
 
 def not_psd(smallest: float) -> UnsolvableError:
-    """The error for an indefinite kernel."""
+    """The error for an indefinite kernel matrix."""
     return UnsolvableError(
         f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); use a "
         "positive semi-definite kernel, a larger alpha, or add to the diagonal of a precomputed one."
@@ -215,7 +217,7 @@ class Route:
     gpu: bool
 
     def matrices(self, folds: int) -> float:
-        """Arrays of n × n at the peak of the factorisation, with so many folds (0: a fit alone)."""
+        """Arrays of n × n at the peak of the factorisation, with this many folds (0: only a fit)."""
         if self.gpu:  # K gives way to its factor, or keeps a copy of itself for the next ridge
             held = 5 if self.name == "eigen" else 1 if self.ridges == 1 else 2
             return held + (1 / folds + 3 / folds**2 if folds > 1 else 0.0)
@@ -232,10 +234,10 @@ def choose_route(
 ) -> Route:
     r"""How the kernel matrix of a model is factorised, decided once, for all its ridge values.
 
-    The first line that holds:
+    The first line that applies:
 
     ======================================  ==========  ==========================================
-    the matrix, and what is asked of it     route       because
+    the matrix, and what is needed of it    route       because
     ======================================  ==========  ==========================================
     weights of very different size          cholesky    a decomposition would lose their digits
     numerical rank r ≤ n/3, held-out rows   low rank    a thin factor costs n r²
@@ -257,7 +259,7 @@ def choose_route(
     triangle            0.6             0.45            1              1                1
     ==================  ==============  ==============  =============  ===============  ==========
 
-    `need` says whether solving is enough, or the diagonal or blocks of R are wanted too; `uneven`, that
+    `need` says whether solving is enough, or the diagonal or blocks of R are needed too; `uneven`, that
     weights of very different size have graded the rows; `rank` is known where there is a thin factor.
     """
     if gpu:

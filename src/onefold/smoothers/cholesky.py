@@ -3,9 +3,9 @@ r"""R(μ) of a dense matrix K by a Cholesky factorisation of K + μI for each μ
     (1)  K + μI = L Lᵀ,    R = μ L⁻ᵀL⁻¹,    log det (K + μI) = 2 Σ log l_ii
     (2)  diag R = μ · column sums of (L⁻¹)²,    R_JJ = μ (L⁻¹)_{:,J}ᵀ (L⁻¹)_{:,J}
 
-n³/3 operations per μ for the coefficients alone and as much again for the diagonal and blocks: cheaper
-than an eigendecomposition for a few μ. L⁻¹ is lower triangular, so that a block of the last rows needs
-the inverse of the last corner of L alone: rows that are held out are cheapest at the end. The rounding
+n³/3 operations per μ for the coefficients and as much again for the diagonal and blocks: cheaper than an
+eigendecomposition for a few μ. L⁻¹ is lower triangular, so that a block of the last rows needs only the
+inverse of the last corner of L: rows that are held out are cheapest at the end. The rounding
 of entry (i, j) is relative to √(k_ii k_jj): rows of any size keep their digits, which is what weights of
 very different size need. A matrix that rounding leaves indefinite at a small μ is decomposed instead.
 
@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike
 from onefold import linalg
 from onefold.linalg import Array, HostArray, Index, as_vector, asarray_like, dense, namespace, take_rows
 from onefold.machine.threads import check_stop, spans
-from onefold.smoothers.base import GIVEN, Rounding, UnsolvableError
+from onefold.smoothers.base import CHECKED, Rounding, UnsolvableError
 from onefold.smoothers.dense import (
     BELOW_ROUNDING,
     BlockOperator,
@@ -255,13 +255,13 @@ def _log_diagonal(triangle: Array) -> Array:
 class CholeskySmoother(DenseSmoother):
     """R_b(μ) from a factorisation of K + μI for each μ.
 
-    K stays, and every factor is that of a copy; unless `remake` is given, a function that makes K again:
-    the first factor then takes the memory of K. `rounding` says which negative eigenvalues are rounding;
+    K stays, and every factor is that of a copy. With `remake`, a function that makes K again, the first
+    factor takes the memory of K instead. `rounding` says which negative eigenvalues are rounding;
     `graded`, that the rows of K differ in size by far, as weights make them; `rough`, that factors of
-    float32 will do where μ allows it.
+    float32 suffice where μ allows them.
 
-    The operator of the last μ is kept: more is often asked at the same μ, and for a single μ it is all
-    there is of K. Results depend on what was asked before by no more than rounding.
+    The operator of the last μ is kept: later calls often have the same μ, and for a single μ it has
+    taken the memory of K. Earlier calls change results by no more than rounding.
     """
 
     def __init__(
@@ -270,7 +270,7 @@ class CholeskySmoother(DenseSmoother):
         border: Array | None,
         *,
         remake: Callable[[], Array] | None = None,
-        rounding: Rounding = GIVEN,
+        rounding: Rounding = CHECKED,
         graded: bool = False,
         rough: bool = False,
     ) -> None:
@@ -294,7 +294,7 @@ class CholeskySmoother(DenseSmoother):
     def smallest_eigenvalue(self) -> float:
         return 0.0 if self._decomposition is None else self._decomposition.smallest_eigenvalue
 
-    def each(
+    def map_operators(
         self,
         function: Callable[[Operator], tuple[Result, Operator]],
         alphas: ArrayLike,
@@ -328,7 +328,7 @@ class CholeskySmoother(DenseSmoother):
                 return CholeskyFactor.of(self._matrix(), alpha)
         if self._decomposition is None:
             self._decomposition = SpectralSmoother(self._matrix(), self.border, rounding=self._rounding)
-        [operator] = self._decomposition.each(lambda operator: (operator, operator), [alpha])
+        [operator] = self._decomposition.map_operators(lambda operator: (operator, operator), [alpha])
         return operator
 
     def _matrix(self) -> Array:

@@ -1,4 +1,4 @@
-r"""R(μ) of a dense matrix K, and what follows from it at every μ, whatever K was factorised into.
+r"""R(μ) of a dense matrix K, and what follows from it at every μ, for any factorisation of K.
 
 An `Operator` is R at one μ, or at a few. A `DenseSmoother` makes one operator after the other and asks
 each for everything it needs of it at once. There are two kinds: eigenvalues, which serve every μ
@@ -9,8 +9,8 @@ each for everything it needs of it at once. There are two kinds: eigenvalues, wh
 
     (1)  R_b Y = R Y − ρ (ρᵀY)/σ,    diag R_b = diag R − ρ²/σ,    ρ = R s,  σ = sᵀρ
 
-*Coefficients* of the kernel at each row, and where μ is below the rounding of K those without the
-directions that are rounding alone:
+*Coefficients* of the kernel at each row; where μ is below the rounding of K, without the directions in
+which K is nothing but rounding:
 
     (2)  α = R_b Y / μ
 
@@ -25,7 +25,7 @@ n × (k · t) columns,
 
 so that one product with R serves all of them. Rows held out come in two forms:
 
-    (4)  f_J = −(R_b)_JJ⁻¹ (R_b Y⁰)_J          the predictions alone
+    (4)  f_J = −(R_b)_JJ⁻¹ (R_b Y⁰)_J          the predictions only
     (5)  α = R_b Ŷ / μ,   sᵀŶ / sᵀs            the models trained without J
 
 α is 0 on J and elsewhere the solution of the problem without J. It takes another product with R, O(n²)
@@ -42,7 +42,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -84,7 +84,7 @@ class Operator(ABC):
 
     @abstractmethod
     def apply(self, Y: Array) -> Array:
-        """R Y of shape (μ, n, t), for Y (n, t), or (μ, n, t) of its own at each μ."""
+        """R Y of shape (μ, n, t), for Y (n, t), or Y (μ, n, t) with other targets at each μ."""
 
     @abstractmethod
     def with_blocks(self, first: int) -> BlockOperator:
@@ -147,7 +147,7 @@ class BorderCorrection:
     sigma: Array
 
     def vectors(self, RY: Array, Y: Array) -> Array:
-        """(1): R Y → R_b Y, shape (μ, n, targets), for Y (n, targets), or (μ, n, targets) of its own."""
+        """(1): R Y → R_b Y, shape (μ, n, targets), for Y (n, targets), or (μ, n, targets)."""
         b = (self.rho[:, None, :] @ Y)[:, 0, :] / self.sigma[:, None]
         return RY - self.rho[:, :, None] * b[:, None, :]
 
@@ -177,23 +177,24 @@ class DenseSmoother(Smoother):
     @property
     @abstractmethod
     def smallest_eigenvalue(self) -> float:
-        """That of K, as far as the factorisation knows it: 0 unless it is negative."""
+        """The smallest eigenvalue of K if the factorisation shows that it is negative; else 0."""
 
     @abstractmethod
-    def each(
+    def map_operators(
         self,
         function: Callable[[Operator], tuple[Result, Operator]],
         alphas: ArrayLike,
         columns: int = 1,
     ) -> list[Result]:
-        """What `function` makes of R at every μ in turn, which is to be applied to so many columns.
+        """The results of `function` for the operator of every μ in turn.
 
-        It returns its result, which must not share memory with the operator, and what has become of
-        the operator (see there).
+        `function` returns its result, which must not share memory with the operator, and the operator
+        that has taken the place of the one it was given (see `Operator`). `columns` is the number of
+        columns that it applies R to: it decides how many μ share an operator.
         """
 
     def solvable(self, alphas: ArrayLike) -> Flags:
-        """Whether K + μI is positive definite at each μ, as far as the factorisation knows."""
+        """Whether K + μI is positive definite at each μ, as far as the factorisation shows."""
         return as_vector(alphas) + self.smallest_eigenvalue > 0
 
     def below_rounding(self, alphas: ArrayLike) -> Flags:
@@ -235,13 +236,13 @@ class DenseSmoother(Smoother):
         def residuals_of(operator: Operator) -> tuple[Array, Operator]:
             return self._residuals(operator, Y)[0], operator
 
-        return namespace(Y).concat(self.each(residuals_of, alphas, Y.shape[1]))
+        return namespace(Y).concat(self.map_operators(residuals_of, alphas, Y.shape[1]))
 
     def duals(self, Y: Array, alphas: ArrayLike) -> Array:
         r"""(2): the coefficients of the kernel at each row, shape (μ, n, targets).
 
-        Where μ is below the rounding of K, without the directions that are rounding alone: they leave
-        predictions as they are, but their coefficients, r/μ, would multiply the rounding of every
+        Where μ is below the rounding of K, without the directions in which K is nothing but rounding:
+        they do not change predictions, but their coefficients, r/μ, would multiply the rounding of every
         later kernel value.
         """
 
@@ -255,10 +256,10 @@ class DenseSmoother(Smoother):
                 dual = namespace(Y).where(below, signal, dual)
             return dual, operator
 
-        return namespace(Y).concat(self.each(duals_of, alphas, Y.shape[1]))
+        return namespace(Y).concat(self.map_operators(duals_of, alphas, Y.shape[1]))
 
     def _signal(self, operator: Operator, Y: Array, correction: BorderCorrection) -> Array:
-        """(2) without the directions that are rounding alone."""
+        """(2) without the directions in which K is nothing but rounding."""
         s = self.border
         if s is None:
             return operator.solve_signal(Y)
@@ -274,7 +275,7 @@ class DenseSmoother(Smoother):
             ready, residuals, correction = self._residuals_and(_with_diagonal, operator, Y)
             return (residuals, correction.diagonal(ready.diagonal())), ready
 
-        residuals, diagonals = zip(*self.each(residuals_and_diagonal, alphas, Y.shape[1]))
+        residuals, diagonals = zip(*self.map_operators(residuals_and_diagonal, alphas, Y.shape[1]))
         xp = namespace(Y)
         diagonal = self._without_saturated(xp.concat(list(diagonals)), alphas)
         return Y[None, ...] - xp.concat(list(residuals)) / diagonal[:, :, None]
@@ -288,7 +289,7 @@ class DenseSmoother(Smoother):
             diagonal = correction.diagonal_at(operator.diagonal_at(rows), places)
             return (residuals, diagonal), operator
 
-        [(residuals, diagonal)] = self.each(residuals_and_diagonal, [alpha])
+        [(residuals, diagonal)] = self.map_operators(residuals_and_diagonal, [alpha])
         diagonal = self._without_saturated(diagonal[None, :], [alpha])[0, :]
         return take_rows(Y, places) - take_rows(residuals[0, :, :], places) / diagonal[:, None]
 
@@ -310,7 +311,7 @@ class DenseSmoother(Smoother):
             ready, predictions, _ = self._heldout(operator, blanked, sets)
             return predictions, ready
 
-        by_alpha = chain.from_iterable(self.each(predictions_of, alphas, blanked.shape[1]))
+        by_alpha = chain.from_iterable(self.map_operators(predictions_of, alphas, blanked.shape[1]))
         by_set = zip(*by_alpha)
         return [namespace(Y).stack(list(predictions)) for predictions in by_set]
 
@@ -335,7 +336,7 @@ class DenseSmoother(Smoother):
                 level = xp.reshape(level, (len(predictions), sets.count, Y.shape[1]))
             return (xp.permute_dims(dual, (0, 2, 1, 3)), level), ready
 
-        pieces = self.each(duals_of, alphas, blanked.shape[1])
+        pieces = self.map_operators(duals_of, alphas, blanked.shape[1])
         levels = [level for _, level in pieces if level is not None]
         return xp.concat([dual for dual, _ in pieces]), xp.concat(levels) if levels else None
 
@@ -366,7 +367,7 @@ class DenseSmoother(Smoother):
         xp = namespace(residuals)
         predictions: dict[int, Array] = {}
         columns = xp.reshape(residuals[index, :, :], (self.n * sets.count, -1))
-        for numbers, rows, places in sets.groups:
+        for numbers, rows, places in sets.batches:
             check_stop()
             block = correction.block(operator.block(rows, index), rows, index)
             values = -dense.solve_positive(block, take_rows(columns, places))
@@ -382,7 +383,7 @@ class DenseSmoother(Smoother):
             diagonal = correction.diagonal(ready.diagonal())
             return namespace(diagonal).sum(diagonal, axis=1), ready
 
-        traces = self.each(trace_of, alphas)
+        traces = self.map_operators(trace_of, alphas)
         return as_vector(namespace(traces[0]).concat(traces))
 
     def logdet(self, alphas: ArrayLike) -> HostArray:
@@ -397,8 +398,16 @@ class DenseSmoother(Smoother):
                 value = value + xp.log(correction.sigma / operator.alphas) - xp.log(s @ s)
             return value, operator
 
-        values = self.each(logdet_of, alphas)
+        values = self.map_operators(logdet_of, alphas)
         return as_vector(namespace(values[0]).concat(values))
+
+
+class SetBatch(NamedTuple):
+    """Sets of rows whose blocks are solved in one call."""
+
+    numbers: list[int]  # of the sets
+    rows: Array  # of the sets, (|J|,) or (sets, |J|)
+    places: Array  # of these rows in the columns of their own sets, laid out flat
 
 
 class LeftOut:
@@ -415,12 +424,12 @@ class LeftOut:
             keep[rows, k] = 0.0
             source[rows, k] = starts[k] + np.arange(rows.size)
         self.keep = asarray_like(keep, Y)  # (n, k): 1 where a row takes part in training, else 0
-        # Where each row of each set stands among all f_J, one after the other; else the end.
+        # For each row and set, the position of its prediction in the concatenation of all f_J; for rows
+        # that are not in the set, the position after the last, where there is a zero.
         self._source = index_like(source.reshape(-1), Y)
-        # Sets that are solved in one call, on a device those of one size, within n rows in all and not
-        # too many numbers in the columns of their rows, which some of CUDA's functions fail with: their
-        # numbers, their rows (|J|,) or (sets, |J|), and the places of these in their own columns.
-        self.groups: list[tuple[list[int], Array, Array]] = []
+        # On a device, sets of one size are solved together: within n rows in all, and within so many
+        # numbers in the columns of their rows as all of CUDA's functions take.
+        self.batches: list[SetBatch] = []
         by_size: dict[int, list[int]] = {}
         for k, rows in enumerate(self.parts):
             by_size.setdefault(k if linalg.uses_lapack(Y) else rows.size, []).append(k)
@@ -433,7 +442,7 @@ class LeftOut:
                 if linalg.uses_lapack(Y):
                     rows = rows[0]
                     places = places[0]
-                self.groups.append((numbers, index_like(rows, Y), index_like(places, Y)))
+                self.batches.append(SetBatch(numbers, index_like(rows, Y), index_like(places, Y)))
 
     def blanked(self, Y: Array) -> Array:
         """Y⁰ for every set, shape (n, k · t)."""

@@ -14,7 +14,7 @@ for residuals and the diagonal, and 2 n |J|² per μ for a held-out part J. Rows
     (3)  R = I − U [λ/(λ+μ)] Uᵀ,    λ = σ²
     (4)  log det (K + μI) = Σ log (λ + μ) + (n − r) log μ
 
-U is orthonormal to eps whatever the size of σ, so that R has the absolute error eps for every μ. From
+U is orthonormal to eps for σ of any size, so that R has the absolute error eps for every μ. From
 the eigenvectors of BᵀB it would have that of eps · λ_max / μ: as much again as the problem itself.
 A matrix whose numerical rank r is far below n has such a factor from a pivoted Cholesky factorisation,
 
@@ -26,7 +26,7 @@ result is as exact as the dense route. Smooth kernels on a few features are of t
 time, against O(n³).
 
 *Below the rounding of K* the directions in which K is nothing but rounding count as 0: their weight in
-(1) is 1, and (K + μI)⁻¹ is taken in the other directions alone,
+(1) is 1, and (K + μI)⁻¹ is taken in the other directions only,
 
     (6)  U [1/(λ+μ), or 0 where λ is rounding] Uᵀ
 """
@@ -55,7 +55,7 @@ from onefold.linalg import (
     take_rows,
 )
 from onefold.machine.threads import check_stop, spans
-from onefold.smoothers.base import GIVEN, LARGE, Rounding, not_psd
+from onefold.smoothers.base import CHECKED, LARGE, Rounding, not_psd
 from onefold.smoothers.dense import DenseSmoother, DiagonalOperator, Operator, Result
 
 # Rows of U∘U, or of K, worked on at a time: all at once would be a second array of n × n.
@@ -226,7 +226,7 @@ class FilteringSmoother(DenseSmoother):
     def weights(self, mu: Array, alphas: ArrayLike) -> Array:
         """What is put between U and Uᵀ, (μ, λ), for μ where K is, and on the host."""
 
-    def each(
+    def map_operators(
         self,
         function: Callable[[Operator], tuple[Result, Operator]],
         alphas: ArrayLike,
@@ -261,7 +261,7 @@ class SpectralSmoother(FilteringSmoother):
         *,
         isolated: Index | None = None,
         release_lock: bool | None = None,
-        rounding: Rounding = GIVEN,
+        rounding: Rounding = CHECKED,
     ) -> None:
         super().__init__(K.shape[0], border)
         check_stop()
@@ -341,7 +341,7 @@ class ThinSmoother(FilteringSmoother):
             ready = operator.with_diagonal()
             return ready.diagonal(), ready
 
-        diagonals = np.concatenate([host_array(d) for d in self.each(diagonal_of, alphas)])
+        diagonals = np.concatenate([host_array(d) for d in self.map_operators(diagonal_of, alphas)])
         if self.border is None:
             return diagonals
         return diagonals - self.border**2 / (self.border @ self.border)

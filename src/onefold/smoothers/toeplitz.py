@@ -91,6 +91,8 @@ _ENTRIES_AT_ONCE = 2**18
 _LONG_RUN = 16
 # Times that a solution by Levinson's recursion is refined.
 _REFINEMENTS = 4
+# Of the largest singular value: with a smaller one, earlier solutions count as linearly dependent.
+_DEPENDENT = 1e-14
 # Of the sum of its terms' absolute values: a sum 1ᵀG⁻¹1 this small is rounding.
 _SINGULAR = 1e-13
 
@@ -125,7 +127,7 @@ class _System:
 
 @dataclass(frozen=True)
 class _Descent:
-    """What the larger μ of a call hand on to the smaller ones."""
+    """What solving for the larger μ of a call leaves for the smaller ones."""
 
     iterates: bool  # by conjugate gradients, until they have failed once
     columns: tuple[tuple[float, HostArray], ...] = ()  # the last μ, two at most, and their G⁻¹e_1
@@ -137,7 +139,7 @@ class _Descent:
         V = np.stack([x for _, x in self.columns])
         steps = np.array([mu - earlier for earlier, _ in self.columns])
         gram = V[:, :1] + (V @ V.T) * steps[None, :]
-        weights = np.linalg.lstsq((gram + gram.T) / 2, V[:, 0], rcond=1e-14)[0]
+        weights = np.linalg.lstsq((gram + gram.T) / 2, V[:, 0], rcond=_DEPENDENT)[0]
         return (weights @ V)[None]
 
 
@@ -207,7 +209,7 @@ class ToeplitzSmoother(Smoother):
         self.report.update(solver=solver, reason=reason, iterations=0, residual=0.0)
 
     def solvable(self, alphas: ArrayLike) -> Flags:
-        """Whether each μ may be solved with, as far as has turned out."""
+        """Whether each μ may be solved with, as far as solving has shown."""
         return may_be_solved(alphas, self._findings.refused, indefinite=self._solves_indefinite)
 
     def require(self, alphas: ArrayLike) -> None:
@@ -312,7 +314,7 @@ class ToeplitzSmoother(Smoother):
     # -- G⁻¹ B and G⁻¹ at one μ ----------------------------------------------------------------------
 
     def _solve(self, mu: float, B: HostArray, descent: _Descent) -> tuple[_System, _Descent]:
-        """G at one μ, solved for the rows of B, and what the next μ is to know."""
+        """G at one μ, solved for the rows of B, and what this leaves for the next μ."""
         try:
             if descent.iterates:
                 return self._pcg(mu, B, descent)

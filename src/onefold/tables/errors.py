@@ -6,9 +6,10 @@ A remedy is a parameter with a value. Python reads ``drop=['age']``, whoever use
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
+
+from onefold.facts import words
 
 _SHOWN = 8
 # Fields of Reading.
@@ -67,16 +68,16 @@ class TableError(ValueError):
         shown: list[str] = []
         after_use = False
         for remedy in self.remedies:
-            words = remedy if isinstance(remedy, str) else spell(remedy)
-            if words is None:
+            text = remedy if isinstance(remedy, str) else spell(remedy)
+            if text is None:
                 continue
             if isinstance(remedy, Remedy):
-                words = f"{'' if after_use else 'use '}{words} {remedy.when}".rstrip()
+                text = f"{'' if after_use else 'use '}{text} {remedy.when}".rstrip()
             after_use = isinstance(remedy, Remedy)
-            shown.append(words)
-        words = ", or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+            shown.append(text)
+        text = ", or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
         cause = " and ".join(map(name, self.options)) + self.cause
-        return f"{cause}; {words}" if shown else cause
+        return f"{cause}; {text}" if shown else cause
 
     def with_remedy(self, remedy: Remedy | str) -> TableError:
         """The same error with one more remedy."""
@@ -117,12 +118,8 @@ def _as_python(remedy: Remedy) -> str:
 
 
 def listing(names: Iterable[str]) -> str:
-    """Quote names for a sentence, the first eight of them at most."""
-    quoted = [f"'{name}'" for name in names]
-    hidden = len(quoted) - _SHOWN
-    if hidden > 0:
-        return ", ".join(quoted[:_SHOWN]) + f" and {hidden} more"
-    return ", ".join(quoted)
+    """Quote names for a message, the first eight of them at most."""
+    return words.quoted(names, _SHOWN, last=", ")
 
 
 def counts(missing: Iterable[tuple[str, int]], n_rows: int) -> str:
@@ -134,8 +131,4 @@ def counts(missing: Iterable[tuple[str, int]], n_rows: int) -> str:
 
 def did_you_mean(name: str, choices: Sequence[str]) -> str:
     """The end of a "no such column" sentence: the nearest names, or all of them."""
-    lowered = {choice.lower(): choice for choice in choices}
-    near = difflib.get_close_matches(str(name).lower(), list(lowered), n=3, cutoff=0.6)
-    if near:
-        return "did you mean " + " or ".join(f"'{lowered[match]}'" for match in near) + "?"
-    return f"the columns are {listing(choices)}"
+    return words.did_you_mean(str(name), choices) or f"the columns are {listing(choices)}"
