@@ -1,9 +1,9 @@
 r"""What nearly inverts A = S K S + μI, S = diag √weights: landmarks for what rows far apart share,
 blocks of near rows for what is left.
 
-With m landmarks Z, K_ZZ = U Λ Uᵀ and T = U Λ^{-1/2}, and rows in blocks i,
+With m landmarks Z, K_ZZ = R Rᵀ, and rows in blocks i,
 
-    (1)  Ψ = S K_nZ T                      ΨΨᵀ is the part of S K S that the landmarks explain
+    (1)  Ψ = S K_nZ R⁻ᵀ                     ΨΨᵀ is the part of S K S that the landmarks explain
     (2)  B_i = A_ii − Ψ_i Ψ_iᵀ = L_i L_iᵀ   what they leave of each block, with the ridge
     (3)  V = L⁻¹ Ψ,  L = diag L_i
     (4)  P = ΨΨᵀ + B = L (I + VVᵀ) Lᵀ
@@ -15,8 +15,9 @@ eigenvalue that it may have, by ten times as much, and so on.
 
 P is *defined* by L and V as they are stored, in whatever precision: (5) is applied in float64, with
 VᵀV of the stored V, and is therefore symmetric and positive definite to rounding, which conjugate
-gradients rely on. One block and no landmarks are a factor of A itself; blocks of one row and landmarks
-are a low-rank model with the diagonal put right.
+gradients rely on. On a device L⁻¹ is stored in place of L: a product with few columns is much faster
+there than a solution. One block and no landmarks are a factor of A itself; blocks of one row and
+landmarks are a low-rank model with the diagonal put right.
 
 The factors of one μ serve its neighbours, too: the condition of what they precondition is at most the
 ratio of the two ridges.
@@ -30,7 +31,6 @@ from typing import Any
 
 import numpy as np
 
-from onefold.basis import Design, Whitening
 from onefold.kernels import Kernel
 from onefold.kernels.tiles import common_origin, device_rows
 from onefold.linalg import (
@@ -47,6 +47,7 @@ from onefold.linalg.dense import (
     add_to_diagonal,
     cholesky,
     cholesky_solve,
+    invert_lower,
     mirror,
     solve_triangle,
 )
@@ -56,20 +57,30 @@ from onefold.machine.threads import check_stop, map_in_order, spans
 
 # Rows of a block at least, where there are as many: smaller ones are not worth their calls.
 _SMALLEST_BLOCK = 1024
-# Multiply-adds that a kernel value costs beyond those of its distance; measured, with exponentials.
-_VALUE_COST = 5
-# Landmarks at most: their whitening costs m³.
+# Multiply-adds that take as long as a kernel value takes beyond its distance, on a host: an exponential
+# and passes over a tile in cache; and on a GPU, whose products are fast and whose memory is slow. Both
+# measured, to a factor of two.
+_HOST_VALUE = 25
+_GPU_VALUE = 300
+# Products with the matrix that making a preconditioner may take as long as; measured: from 2 to 6 the
+# whole takes about as long.
+_PRODUCTS = 3.0
+# Landmarks at most: their own factor costs m³.
 _MOST_LANDMARKS = 4000
 # Share of the usable memory that the factors of the blocks may take; the rest is for landmarks, tiles
 # and iterates.
-_FACTOR_SHARE = 0.5
+_FACTOR_SHARE = 0.6
+# Added to the landmark kernel, in units of the largest eigenvalue that it may have: float64 knows
+# nothing of what is smaller.
+_LANDMARK_JITTER = 1e-13
 # Rounding of a float32 factor that a ridge must exceed, in units of eps/2 times the root of its rows.
-_SINGLE_NOISE = 30.0
+_SINGLE_NOISE = 3.0
 # A factor serves ridges up to so many times its own, or so small a part of it.
 _REACH = 30.0
 # Of the largest eigenvalue: what is first added where rounding leaves no factor, and the most.
 _JITTER = 1e-7
 _LARGEST_JITTER = 1e-3
+_INDEFINITE = "the kernel matrix is not positive semi-definite"
 # Bytes of V beyond which it is kept in float32.
 _LARGE = 2**29
 # Rows of V that one thread takes at a time: they stay in cache.
@@ -98,10 +109,18 @@ class PreconditionerPlan:
         return n * rows * (d + rows / 6 + m) + n * m * (d + 2 * m) + 10.0 * m**3
 
 
+def product_operations(shape: tuple[int, int, int], *, systems: int, gpu: bool) -> float:
+    """Multiply-adds that take as long as a product of the matrix with a column per target and system."""
+    n, d, targets = shape
+    value = _GPU_VALUE if gpu else _HOST_VALUE
+    return float(n) ** 2 / 2 * (d + 2 * systems * targets + value)
+
+
 def plan_preconditioner(
     shape: tuple[int, int, int],
     usable: float | None,
     *,
+    gpu: bool = False,
     systems: int = 1,
     landmarks: int | None = None,
     block_rows: int | None = None,
@@ -110,38 +129,42 @@ def plan_preconditioner(
     """The sizes for rows, features and targets, in so many usable bytes (None: unknown).
 
     ======================================  =======================================================
-    rows of a block b, where nobody said    n b² / 6 = n² (d + targets + 5), a product with K:
-                                            to make the factors costs as much as one iteration;
-                                            1024 at least
+    rows of a block b and landmarks m,      n (b² / 6 + m b + m²) = three products with K; m = b, or
+    where nobody said                       4000 or an eighth of the rows if that is less; b is 1024
+                                            at least
     all rows are not much more than that    one block of all rows, without landmarks
     (up to 2 b)
-    landmarks m, where nobody said          n m (m + b) = n² (d + targets + 5) / 2; 4000 and an
-                                            eighth of the rows at most
-    half of the memory holds the factors    in float64
+    60 % of the memory hold the factors     in float64
     of all systems
-    it does not, and the ridge exceeds      in float32
-    30 times their rounding
-    it does not hold those either           smaller blocks
+    they do not, and the ridge exceeds      in float32
+    3 times their rounding
+    they do not hold those either           smaller blocks
     ======================================  =======================================================
 
-    `systems` are preconditioners that exist at once: of all rows, and without each fold.
+    `systems` are preconditioners that exist at once: of all rows, and without each fold. Sizes follow
+    from numbers of operations, not from a measured speed, so that the same rows always have the same.
     """
-    n, d, targets = shape
-    product = float(n) * (d + targets + _VALUE_COST)
-    rows = block_rows or max(_SMALLEST_BLOCK, int(math.sqrt(6.0 * product)))
+    n = shape[0]
+    effort = _PRODUCTS * product_operations(shape, systems=systems, gpu=gpu) / n
+    m = landmarks
+    if m is None:
+        m = max(1, min(int(math.sqrt(effort / (1 / 6 + 2))), _MOST_LANDMARKS, n // 8))
+    rows = block_rows
+    if rows is None:
+        of_blocks = max(0.0, effort - m * m) / (1 / 6)
+        rows = max(_SMALLEST_BLOCK, int(math.sqrt(9.0 * m * m + of_blocks) - 3 * m))
     share = math.inf if usable is None else _FACTOR_SHARE * usable / systems
-    noise = _SINGLE_NOISE * float(np.finfo(np.float32).eps) / 2
     if block_rows is None and n <= 2 * rows and 8.0 * n * n <= share:
         rows = n
     rows = min(rows, n)
+    noise = _SINGLE_NOISE * float(np.finfo(np.float32).eps) / 2
     single = 8.0 * n * rows > share and mu > noise * math.sqrt(rows)
-    rows = max(1, min(rows, int(share / ((4 if single else 8) * n)) if share < math.inf else rows))
+    if share < math.inf:
+        rows = max(1, min(rows, int(share / ((4 if single else 8) * n))))
     blocks = -(-n // rows)
-    if landmarks is None:
-        half = rows / 2
-        m = int(math.sqrt(half * half + product / 2) - half)
-        landmarks = 0 if blocks == 1 else max(1, min(m, _MOST_LANDMARKS, n // 8))
-    return PreconditionerPlan(blocks, min(landmarks, n), single)
+    if landmarks is None and blocks == 1:
+        m = 0
+    return PreconditionerPlan(blocks, min(m, n), single)
 
 
 class LocalPreconditioner:
@@ -162,6 +185,7 @@ class LocalPreconditioner:
         self._kernel = kernel
         self._root = root
         self._plan = plan
+        self._inverted = prefers_large_calls(X)  # whether L⁻¹ is stored
         self._threads = None if kernel.thread_safe and not prefers_large_calls(X) else 1
         transform = getattr(kernel, "transform", None)
         moved = self._rows if transform is None else transform(self._rows)(self._rows)
@@ -199,39 +223,52 @@ class LocalPreconditioner:
         self._features = self._core = None
         n = int(self._rows.shape[0])
         xp = namespace(self._rows)
-        T: Any = None
-        rank = 0
-        if self._plan.landmarks:
-            T = Whitening.of(Design(self._kernel, self._landmarks).inner(), rows=n).T
-            rank = int(T.shape[1])
-            dtype = xp.float32 if 8 * n * rank > _LARGE else xp.float64
-            self._features = xp.empty((n, rank), dtype=dtype, device=device_of(self._root))
+        m = self._plan.landmarks
+        whitening = self._whitening() if m else None
+        if m:
+            dtype = xp.float32 if 8 * n * m > _LARGE else xp.float64
+            self._features = xp.empty((n, m), dtype=dtype, device=device_of(self._root))
 
         def factorised(part: slice) -> tuple[Any, float]:
-            psi = self._psi(part, T) if rank else None
+            psi = None if whitening is None else self._psi(part, whitening)
             factor, jitter = self._factor(part, mu, psi)
             if psi is not None:
-                self._features[part, :] = solve_triangle(factor, psi, transposed=False)
+                self._features[part, :] = self._lowered(factor, psi)
             return factor, jitter
 
         results = list(map_in_order(factorised, self._parts, self._threads))
         self._factors = [factor for factor, _ in results]
-        if rank:
-            self._core = cholesky(add_to_diagonal(self._gram(rank), 1.0), overwrite=True)
+        if m:
+            self._core = cholesky(add_to_diagonal(self._gram(m), 1.0), overwrite=True)
         self._mu = mu
         jitter = max(jitter for _, jitter in results)
-        self.report = self.report | {"alpha": mu, "jitter": jitter, "rank": rank}
+        self.report = self.report | {"alpha": mu, "jitter": jitter}
 
-    def _psi(self, part: slice, T: Array) -> Array:
-        """Ψ of some rows, (1), from the whitening T of the landmarks."""
+    def _whitening(self) -> Array:
+        """R⁻ᵀ of (1)."""
+        W = as_float64(self._kernel(self._landmarks, self._landmarks))
+        xp = namespace(W)
+        largest = float(xp.max(xp.sum(xp.abs(W), axis=1)))
+        jitter = _LANDMARK_JITTER
+        while True:
+            try:
+                matrix = add_to_diagonal(xp.asarray(W, copy=True), jitter * largest)
+                return invert_lower(cholesky(matrix, overwrite=True)).T
+            except np.linalg.LinAlgError:
+                jitter *= 10
+                if jitter > _LARGEST_JITTER:
+                    raise np.linalg.LinAlgError(_INDEFINITE) from None
+
+    def _psi(self, part: slice, whitening: Array) -> Array:
+        """Ψ of some rows, (1)."""
         bound = self._kernel.bind(self._landmarks)
         xp = namespace(self._rows)
         strips = []
-        step = device_rows(int(T.shape[0])) if prefers_large_calls(T) else 4 * _STRIP
+        step = device_rows(self._plan.landmarks) if prefers_large_calls(whitening) else 4 * _STRIP
         for strip in spans(part.stop - part.start, step):
             strip = slice(part.start + strip.start, part.start + strip.stop)
             tile = as_float64(bound(self._rows[strip, :]))
-            strips.append((tile @ T) * self._root[strip, None])
+            strips.append((tile @ whitening) * self._root[strip, None])
         return xp.concat(strips)
 
     def _factor(self, part: slice, mu: float, psi: Array | None) -> tuple[Any, float]:
@@ -240,13 +277,25 @@ class LocalPreconditioner:
         while True:
             matrix = self._block(part, mu, psi, jitter)
             try:
-                return cholesky(matrix, overwrite=True), jitter
+                factor = cholesky(matrix, overwrite=True)
             except np.linalg.LinAlgError:
                 jitter = 10 * jitter or _JITTER
                 if jitter > _LARGEST_JITTER:
-                    raise np.linalg.LinAlgError(
-                        "the kernel matrix is not positive semi-definite"
-                    ) from None
+                    raise np.linalg.LinAlgError(_INDEFINITE) from None
+                continue
+            return (invert_lower(factor) if self._inverted else factor), jitter
+
+    def _lowered(self, factor: Any, rhs: Array) -> Array:
+        """L⁻¹ z of a block."""
+        if self._inverted:
+            return as_float64(factor) @ rhs
+        return solve_triangle(factor, rhs, transposed=False)
+
+    def _raised(self, factor: Any, rhs: Array) -> Array:
+        """L⁻ᵀ z of a block."""
+        if self._inverted:
+            return as_float64(factor).T @ rhs
+        return solve_triangle(factor, rhs, transposed=True)
 
     def _block(self, part: slice, mu: float, psi: Array | None, jitter: float) -> Any:
         """B_i of (2), made strip by strip in its place from float64 kernel values."""
@@ -298,7 +347,7 @@ class LocalPreconditioner:
 
         def lowered(number: int) -> tuple[Array, Any]:
             part = self._parts[number]
-            solved = solve_triangle(self._factors[number], Z[part, :], transposed=False)
+            solved = self._lowered(self._factors[number], Z[part, :])
             projected = None if self._core is None else as_float64(self._features[part, :]).T @ solved
             return solved, projected
 
@@ -311,7 +360,7 @@ class LocalPreconditioner:
             solved, _ = results[number]
             if shared is not None:
                 solved = solved - as_float64(self._features[self._parts[number], :]) @ shared
-            return solve_triangle(self._factors[number], solved, transposed=True)
+            return self._raised(self._factors[number], solved)
 
         total = xp.concat(list(map_in_order(raised, numbers, self._threads)))
         return take_rows(total, self._back) if self._ordered else total

@@ -55,6 +55,7 @@ from onefold.linalg.distances import (
     inner_products,
     l1_exponentials,
     pair_blocks,
+    power_exponentials,
     signed_sums,
     squared_norms,
 )
@@ -94,6 +95,8 @@ class Radial(WidthKernel):
     accepts_sparse = True
     unit: float = 1.0  # `profile` and `slope` take squared distances q times this
     slope_unit: float = 1.0  # a factor that `slope` leaves out
+    # (c, p) where φ(q) is exp(−(c q)^p): such tiles are made in one pass on a GPU.
+    exponential_form: tuple[float, float] | None = None
     # The sum of two rows' squared norms up to which their distance need not be computed anew.
     harmless_norm: ClassVar[float] = HARMLESS_NORM
 
@@ -131,12 +134,16 @@ class Radial(WidthKernel):
             return super().bind_rounded(landmarks)
         xp = namespace(landmarks)
         transform = self.transform(landmarks)
-        distances = self._distances(transform(landmarks))
-
-        def tile(rows: Array, out: Array | None = None) -> Array:
-            return self.profile(xp.astype(distances(transform(rows))[0], xp.float32))
-
-        return tile
+        moved = transform(landmarks)
+        form = self.exponential_form
+        if form is not None:
+            factor, power = form
+            root = factor**0.5
+            fused = power_exponentials(xp.astype(root * moved, xp.float32), power)
+            if fused is not None:
+                return lambda rows, out=None: fused(xp.astype(root * transform(rows), xp.float32), out)
+        distances = self._distances(moved)
+        return lambda rows, out=None: self.profile(xp.astype(distances(transform(rows))[0], xp.float32))
 
     def on_grid(self, axes: Sequence[Array]) -> Array:
         scale = self.gamma**self.width_power
@@ -239,6 +246,7 @@ class RBF(Radial):
 
     unit = -1.0
     slope_unit = -2.0
+    exponential_form = (1.0, 1.0)
 
     def profile(self, distances: Array) -> Array:
         return exp_in_place(distances)
@@ -281,6 +289,7 @@ class Matern(Radial):
             raise ValueError(f"nu must be 0.5, 1.5 or 2.5; got {self.nu!r}.")
         object.__setattr__(self, "unit", 4.0 * self.nu)
         object.__setattr__(self, "slope_unit", {0.5: -2.0, 1.5: -6.0, 2.5: -10.0 / 3.0}[self.nu])
+        object.__setattr__(self, "exponential_form", (2.0, 0.5) if self.nu == 0.5 else None)
 
     def profile(self, distances: Array) -> Array:
         s = sqrt_in_place(distances)
@@ -343,6 +352,7 @@ class PowerExponential(Radial):
         if not isinstance(self.power, Real) or not 0 < self.power <= 2:
             raise ValueError(f"power must be a number greater than 0 and at most 2; got {self.power!r}.")
         object.__setattr__(self, "exponent_order", 2.0 / self.power)
+        object.__setattr__(self, "exponential_form", (1.0, self.power / 2))
 
     def profile(self, distances: Array) -> Array:
         exponent = _rooted(distances, self.exponent_order)

@@ -49,6 +49,8 @@ _FAR = 50.0
 _LOST_DIGITS = 1e-3
 # Times eps and the number of features, of ‖a‖²: how wrong the squared distance of close rows may be.
 _ROUNDINGS = 4
+# Features up to which differences, one by one, take less time than a product and passes over its result.
+_MOST_FEATURES = 256
 # Differences of close pairs that are formed at a time.
 _PAIR_NUMBERS = 2**20
 # Halvings of a kernel in float32 beyond which all pairs count as equally far. The square of 2⁻⁶² is
@@ -190,6 +192,19 @@ def l1_exponentials(landmarks: Array) -> L1Tile:
     return lambda rows, out: kernel.exponentials(rows, columns, out)
 
 
+def power_exponentials(landmarks: Array, power: float) -> L1Tile | None:
+    """The function rows, out → [exp(−q^power)], q squared distances to float32 landmarks, by Triton.
+
+    None where there is no Triton, or so many features that products are faster.
+    """
+    suits = _suits_triton(landmarks) and landmarks.shape[1] <= _MOST_FEATURES
+    module = _triton().module if suits else None
+    if module is None:
+        return None
+    columns = namespace(landmarks).asarray(landmarks.T, copy=True)
+    return lambda rows, out: module.power_exponentials(rows, columns, power, out)
+
+
 def signed_sums(rows: Array, landmarks: Any, tile: Any, coef: Any) -> Array:
     """Σ_j tile_ij coef_jt sign(rows_if − landmarks_jf) of shape (rows, d, targets), sign(0) being 0."""
     if is_numpy(rows):
@@ -223,12 +238,12 @@ class _Triton(NamedTuple):
 def _triton() -> _Triton:
     """Without a module if Triton is not installed, or finds no C compiler for its launcher."""
     try:
-        from onefold.linalg import l1_triton
+        from onefold.linalg import tile_triton
 
-        l1_triton.try_out()
+        tile_triton.try_out()
     except (ImportError, RuntimeError, OSError) as error:
         return _Triton(None, f"{type(error).__name__}: {error}".splitlines()[0])
-    return _Triton(l1_triton)
+    return _Triton(tile_triton)
 
 
 def without_triton(x: Array) -> str | None:

@@ -1,4 +1,10 @@
-r"""The tile exp(−Σ_f |a_f − b_f|) of torch tensors on CUDA, by Triton.
+r"""Tiles of kernels of a distance, of torch tensors on CUDA, by Triton: in one pass over the tile.
+
+    exponentials        exp(−Σ_f |a_f − b_f|)
+    power_exponentials  exp(−(Σ_f (a_f − b_f)²)^p)
+
+Distances are sums of differences, and thus right to the last digits also for rows that are nearly equal
+and far from 0, in float32 too, where a matrix product would lose them.
 
 Imported only where it is called; PyTorch brings Triton along with its builds for CUDA. Triton keeps the
 compiled kernels on disk: one for each dtype, and for columns that are or are not a multiple of 16.
@@ -21,8 +27,20 @@ COLUMNS = 64
 WARPS = 1
 
 
-@triton.jit(do_not_specialize=["n", "d"])
-def _fill(rows, landmarks, out, n, m, d, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
+@triton.jit(do_not_specialize=["n", "d", "power"])
+def _fill(  # type: ignore[no-untyped-def]
+    rows,
+    landmarks,
+    out,
+    n,
+    m,
+    d,
+    power,
+    SQUARES: tl.constexpr,
+    PROFILE: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
     i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     j = tl.program_id(1).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)
     row_mask = i < n
@@ -33,11 +51,20 @@ def _fill(rows, landmarks, out, n, m, d, ROWS: tl.constexpr, COLUMNS: tl.constex
     for _ in range(d):
         a = tl.load(at_row, mask=row_mask, other=0.0)
         b = tl.load(at_column, mask=column_mask, other=0.0)
-        total -= tl.abs(a[:, None] - b[None, :])
+        difference = a[:, None] - b[None, :]
+        if SQUARES:
+            total += difference * difference
+        else:
+            total += tl.abs(difference)
         at_row += 1
         at_column += m
+    if PROFILE == "root":
+        total = tl.sqrt(total)
+    if PROFILE == "power":
+        # The logarithm of 0 is −∞, whose power of 2 is 0 again.
+        total = tl.exp2(power * tl.log2(total))
     place = out + i[:, None] * m + j[None, :]
-    tl.store(place, tl.exp(total), mask=row_mask[:, None] & column_mask[None, :])
+    tl.store(place, tl.exp(-total), mask=row_mask[:, None] & column_mask[None, :])
 
 
 def exponentials(rows: Any, landmarks: Any, out: Any | None) -> Any:
@@ -45,6 +72,15 @@ def exponentials(rows: Any, landmarks: Any, out: Any | None) -> Any:
 
     In `out` if it has the right dtype and is contiguous.
     """
+    return _filled(rows, landmarks, out, power=1.0, squares=False)
+
+
+def power_exponentials(rows: Any, landmarks: Any, power: float, out: Any | None) -> Any:
+    """[exp(−q_ij^power)], q_ij = Σ_f (rows_if − landmarks_fj)², as :func:`exponentials`."""
+    return _filled(rows, landmarks, out, power=power, squares=True)
+
+
+def _filled(rows: Any, landmarks: Any, out: Any | None, *, power: float, squares: bool) -> Any:
     n, d = rows.shape
     m = landmarks.shape[1]
     dtype = torch.promote_types(rows.dtype, landmarks.dtype)
@@ -54,12 +90,15 @@ def exponentials(rows: Any, landmarks: Any, out: Any | None) -> Any:
         rows = rows.to(dtype).contiguous()
         landmarks = landmarks.to(dtype).contiguous()
         blocks = triton.cdiv(n, ROWS), triton.cdiv(m, COLUMNS)
+        profile = {1.0: "none", 0.5: "root"}.get(power, "power")
+        settings = {"SQUARES": squares, "PROFILE": profile, "ROWS": ROWS, "COLUMNS": COLUMNS}
         with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
-            _fill[blocks](rows, landmarks, out, n, m, d, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=WARPS)
+            _fill[blocks](rows, landmarks, out, n, m, d, power, **settings, num_warps=WARPS)
     return out
 
 
 def try_out() -> None:
-    """Make a small tile; raise if Triton lacks something that it needs."""
+    """Make small tiles; raise if Triton lacks something that it needs."""
     zeros = torch.zeros((16, 16), device="cuda")
     exponentials(zeros, zeros, None)
+    power_exponentials(zeros, zeros, 0.7, None)
