@@ -61,9 +61,10 @@ _LEARNING_FITS = 100
 # Seconds that dense fits of all members may take before conjugate gradients are considered; chosen, not
 # measured.
 _DENSE_MEMBERS_SECONDS = 20.0
-# Seconds that fits of all members with the true kernel may take, and of one if there is no time for
-# more; chosen, not measured.
-_MEMBERS_SECONDS = 300.0
+# Seconds that fits of all members with the true kernel may take, on a host and on a GPU, and of one if
+# there is no time for more; chosen, not measured.
+_MEMBERS_SECONDS = 120.0
+_GPU_MEMBERS_SECONDS = 30.0
 _LONGEST_MEMBER_SECONDS = 900.0
 # From one number of rows to the next that `rows_within` considers.
 _ROWS_STEP = 1.2
@@ -328,8 +329,8 @@ def choose_for_members(run: Run, kernel: Kernel, members: int, folds: int) -> Me
     the run is exact: dense fits take 20 seconds at      the run of the search
     most
     the true kernel takes 15 minutes at most for one     the true kernel, dense or by conjugate
-    member                                               gradients; as many members as 5 minutes have
-                                                         time for, at least one
+    member                                               gradients; as many members as 2 minutes have
+                                                         time for (a GPU: 30 seconds), at least one
     otherwise                                            the run of the search
     ===================================================  ===============================================
 
@@ -347,8 +348,9 @@ def choose_for_members(run: Run, kernel: Kernel, members: int, folds: int) -> Me
     if method is None:
         return MembersRun(run, members)
     duration = partial(method.duration, *problem.shape, machine.load(of_member))
-    time = machine.seconds(duration, _MEMBERS_SECONDS) or 0.0
-    affordable = max(1, int(min(_MEMBERS_SECONDS / max(time, 1e-9), members)))
+    budget = _GPU_MEMBERS_SECONDS if machine.gpu else _MEMBERS_SECONDS
+    time = machine.seconds(duration, budget) or 0.0
+    affordable = max(1, int(min(budget / max(time, 1e-9), members)))
     started = method.start(problem, [kernel], replace(of_member, kernels=affordable))
     return MembersRun(replace(started, reason=run.reason), affordable)
 

@@ -74,8 +74,10 @@ from onefold.rows.hashing import row_hashes
 _KEEP_SHARE = 0.5
 # Features above leave float32's range when squared, kernel values above when multiplied.
 _SINGLE_LARGEST = 1e15
-# A ridge this many times the rounding of float32 tiles is safe with them.
+# A ridge this many times the rounding of float32 tiles is safe with them; and where the held-out error
+# ends the iteration, which needs fewer digits.
 _SINGLE_NOISE = 30.0
+_LEAST_SINGLE_NOISE = 2.0
 # By which a recurrence may lower the residual before that is computed anew.
 _DIGITS = 1e-3
 # Share of the tolerance that the recurrence goes to: it drifts from the true residual.
@@ -88,8 +90,10 @@ _ERROR_SHARE = 0.25
 _USUAL_TOLERANCE = 0.03
 # Distinct rows that are worth the search for them, as a share of all rows.
 _DISTINCT_SHARE = 0.9
-# Iterations for each digit of the tolerance; measured (docs/studies/large.md), 3 to 8.
-_ITERATIONS_PER_DIGIT = 5
+# Iterations for each digit of the tolerance; measured, 5 to 15.
+_ITERATIONS_PER_DIGIT = 10
+# Times as long as operations say: a GPU is seldom as fast as at its best.
+_GPU_SLOWNESS = 2.0
 # Iterates, residuals, directions and products of a column while it is solved for.
 _VECTORS = 8
 
@@ -176,7 +180,8 @@ class ConjugateGradients(Approximation):
         operations += self.usual_iterations(load.folds) * product_operations(
             shape, systems=systems, gpu=gpu
         )
-        return load.kernels * load.alphas * operations / speed.multiply_adds
+        slowness = _GPU_SLOWNESS if gpu else 1.0
+        return slowness * load.kernels * load.alphas * operations / speed.multiply_adds
 
     def _plan(self, shape: tuple[int, int, int], load: Workload) -> PreconditionerPlan:
         """The sizes of the preconditioner of each system, as far as memory is known."""
@@ -364,11 +369,11 @@ class IterativeModel(Model):
         values = float(xp.max(self._kernel.diagonal(self._X)))
         return max(float(xp.max(self._X)), -float(xp.min(self._X)), values) < _SINGLE_LARGEST
 
-    def _operators(self, mu: float) -> list[Operator]:
+    def _operators(self, mu: float, *, few_digits: bool) -> list[Operator]:
         """What carries the iteration along, and last what the residual is computed with."""
         n = int(self._X.shape[0])
         noise = float(np.finfo(np.float32).eps) / 2 * np.sqrt(n)
-        rough = self._small and mu > _SINGLE_NOISE * noise
+        rough = self._small and mu > (_LEAST_SINGLE_NOISE if few_digits else _SINGLE_NOISE) * noise
         if prefers_large_calls(self._X):
             operators: list[Operator] = [self._device_exact]
             if rough:
@@ -412,7 +417,7 @@ class IterativeModel(Model):
         with limit_blas(1):  # the same digits whatever the number of threads
             preconditioners = self._solvers(systems, mu)
             solved = systems.solve(
-                self._operators(mu),
+                self._operators(mu, few_digits=settings.tolerance is None and systems.leaves_out),
                 preconditioners,
                 mu,
                 tolerance=tolerance,
@@ -492,7 +497,7 @@ class Systems:
         self._every = np.arange(int(self._Y.shape[1]))
         norms = self.norms(self._Y, self._every)
         self._size = linalg.clip_in_place(norms, float(np.finfo(float).tiny), None)
-        self._leaves_out = any(system.rows.size < system.root.shape[0] for system in systems)
+        self.leaves_out = any(system.rows.size < system.root.shape[0] for system in systems)
 
     @staticmethod
     def _columns_of(matrix: Array, targets: Any) -> Array:
@@ -577,7 +582,7 @@ class Systems:
         def limit_of(R: Array, columns: Index) -> Array:
             """What the norm of the residual must not exceed."""
             limit = tolerance * take_rows(size, columns)
-            if not error_share or not self._leaves_out:
+            if not error_share or not self.leaves_out:
                 return limit
             current = self.heldout_errors(R, columns)
             tested = np.isfinite(current)

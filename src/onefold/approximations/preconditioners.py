@@ -62,9 +62,10 @@ _SMALLEST_BLOCK = 1024
 # measured, to a factor of two.
 _HOST_VALUE = 25
 _GPU_VALUE = 300
-# Products with the matrix that making a preconditioner may take as long as; measured: from 2 to 6 the
-# whole takes about as long.
+# Products with the matrix that making a preconditioner may take as long as, on a host; measured: from 2
+# to 6 the whole takes about as long. On a GPU factorisations are slower than products are.
 _PRODUCTS = 3.0
+_GPU_PRODUCTS = 1.0
 # Landmarks at most: their own factor costs m³.
 _MOST_LANDMARKS = 4000
 # Share of the usable memory that the factors of the blocks may take; the rest is for landmarks, tiles
@@ -131,7 +132,7 @@ def plan_preconditioner(
     ======================================  =======================================================
     rows of a block b and landmarks m,      n (b² / 6 + m b + m²) = three products with K; m = b, or
     where nobody said                       4000 or an eighth of the rows if that is less; b is 1024
-                                            at least
+                                            at least; on a GPU one product, whose factors are slower
     all rows are not much more than that    one block of all rows, without landmarks
     (up to 2 b)
     60 % of the memory hold the factors     in float64
@@ -145,7 +146,8 @@ def plan_preconditioner(
     from numbers of operations, not from a measured speed, so that the same rows always have the same.
     """
     n = shape[0]
-    effort = _PRODUCTS * product_operations(shape, systems=systems, gpu=gpu) / n
+    products = _GPU_PRODUCTS if gpu else _PRODUCTS
+    effort = products * product_operations(shape, systems=systems, gpu=gpu) / n
     m = landmarks
     if m is None:
         m = max(1, min(int(math.sqrt(effort / (1 / 6 + 2))), _MOST_LANDMARKS, n // 8))
