@@ -20,6 +20,7 @@ from onefold.machine.extras import pip_install
 from onefold.tables.errors import Remedy, TableError, did_you_mean, listing
 from onefold.tables.reading import Reading
 from onefold.tables.rows import (
+    Table,
     TableRows,
     TableSource,
     as_array,
@@ -103,9 +104,7 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
     return source(path, reading)
 
 
-def opened(
-    table: Any, reading: Reading | None = None, names: Sequence[str] | None = None
-) -> TableSource | TableRows:
+def opened(table: Any, reading: Reading | None = None, names: Sequence[str] | None = None) -> Table:
     """A table of any kind, opened: a path, an open table, rows, a frame, or an array.
 
     Parameters
@@ -117,13 +116,12 @@ def opened(
         Of the columns of an array.
     """
     reading = reading or Reading()
-    if isinstance(table, TableSource):
-        merged = table.reading.merged(reading)
-        return table if not table.options or merged == table.reading else open_table(table.path, merged)
+    if isinstance(table, Table):
+        return table.with_reading(reading)
     if isinstance(table, str | Path):
         return open_table(table, reading)
     rows = rows_of_frame(table) if is_frame(table) else rows_of_array(as_array(table), names)
-    return replace(rows, reading=reading) if rows.reading == Reading() else rows
+    return rows.with_reading(reading)
 
 
 class ParquetSource(TableSource):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -62,6 +62,13 @@ class Target:
     reason: str
     values: np.ndarray
 
+    def where(self, mask: np.ndarray) -> Target:
+        """The target of some of the rows; raise if nothing can be learned from them."""
+        values = self.values[mask]
+        if self.task == "classification":
+            return replace(self, values=_checked_classes(values, self.name))
+        return replace(self, values=_checked_numbers(values, self.name))
+
 
 def learn_target(rows: TableRows, name: str, task: TargetKind | None = None) -> Target:
     """Check a target column and find out its task, unless `task` says it.
@@ -104,12 +111,7 @@ def learn_target(rows: TableRows, name: str, task: TargetKind | None = None) -> 
         raise TableError(error.cause, ["correct it", Remedy("task", "classification")]) from error
     if kind == "numeric" and exact and np.abs(values).max() >= _EXACT:
         _refuse_lost_digits(distinct, values, f"the target '{name}'")
-    if values.min() == values.max():
-        raise TableError(
-            f"the target '{name}' is constant, so there is nothing to learn; choose another target "
-            "column, or add rows with other values"
-        )
-    return Target(name, inferred, reason, values)
+    return Target(name, inferred, reason, _checked_numbers(values, name))
 
 
 def read_target(rows: TableRows, name: str, task: TargetKind, like: np.ndarray | None) -> np.ndarray:
@@ -300,6 +302,15 @@ def _checked_classes(values: np.ndarray, name: str) -> np.ndarray:
         raise TableError(
             f"the target '{name}' has {n_classes} classes in {len(values)} rows, like an "
             "identifier; choose another target column"
+        )
+    return values
+
+
+def _checked_numbers(values: np.ndarray, name: str) -> np.ndarray:
+    if values.min() == values.max():
+        raise TableError(
+            f"the target '{name}' is constant, so there is nothing to learn; choose another target "
+            "column, or add rows with other values"
         )
     return values
 
