@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 import tracemalloc
 from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import onefold
 from onefold import TableClassifier, TableRegressor, tuning
@@ -194,6 +199,26 @@ def test_plan_and_trust_of_a_path_leave_its_rows_on_disk(wide, monkeypatch, tmp_
         assert model.score("t.parquet", "y") == pytest.approx(model.score(wide, "y"), rel=1e-9)
         with pytest.raises(TableError, match=r"t\.parquet has no column 'z'"):
             model.score("t.parquet", "z")
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs limits and /proc of Linux")
+def test_a_table_ten_times_larger_than_its_memory(tmp_path):
+    """The reader of Parquet files kept all that it had read, and went ahead by the whole file."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200_000, 100)).astype(np.float32)
+    columns = {f"x{j}": X[:, j] for j in range(100)}
+    table = pa.table(columns | {"y": X[:, 0] + 0.1 * rng.normal(size=len(X))})
+    parquet.write_table(table, tmp_path / "t.parquet", row_group_size=5_000, use_dictionary=False)
+    parquet.write_table(table.slice(0, 6_000), tmp_path / "small.parquet")
+    command = [sys.executable, "-m", "tests.tables.limited_memory", "t.parquet", "small.parquet"]
+    command[3:] = [str(tmp_path / name) for name in command[3:]]
+    # Pools of address space that is not used do not count as memory.
+    one_pool = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
+    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    environment = os.environ | one_pool | one_thread
+    root = Path(__file__).parents[2]
+    ended = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
+    assert ended.stdout.split() == ["160000", "40000"], ended.stderr
 
 
 # Where the file lies

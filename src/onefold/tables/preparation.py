@@ -18,7 +18,7 @@ from onefold.tables.kinds import Missing, Preparation, UnseenValues
 from onefold.tables.learning import Learner
 from onefold.tables.reading import Reading
 from onefold.tables.roles import check_columns
-from onefold.tables.rows import BLOCK, Table, TableRows, as_array, is_frame
+from onefold.tables.rows import BLOCK, Table, TableRows, as_array, block_rows, is_frame
 from onefold.tables.source import opened
 from onefold.tables.store import in_memory
 from onefold.tables.target import refuse_few_rows
@@ -186,7 +186,7 @@ class TablePreparation(TransformerMixin, TableEstimator):
         check_columns(self, source, roles)
         learner = self._learner(list(roles.values()))
         first: TableRows | None = None
-        for rows in in_memory(source).typed_batches(BLOCK):
+        for rows in in_memory(source).typed_batches(block_rows(len(source.names), BLOCK)):
             learner.add(rows)
             first = first or rows
         if first is None or not first.names:

@@ -29,8 +29,9 @@ from onefold.tables.reading import Reading
 if TYPE_CHECKING:
     from onefold.tables.text import TextTypes
 
-# Rows of a block while a table on disk is gone through.
+# Rows of a block while a table on disk is gone through, and values of a block of many columns: 32 MB.
 BLOCK = 65_536
+_BLOCK_VALUES = 1 << 22
 _DEFAULT_READING = Reading()
 _MIXED = "holds values of mixed types, or of a type that is neither a number nor text; convert it"
 LARGE = (
@@ -324,6 +325,11 @@ class TableSubset(Table):
             mask = self._mask[rows.start : rows.start + len(rows)]
             if mask.any():
                 yield rows.where(mask)
+
+
+def block_rows(columns: int, most: int = BLOCK) -> int:
+    """Rows of a block of so many columns."""
+    return max(1, min(most, _BLOCK_VALUES // max(1, columns)))
 
 
 def concatenated(blocks: Sequence[TableRows]) -> TableRows:

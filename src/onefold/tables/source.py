@@ -158,7 +158,10 @@ class ParquetSource(TableSource):
                 f"a column of {self.path.name} has numbers in some files and other values in others; "
                 "write the files again with one type per column"
             ) from error
-        self._data = pyarrow.dataset.dataset([str(file) for file in paths], schema, format="parquet")
+        # Buffers that are read ahead stay in memory until the end of the file.
+        options = pyarrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
+        file_format = pyarrow.dataset.ParquetFileFormat(default_fragment_scan_options=options)
+        self._data = pyarrow.dataset.dataset([str(file) for file in paths], schema, format=file_format)
 
     def bytes_in_memory(self) -> int:
         with self._plain_errors():
@@ -172,7 +175,8 @@ class ParquetSource(TableSource):
     def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
         names = list(self.names if columns is None else columns)
         start = 0
-        ahead = {"batch_readahead": 1, "fragment_readahead": 1}
+        # With threads, the reader goes ahead of a slower caller by as much as the whole file.
+        ahead = {"batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
         with self._plain_errors():
             batches = self._data.to_batches(columns=names, batch_size=min(rows, 1 << 20), **ahead)
             for table in rechunk(batches, rows):

@@ -28,7 +28,7 @@ from onefold.tables.learning import Learner
 from onefold.tables.preparation import matrix_blocks
 from onefold.tables.reading import Reading
 from onefold.tables.roles import Roles, check_columns
-from onefold.tables.rows import BLOCK, Table, TableRows, concatenated
+from onefold.tables.rows import BLOCK, Table, TableRows, block_rows, concatenated
 from onefold.tables.searching import SearchSettings, Splitting, search_of, splitting_of
 from onefold.tables.source import opened
 from onefold.tables.store import (
@@ -236,7 +236,8 @@ def labelled_rows(
     first: TableRows | None = None
     columns: list[TableRows] = []
     masks: list[np.ndarray] = []
-    for block in table.typed_batches(BLOCK, names if learner is None else None):
+    read = names if learner is None else table.names
+    for block in table.typed_batches(block_rows(len(read), BLOCK), read):
         mask = np.zeros(len(block), dtype=bool) if column is None else missing_targets(column, block)
         masks.append(mask)
         if mask.any():
@@ -434,4 +435,6 @@ def _encoded(
     if not on_disk:
         return preparation.transform(table.read())
     path = files.enter_context(scratch_file(model.scratch, 4 * n * len(preparation.feature_names)))
-    return write_matrix(preparation, table.typed_batches(BLOCK, preparation.columns), n, path)
+    columns = preparation.columns
+    blocks = table.typed_batches(block_rows(len(columns), BLOCK), columns)
+    return write_matrix(preparation, blocks, n, path)
