@@ -124,7 +124,7 @@ class TableModel(TableEstimator):
     def _fit_prepared(self, training: Training) -> Self:
         """The second half of `fit`: choose a model, fit it and say what was found."""
         inner = inner_estimator(self, training.search, cv=training.splitting.cv)
-        alone = training.facts.alone(training.y, self.task == "classification")
+        shares = training.facts.explained_shares(training.y, self.task == "classification")
         begin = time.perf_counter()
         y = self._fitted_target(training.y)
         spans = (span for _, span in training.preparation.spans())
@@ -147,7 +147,7 @@ class TableModel(TableEstimator):
         self.target_: str | None = None if training.target is None else training.target.name
         self.id_column_: str | None = self.id_column
         self.notes_: list[str] = list(training.notes)
-        self.report_: dict[str, Any] = findings(self, training, alone, seconds)
+        self.report_: dict[str, Any] = findings(self, training, shares, seconds)
         return self
 
     def _as_step(
@@ -161,8 +161,8 @@ class TableModel(TableEstimator):
         self._check_settings()
         with ExitStack() as files:
             if hasattr(self, "estimator_"):
-                again = prepared_again(self, self._opened(X), y, sample_weight, groups)
-                matrix, y, weight, groups = files.enter_context(again)
+                prepared = prepared_again(self, self._opened(X), y, sample_weight, groups)
+                matrix, y, weight, groups = files.enter_context(prepared)
                 inner = self.estimator_
             else:
                 training = files.enter_context(training_of(self, X, y, sample_weight, groups))
@@ -221,7 +221,7 @@ class TableModel(TableEstimator):
         values = self._predicted("predict_quantiles", X, quantiles=quantiles)
         return framed_like(X, values, [str(quantile) for quantile in np.atleast_1d(quantiles)])
 
-    def _known_target(self, X: Any, y: Any) -> Any:
+    def _target_of(self, X: Any, y: Any) -> Any:
         """The target of further rows: an array, or the column of X with this name."""
         check_is_fitted(self, "estimator_")
         if isinstance(y, str):
@@ -453,11 +453,11 @@ class TableClassifier(ClassifierMixin, TableModel):
 
     def score(self, X: TableLike | Table, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """Accuracy on the rows of a table; y may be the name of a column of X."""
-        known = self._known_target(X, y)
+        target = self._target_of(X, y)
         weights = cast(Any, sample_weight)
-        if known is not None and known.dtype == object:  # with labels that the model does not know
-            return float(np.average(known == self.predict(X), weights=weights))
-        return float(super().score(X, known, sample_weight))
+        if target is not None and target.dtype == object:  # with labels that the model does not know
+            return float(np.average(target == self.predict(X), weights=weights))
+        return float(super().score(X, target, sample_weight))
 
 
 @shared_docs(LSSVRCV, TableClassifier)
@@ -513,7 +513,7 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
 
     def score(self, X: TableLike | Table, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """R² on the rows of a table; y may be the name of a column of X."""
-        return float(super().score(X, self._known_target(X, y), sample_weight))
+        return float(super().score(X, self._target_of(X, y), sample_weight))
 
 
 def inner_estimator(model: TableModel, search: SearchSettings | None = None, **options: Any) -> Any:

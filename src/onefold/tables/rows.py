@@ -205,9 +205,9 @@ class TableRows(Table):
     def take(self, indices: Sequence[int] | Any) -> TableRows:
         """The rows with these positions, in this order."""
         # Arrow cannot take rows of string and binary views, such as polars has.
-        plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+        type_of = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
         schema = [
-            column.with_type(plain.get(column.type, column.type)) for column in self.columns.schema
+            column.with_type(type_of.get(column.type, column.type)) for column in self.columns.schema
         ]
         return replace(self, columns=self.columns.cast(pa.schema(schema)).take(indices), start=0)
 
@@ -253,8 +253,8 @@ class TableSource(Table):
     def require(self, name: str, option: str = "") -> None:
         if name not in self.names:
             colon = ": " if option else ""
-            near = did_you_mean(name, self.names)
-            cause = f"{colon}{self.path.name} has no column '{name}'; {near}"
+            hint = did_you_mean(name, self.names)
+            cause = f"{colon}{self.path.name} has no column '{name}'; {hint}"
             raise TableError(cause, self.elsewhere, [option] if option else [])
 
     def with_reading(self, reading: Reading) -> TableSource:

@@ -92,8 +92,10 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
     }
     source = next((kind for suffixes, kind in formats.items() if name.endswith(suffixes)), None)
     if source is None:
-        known = ", ".join(suffix for suffixes in formats for suffix in suffixes)
-        raise TableError(f"cannot tell the format of {path.name}: the name must end in one of {known}")
+        supported = ", ".join(suffix for suffixes in formats for suffix in suffixes)
+        raise TableError(
+            f"cannot tell the format of {path.name}: the name must end in one of {supported}"
+        )
     head = first_bytes(path)
     for mark, (words, suffixes) in _CONTENTS.items():
         if head.startswith(mark) and not name.endswith(suffixes):
@@ -278,8 +280,8 @@ class ExcelSource(TableSource):
             return str(sheet)
         if str(sheet).isdigit() and 1 <= int(sheet) <= len(names):
             return names[int(sheet) - 1]
-        near = did_you_mean(str(sheet), names).replace("the columns are", "the sheets are")
-        raise TableError(f"{self.path.name} has no sheet '{sheet}'; {near}")
+        hint = did_you_mean(str(sheet), names).replace("the columns are", "the sheets are")
+        raise TableError(f"{self.path.name} has no sheet '{sheet}'; {hint}")
 
 
 def _column(cells: list[Any]) -> pa.Array:

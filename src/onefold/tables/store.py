@@ -36,10 +36,10 @@ _ROOM: list[Remedy | str] = [
 ]
 
 
-def exceeds_memory(needed: int) -> bool:
+def exceeds_memory(size: int) -> bool:
     """Whether so many bytes would leave too little memory for the search."""
     free = available_memory()
-    return free is not None and needed > _SHARE * free
+    return free is not None and size > _SHARE * free
 
 
 def stays_on_disk(table: Table) -> bool:
