@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -146,10 +147,9 @@ def tuning(
     if holdout is not None and test is not None:
         raise ValueError("holdout and test cannot be combined; give one of them")
     for estimator in (TableClassifier, TableRegressor):
-        suitable = {
-            n: v for n, v in parameters.items() if _OF_TASK.get(n, estimator.task) == estimator.task
-        }
-        settings: TableModel = estimator(**suitable)
+        names = [name for name in parameters if _OF_TASK.get(name, estimator.task) == estimator.task]
+        # Of either kind: how tables are read, and rows held out, does not depend on the task.
+        settings: TableModel = estimator(**{name: parameters[name] for name in names})
         settings._check_settings()
     source = opened(table, settings.reading)
     columns = {"target": target, "weight": weight, "groups": groups, "id_column": settings.id_column}
@@ -159,25 +159,27 @@ def tuning(
     if test_table is not None:
         test_table.require(target, "target")
 
-    def hold_out(rows: TableRows, learned: Target) -> np.ndarray:
-        return _held_out(rows, learned, groups, holdout or 0.0, settings)
-
+    hold_out = None
+    if holdout is not None:
+        hold_out = partial(_held_out, groups=groups, share=holdout, settings=settings)
     roles = Roles(target, weight, groups, settings.id_column)
-    learned = first_pass(settings, source, roles, task, None if holdout is None else hold_out)
-    assert learned.target is not None
-    model = _model_of(learned.target, parameters)
-    refuse_clash(model.id_column, _outputs_of(learned.target))
+    learned = first_pass(settings, source, roles, task, hold_out)
+    target_column = learned.target
+    assert target_column is not None
+    model = _model_of(target_column, parameters)
+    refuse_clash(model.id_column, _outputs_of(target_column))
     model._check_criterion()
-    search = search_of(model, on_disk=not learned.rows.table.in_memory)
-    if search.metric is None and not resolve_approximation(model.approximation).selects:
-        raise TableError(
-            f"the approximation {model.approximation!r} cannot select hyper-parameters",
-            [Remedy("approximation", "nystroem"), Remedy("approximation", "auto")],
-        )
+    search_of(model, on_disk=not learned.rows.table.in_memory)  # raises before the rows are encoded
     test_table = learned.test if test_table is None else test_table
     scored = None if test_table is None else ScoredRows(test_table, weight)
     with second_pass(model, learned, scored) as training:
-        yield Tuning(model, training, learned.target)
+        del learned  # the learner holds samples of all columns
+        if training.search.metric is None and not resolve_approximation(model.approximation).selects:
+            raise TableError(
+                f"the approximation {model.approximation!r} cannot select hyper-parameters",
+                [Remedy("approximation", "nystroem"), Remedy("approximation", "auto")],
+            )
+        yield Tuning(model, training, target_column)
 
 
 def check_id(name: str | None, table: Table) -> None:
@@ -235,7 +237,7 @@ def _model_of(target: Target, parameters: dict[str, Any]) -> TableModel:
 
 
 def _held_out(
-    rows: TableRows, target: Target, groups: str | None, share: float, settings: TableModel
+    rows: TableRows, target: Target, *, groups: str | None, share: float, settings: TableModel
 ) -> np.ndarray:
     """Which rows are held out: the last of ordered rows, whole groups, or random ones of each class."""
     n = len(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -21,7 +22,7 @@ from onefold import TableClassifier, TableRegressor, tuning
 from onefold.approximations import Nystroem
 from onefold.facts import scores
 from onefold.machine import memory
-from onefold.tables import TableError, kinds, store, training
+from onefold.tables import Learner, TableError, kinds, store, training
 from onefold.tables.training import training_of
 from onefold.tuning import tune_table
 
@@ -199,6 +200,19 @@ def test_plan_and_trust_of_a_path_leave_its_rows_on_disk(wide, monkeypatch, tmp_
         assert model.score("t.parquet", "y") == pytest.approx(model.score(wide, "y"), rel=1e-9)
         with pytest.raises(TableError, match=r"t\.parquet has no column 'z'"):
             model.score("t.parquet", "z")
+
+
+def test_what_learned_the_columns_is_gone_before_the_search(wide):
+    """A learner holds up to 65,536 values of every column."""
+
+    def learners() -> int:
+        gc.collect()
+        return sum(isinstance(value, Learner) for value in gc.get_objects())
+
+    counts = []
+    TableRegressor(**SMALL, callback=lambda *_: counts.append(learners())).fit("t.parquet", "y")
+    tune_table("t.parquet", "y", **SMALL, holdout=0.5, callback=lambda *_: counts.append(learners()))
+    assert set(counts) == {0}
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs limits and /proc of Linux")

@@ -72,7 +72,8 @@ class ScoredBlock(NamedTuple):
 class ScoredRows:
     """The test side of a fit: rows that a model is scored on and was not fitted to.
 
-    They are encoded after the fit, block by block, as those of any further table.
+    They are encoded after the fit, block by block, as those of any further table: nothing needs them
+    before, and their matrix would take memory or disk during the search.
 
     Parameters
     ----------
@@ -323,7 +324,9 @@ def first_pass(
     is_test = np.zeros(len(candidates.columns), dtype=bool)
     is_test[hold_out(candidates.columns, target)] = True
     test = candidates.table.where(is_test)
-    rows = labelled_rows(candidates.table.where(~is_test), roles.where(~is_test), False, learner)
+    rows = labelled_rows(
+        candidates.table.where(~is_test), candidates.roles.where(~is_test), False, learner
+    )
     remarks = (*rows.table.remarks, *candidates.notes)
     return FirstPass(rows, target.where(~is_test), learner, test, remarks)
 
@@ -378,7 +381,9 @@ def second_pass(
     A file of encoded rows is there while the block runs.
     """
     with ExitStack() as files:
-        yield _training(model, learned, test, files)  # no name: a matrix ends with its last user
+        training = [_training(model, learned, test, files)]
+        del learned  # the learner holds samples of all columns
+        yield training.pop()  # under no name here: a mapped matrix ends with its last user
 
 
 def _training(
