@@ -239,8 +239,9 @@ class TableSource(Table):
     remarks: tuple[str, ...] = ()
     elsewhere: tuple[Remedy, ...] = ()
 
-    @abstractmethod
-    def __init__(self, path: Path, reading: Reading | None = None) -> None: ...
+    def __init__(self, path: Path, reading: Reading | None = None) -> None:
+        self.path = path
+        self.reading = reading or Reading()
 
     def read_columns(self, columns: Sequence[str], rows: int) -> TableRows:
         for name in columns:

@@ -135,8 +135,7 @@ class ParquetSource(TableSource):
     options = ("dayfirst",)
 
     def __init__(self, path: Path, reading: Reading | None = None) -> None:
-        self.path = path if path.name else path.resolve()  # "." has no name to speak of
-        self.reading = reading or Reading()
+        super().__init__(path if path.name else path.resolve(), reading)  # "." has no name to speak of
         paths = _parquet_files(path)
         schemas = []
         for file in paths:
@@ -222,8 +221,7 @@ class ExcelSource(TableSource):
     options = ("decimal", "thousands", "na_values", "dayfirst", "sheet")
 
     def __init__(self, path: Path, reading: Reading | None = None) -> None:
-        self.path = path
-        self.reading = reading or Reading()
+        super().__init__(path, reading)
         try:
             calamine: Any = import_module("python_calamine")
         except ImportError as error:

@@ -194,8 +194,7 @@ class DelimitedSource(TableSource):
     options = ("decimal", "thousands", "delimiter", "encoding", "na_values", "dayfirst")
 
     def __init__(self, path: Path, reading: Reading | None = None) -> None:
-        self.path = path
-        self.reading = reading or Reading()
+        super().__init__(path, reading)
         self._types: TextTypes | None = None
         self._encoding = self._encoding_of_head()
         tabs = "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else None
