@@ -12,7 +12,7 @@ from onefold.cli.output import model_file
 from onefold.cli.terminal import fit_facts_of, fit_text
 from onefold.facts.unwrap import unwrap
 from onefold.facts.words import aligned, counted, json_text
-from onefold.tables import TableEstimator, TableModel, TablePreparation
+from onefold.tables import TableModel
 from onefold.tables.errors import listing
 
 
@@ -37,8 +37,6 @@ def run_inspect(arguments: argparse.Namespace) -> None:
 
 def _facts(model: Any) -> dict[str, Any]:
     """What a model is, how it was chosen, and what became of the columns of a table."""
-    if isinstance(model, TablePreparation):
-        return {"features": len(model.get_feature_names_out())} | _column_facts(model)
     estimator = unwrap(model).estimator
     facts = fit_facts_of(model) | {
         "centres": estimator.expansion_.n_centres,
@@ -48,14 +46,11 @@ def _facts(model: Any) -> dict[str, Any]:
     }
     if not isinstance(model, TableModel):
         return facts
-    roles = {"target": model.target_, "id_column": model.id_column_, "tuning": model.report_}
-    return facts | roles | _column_facts(model)
-
-
-def _column_facts(model: TableEstimator) -> dict[str, Any]:
-    """What became of the columns of a table."""
     preparation = model.preparation_
-    return {
+    return facts | {
+        "target": model.target_,
+        "id_column": model.id_column_,
+        "tuning": model.report_,
         "missing": model.missing,
         "constant": list(preparation.constant),
         "columns": {
@@ -67,13 +62,8 @@ def _column_facts(model: TableEstimator) -> dict[str, Any]:
 
 
 def _text(model: Any, facts: dict[str, Any]) -> str:
-    title = f"{facts['file']} ({facts['bytes']} bytes)"
-    versions = f"onefold {facts['onefold_version']}, file format {facts['format_version']}"
-    written_by = ("written by", versions)
-    features = counted(facts["features"], "feature")
-    if isinstance(model, TablePreparation):
-        return "\n".join([title, *aligned([("size", features), *_column_lines(facts), written_by])])
-    lines = [("size", f"{counted(facts['centres'], 'centre')}, {features}")]
+    size = f"{counted(facts['centres'], 'centre')}, {counted(facts['features'], 'feature')}"
+    lines = [("size", size)]
     if facts["classes"] is not None:
         lines.append(("classes", listing(map(str, facts["classes"]))))
     if isinstance(model, TableModel):
@@ -83,7 +73,9 @@ def _text(model: Any, facts: dict[str, Any]) -> str:
             ("tuned on", counted(tuning["rows"], "row")),
             *_column_lines(facts),
         ]
-    lines.append(written_by)
+    versions = f"onefold {facts['onefold_version']}, file format {facts['format_version']}"
+    lines.append(("written by", versions))
+    title = f"{facts['file']} ({facts['bytes']} bytes)"
     return "\n".join([title, *aligned(lines), "", *fit_text(model, facts["lines"])])
 
 

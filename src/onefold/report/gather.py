@@ -173,10 +173,7 @@ def _column_facts(unwrapped: Unwrapped, rows: ReportRows) -> dict[str, Any]:
     if fit_data is not None and not rows.origin.new:
         return {"alone": fit_data["alone"], "copies": fit_data["copies"]}
     facts = ColumnFacts.of(table_model.preparation_, rows.matrix)
-    return {
-        "alone": facts.explained_shares(rows.y, unwrapped.classes is not None),
-        "copies": facts.copies,
-    }
+    return {"alone": facts.alone(rows.y, unwrapped.classes is not None), "copies": facts.copies}
 
 
 def _predictions_of_fixed(estimator: Any, rows: ReportRows) -> Predictions | None:

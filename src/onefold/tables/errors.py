@@ -64,7 +64,7 @@ class TableError(ValueError):
 
         Parameters are called as `name` has it.
         """
-        phrases: list[str] = []
+        shown: list[str] = []
         after_use = False
         for remedy in self.remedies:
             words = remedy if isinstance(remedy, str) else spell(remedy)
@@ -73,11 +73,10 @@ class TableError(ValueError):
             if isinstance(remedy, Remedy):
                 words = f"{'' if after_use else 'use '}{words} {remedy.when}".rstrip()
             after_use = isinstance(remedy, Remedy)
-            phrases.append(words)
-        several = [", ".join(phrases[:-1]), phrases[-1]] if len(phrases) > 1 else phrases
-        words = ", or ".join(several)
+            shown.append(words)
+        words = ", or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
         cause = " and ".join(map(name, self.options)) + self.cause
-        return f"{cause}; {words}" if phrases else cause
+        return f"{cause}; {words}" if shown else cause
 
     def with_remedy(self, remedy: Remedy | str) -> TableError:
         """The same error with one more remedy."""
@@ -95,8 +94,7 @@ class SeveralProblems(TableError):
     def spelled(self, spell: Callable[[Remedy], str | None], name: Callable[[str], str]) -> str:
         """The sentences one after another."""
         each = (
-            f"({place}) {problem.spelled(spell, name)}"
-            for place, problem in enumerate(self.problems, start=1)
+            f"({place}) {one.spelled(spell, name)}" for place, one in enumerate(self.problems, start=1)
         )
         return f"{self.cause}: " + ". ".join(each)
 
@@ -110,11 +108,12 @@ def raise_all(problems: Sequence[TableError]) -> None:
 def _as_python(remedy: Remedy) -> str:
     if remedy.name == "task":
         return _ESTIMATORS[remedy.value]
-    parameters = [remedy] if remedy.also is None else [remedy, remedy.also]
-    settings = {setting.name: f"{setting.name}={setting.value!r}" for setting in parameters}
+    settings = {
+        one.name: f"{one.name}={one.value!r}" for one in (remedy, remedy.also) if one is not None
+    }
     of_files = ", ".join(setting for name, setting in settings.items() if name in _OF_FILES)
-    of_models = [setting for name, setting in settings.items() if name not in _OF_FILES]
-    return ", ".join([*([f"Reading({of_files})"] if of_files else []), *of_models])
+    others = [setting for name, setting in settings.items() if name not in _OF_FILES]
+    return ", ".join([*([f"Reading({of_files})"] if of_files else []), *others])
 
 
 def listing(names: Iterable[str]) -> str:
@@ -129,14 +128,14 @@ def listing(names: Iterable[str]) -> str:
 def counts(missing: Iterable[tuple[str, int]], n_rows: int) -> str:
     """Columns with how many values they lack, the largest number first."""
     ordered = sorted(missing, key=lambda item: -item[1])
-    listed = ", ".join(f"'{name}' ({count} of {n_rows} rows)" for name, count in ordered[:_SHOWN])
-    return listed + (f" and {len(ordered) - _SHOWN} more columns" if len(ordered) > _SHOWN else "")
+    shown = ", ".join(f"'{name}' ({count} of {n_rows} rows)" for name, count in ordered[:_SHOWN])
+    return shown + (f" and {len(ordered) - _SHOWN} more columns" if len(ordered) > _SHOWN else "")
 
 
 def did_you_mean(name: str, choices: Sequence[str]) -> str:
     """The end of a "no such column" sentence: the nearest names, or all of them."""
     lowered = {choice.lower(): choice for choice in choices}
-    matches = difflib.get_close_matches(str(name).lower(), list(lowered), n=3, cutoff=0.6)
-    if matches:
-        return "did you mean " + " or ".join(f"'{lowered[match]}'" for match in matches) + "?"
+    near = difflib.get_close_matches(str(name).lower(), list(lowered), n=3, cutoff=0.6)
+    if near:
+        return "did you mean " + " or ".join(f"'{lowered[match]}'" for match in near) + "?"
     return f"the columns are {listing(choices)}"

@@ -63,7 +63,7 @@ class ColumnFacts:
         columns = columns_of(preparation, matrix[::step])
         return cls(columns, step, duplicate_columns(columns), (*preparation.identifiers, *row_names))
 
-    def explained_shares(self, y: np.ndarray, classifier: bool) -> dict[str, float]:
+    def alone(self, y: np.ndarray, classifier: bool) -> dict[str, float]:
         """The share of the target that each column explains by itself, as the model sees it."""
         return explained_alone(self.columns, y[:: self.step], classifier)
 

@@ -1,6 +1,7 @@
 """What estimators of whole tables share, and the preparation as a transformer of its own."""
 
-from __future__ import annotations
+# Annotations are no strings here, without `from __future__ import annotations`: for the fields that
+# `TableModel` inherits, `typing.get_type_hints` would look up the names in the module of `TableModel`.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from onefold.tables.rows import BLOCK, Table, TableRows, as_array, block_rows, i
 from onefold.tables.source import opened
 from onefold.tables.store import in_memory
 from onefold.tables.target import refuse_few_rows
-from onefold.typing import TableLike
+from onefold.typing import MaybeArray, TableLike
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -170,7 +171,7 @@ class TablePreparation(TransformerMixin, TableEstimator):
     array([[0., 0., 1., 0.]])
     """
 
-    def fit(self, X: TableLike | Table, y: Any = None) -> Self:
+    def fit(self, X: TableLike | Table, y: MaybeArray = None) -> Self:
         """Learn what becomes of each column.
 
         Parameters
