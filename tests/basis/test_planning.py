@@ -135,7 +135,7 @@ def test_command_describes_what_tune_runs(tmp_path, capsys, monkeypatch):
     assert simple["search"]["kernels"] == ["rbf"]
     assert simple["seconds"] < default["seconds"]
     assert "leave-one-out" in facts("a", "--cv", "loo")["search"]["note"]
-    monkeypatch.setattr("onefold.tables.training.available_memory", lambda: 1000)
+    monkeypatch.setattr("onefold.tables.store.available_memory", lambda: 1000)
     labels = facts("y")
     assert "are kept on disk" in labels["search"]["note"]
     assert (labels["rows"], labels["features"]) == (100, 4)  # a and three colours

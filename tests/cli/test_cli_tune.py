@@ -17,7 +17,7 @@ from onefold import plan
 from onefold.cli import main, options
 from onefold.facts.summary import approximation_lines, fit_facts
 from onefold.heldout import GapKFold
-from onefold.tables import load_table_model, training
+from onefold.tables import load_table_model, store
 
 
 def tuned(capsys, *argv: str) -> dict:
@@ -91,7 +91,7 @@ def test_a_table_larger_than_memory(table, capsys, monkeypatch):
     """The same choice as in memory, said, and it can be gone on with."""
     command = [*NUMBERS, *SMALL, "--approximation", "nystroem"]
     memory = tuned(capsys, *command)
-    monkeypatch.setattr(training, "available_memory", lambda: 1000)
+    monkeypatch.setattr(store, "available_memory", lambda: 1000)
     assert main([*command, "--force", "--resume", "--time-budget", "1e-6"]) == 0
     assert "rows are kept on disk" in capsys.readouterr().err
     disk = tuned(capsys, *command, "--resume")

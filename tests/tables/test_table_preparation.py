@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import onefold
 from onefold import TableClassifier, TablePreparation, TableRegressor
 from onefold.cli import main
-from onefold.tables import Reading, TableError, open_table, training
+from onefold.tables import Reading, TableError, open_table, store
 
 N = 80
 QUICK = {"simple": True, "gammas": [0.1], "alphas": [0.1], "cv": 3}
@@ -130,7 +130,7 @@ def test_arrays_have_places_and_may_be_given_names():
 def test_a_table_on_disk_is_read_in_blocks(tmp_path, monkeypatch):
     FRAME.to_parquet(tmp_path / "t.parquet", index=False)
     expected = TablePreparation().fit_transform(FRAME)
-    monkeypatch.setattr(training, "available_memory", lambda: 1000)
+    monkeypatch.setattr(store, "available_memory", lambda: 1000)
     monkeypatch.setattr("onefold.tables.preparation.BLOCK", 7)
     source = open_table(tmp_path / "t.parquet")
     monkeypatch.setattr(source, "read", None)

@@ -36,6 +36,8 @@ from onefold.tables import (
 )
 from onefold.tables.estimators import on_matrix
 from onefold.tables.preparation import matrix_blocks
+from onefold.tables.rows import concatenated
+from onefold.tables.source import opened
 
 # What training rows had is neither missing nor unknown when the same rows are used.
 pytestmark = pytest.mark.filterwarnings(
@@ -364,3 +366,33 @@ def test_names_are_checked_before_rows_are_read(tmp_path, monkeypatch):
     monkeypatch.setattr("onefold.tables.text.DelimitedSource.read", None)
     with pytest.raises(TableError, match=r"t.csv has no column 'z'"):
         TableRegressor().fit(tmp_path / "t.csv", "z")
+
+
+@pytest.mark.parametrize("suffix", ["frame", "csv", "parquet"])
+def test_every_table_has_the_same_interface(tmp_path, suffix):
+    """A frame is a table with one block: callers had to tell the two apart."""
+    frame = pd.DataFrame({"n": np.arange(20.0) / 4, "c": list("abcde") * 4})
+    path = tmp_path / f"t.{suffix}"
+    if suffix != "frame":
+        getattr(frame, f"to_{suffix}")(path, index=False)
+    table = opened(frame if suffix == "frame" else path)
+    even = np.arange(20) % 2 == 0
+    fourth = np.arange(10) % 2 == 0
+    for part, expected in (
+        (table, frame),
+        (table.where(even), frame[even]),
+        (table.where(even).where(fourth), frame[::4]),
+        (table.where(even).with_reading(Reading(na_values=("x",))), frame[even]),
+    ):
+        assert part.names == ("n", "c")
+        part.require("n")
+        with pytest.raises(TableError, match=r"no .*column 'z'"):
+            part.require("z", "target")
+        for blocks in (list(part.typed_batches(6)), list(part.batches(6)), [part.read()]):
+            read = concatenated(blocks)
+            np.testing.assert_array_equal(read.numbers("n"), expected.n)
+            assert read.column("c").to_pylist() == expected.c.tolist()
+        np.testing.assert_array_equal(part.read_columns(["n"], 6).numbers("n"), expected.n)
+        assert {block.names for block in part.batches(6, ["c"])} == {("c",)}
+        assert part.in_memory == (suffix == "frame")
+        assert len(list(table.typed_batches(6))) == (1 if suffix == "frame" else 4)

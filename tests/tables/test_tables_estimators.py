@@ -37,7 +37,7 @@ from onefold.tables import (
     load_table_model,
     open_table,
     rows_of_frame,
-    training,
+    store,
 )
 from onefold.tables.preparation import matrix_blocks
 from onefold.tuning import tune_table, tuning
@@ -414,7 +414,7 @@ def test_a_path_a_frame_and_the_command_line_give_the_same_model(plain, capsys):
 
 def test_a_table_larger_than_memory_leaves_no_file_behind(plain, monkeypatch, tmp_path):
     in_memory = TableRegressor(**TINY).fit(plain, "y")
-    monkeypatch.setattr(training, "available_memory", lambda: 1000)
+    monkeypatch.setattr(store, "available_memory", lambda: 1000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = sorted(tmp_path.iterdir())
     model = tune_table("t.csv", "y", **TINY)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import shutil
+import subprocess
+import sys
 import tracemalloc
 from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import onefold
 from onefold import TableClassifier, TableRegressor, tuning
 from onefold.approximations import Nystroem
 from onefold.facts import scores
 from onefold.machine import memory
-from onefold.tables import TableError, kinds, training
+from onefold.tables import Learner, TableError, kinds, store, training
 from onefold.tables.training import training_of
 from onefold.tuning import tune_table
 
@@ -90,7 +96,7 @@ def test_the_width_of_the_encoded_rows_decides_whether_they_stay_on_disk(
     with training_of(TableRegressor(), table, "y") as found:
         expected = found.X
         assert not found.on_disk
-    monkeypatch.setattr(training, "available_memory", lambda: 2 * expected.nbytes - 1)
+    monkeypatch.setattr(store, "available_memory", lambda: 2 * expected.nbytes - 1)
     with training_of(TableRegressor(), table, "y") as found:
         assert found.on_disk
         assert "are kept on disk" in str(found.search.note)
@@ -101,7 +107,7 @@ def test_the_width_of_the_encoded_rows_decides_whether_they_stay_on_disk(
         ValueError, match="a blend is not available: the rows of this table are kept on disk"
     ):
         TableRegressor(blend=True).fit(table, "y")
-    monkeypatch.setattr(training, "available_memory", lambda: 2 * expected.nbytes)
+    monkeypatch.setattr(store, "available_memory", lambda: 2 * expected.nbytes)
     with training_of(TableRegressor(), table, "y") as found:
         assert not found.on_disk
 
@@ -138,9 +144,9 @@ def wide(tmp_path, monkeypatch) -> pd.DataFrame:
     frame["y"] = frame.x0 + 0.1 * rng.normal(size=8_000)
     frame.to_parquet(tmp_path / "t.parquet")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(training, "available_memory", lambda: 1000)
+    monkeypatch.setattr(store, "available_memory", lambda: 1000)
     monkeypatch.setattr(training, "BLOCK", 500)
-    monkeypatch.setattr(tuning, "BLOCK", 500)
+    monkeypatch.setattr(kinds, "_MOST_ROWS", 500)
     monkeypatch.setattr(scores, "_MOST_NUMBERS", 40_000)
     monkeypatch.setattr(tuning, "_MOST_NUMBERS", 20_000)
     return frame
@@ -153,8 +159,8 @@ def test_held_out_rows_of_a_table_on_disk_are_scored_block_by_block(wide):
     with tuning.tuning("t.parquet", "y", holdout=0.9, **SMALL) as job:
         model = job.model._fit_prepared(job.training)
         found = []
-        measure = tuning._measures_on
-        peak = peak_of(lambda: found.append(measure(model, job.training, job.test, None)))
+        measure = tuning._scores_on
+        peak = peak_of(lambda: found.append(measure(model, job.training, job.training.test)))
     assert found[0]["rows"] == held_out
     assert peak < 8 * held_out * 40
 
@@ -163,10 +169,9 @@ def test_the_same_scores_of_rows_in_memory_and_on_disk(wide, monkeypatch):
     last = wide.tail(1_000)
     options = SMALL | {"holdout": 0.125, "ordered": True}
     disk = tune_table("t.parquet", "y", **options)
-    monkeypatch.setattr(training, "available_memory", lambda: 2**60)
-    scored = tuning._measures_on
+    monkeypatch.setattr(store, "available_memory", lambda: 2**60)
     with tuning.tuning("t.parquet", "y", **options) as job:
-        memory = scored(disk, job.training, job.test, None)
+        memory = tuning._scores_on(disk, job.training, job.training.test)
     for name in ("rows", "rmse", "r2", "baseline_rmse", "baseline_r2"):
         assert disk.report_["test"][name] == pytest.approx(memory[name], rel=1e-5, abs=1e-6)
     rmse = np.sqrt(np.mean((disk.predict(last) - last.y) ** 2))
@@ -197,6 +202,39 @@ def test_plan_and_trust_of_a_path_leave_its_rows_on_disk(wide, monkeypatch, tmp_
             model.score("t.parquet", "z")
 
 
+def test_what_learned_the_columns_is_gone_before_the_search(wide):
+    """A learner holds up to 65,536 values of every column."""
+
+    def learners() -> int:
+        gc.collect()
+        return sum(isinstance(value, Learner) for value in gc.get_objects())
+
+    counts = []
+    TableRegressor(**SMALL, callback=lambda *_: counts.append(learners())).fit("t.parquet", "y")
+    tune_table("t.parquet", "y", **SMALL, holdout=0.5, callback=lambda *_: counts.append(learners()))
+    assert set(counts) == {0}
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs limits and /proc of Linux")
+def test_a_table_ten_times_larger_than_its_memory(tmp_path):
+    """The reader of Parquet files kept all that it had read, and went ahead by the whole file."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200_000, 100)).astype(np.float32)
+    columns = {f"x{j}": X[:, j] for j in range(100)}
+    table = pa.table(columns | {"y": X[:, 0] + 0.1 * rng.normal(size=len(X))})
+    parquet.write_table(table, tmp_path / "t.parquet", row_group_size=5_000, use_dictionary=False)
+    parquet.write_table(table.slice(0, 6_000), tmp_path / "small.parquet")
+    command = [sys.executable, "-m", "tests.tables.limited_memory", "t.parquet", "small.parquet"]
+    command[3:] = [str(tmp_path / name) for name in command[3:]]
+    # Pools of address space that is not used do not count as memory.
+    one_pool = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
+    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    environment = os.environ | one_pool | one_thread
+    root = Path(__file__).parents[2]
+    ended = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
+    assert ended.stdout.split() == ["160000", "40000"], ended.stderr
+
+
 # Where the file lies
 
 
@@ -205,13 +243,13 @@ def test_the_folder_for_encoded_rows_can_be_named(wide, tmp_path, monkeypatch):
     scratch = tmp_path / "scratch"
     used = []
     scratch.mkdir()
-    written = training.written
+    written = store.write_matrix
 
     def recorded(preparation, blocks, n, path):
         used.append(path.parent.parent)
         return written(preparation, blocks, n, path)
 
-    monkeypatch.setattr(training, "written", recorded)
+    monkeypatch.setattr(training, "write_matrix", recorded)
     model = TableRegressor(**SMALL, scratch=str(scratch)).fit("t.parquet", "y")
     assert tune_table("t.parquet", "y", **SMALL, scratch=scratch).scratch is None
     assert used == [scratch, scratch]
@@ -227,7 +265,7 @@ def test_the_folder_for_encoded_rows_can_be_named(wide, tmp_path, monkeypatch):
 def test_a_folder_without_room_is_refused_before_the_rows_are_written(wide, tmp_path, monkeypatch):
     """A full disk ended the process: a mapped file can't say that it is full."""
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(training, "written", None)
+    monkeypatch.setattr(training, "write_matrix", None)
     room = {"room": 1 << 20}
     monkeypatch.setattr(shutil, "disk_usage", lambda place: usage(0, 0, room["room"]))
     words = r"the 1\.2 MB of encoded rows do not fit in memory, and .* has only 1\.0 MB of free space; "
@@ -267,13 +305,13 @@ def test_encoded_rows_are_written_as_they_come(wide, tmp_path, monkeypatch):
 @pytest.mark.parametrize("rows", [7_500, 8_500])
 def test_a_table_that_changes_while_it_is_read_is_an_error(wide, monkeypatch, rows):
     """Rows that were gone in the second pass were rows of zeros."""
-    written = training.written
+    written = store.write_matrix
 
     def changed(preparation, blocks, n, path):
         every = list(blocks)
         return written(preparation, [*every, every[0]][: rows // 500], n, path)
 
-    monkeypatch.setattr(training, "written", changed)
+    monkeypatch.setattr(training, "write_matrix", changed)
     with pytest.raises(TableError, match=f"the table had 8000 rows and has {rows} now; leave it as it"):
         TableRegressor(**SMALL).fit("t.parquet", "y")
 
@@ -325,7 +363,7 @@ def test_targets_missing_from_a_test_table_are_counted_over_all_blocks(tmp_path,
     new = frame.copy()
     new.loc[[3, 50], "y"] = np.nan
     new.to_csv(tmp_path / "new.csv", index=False)
-    monkeypatch.setattr(tuning, "BLOCK", 20)
+    monkeypatch.setattr(kinds, "_MOST_ROWS", 20)
     monkeypatch.setattr(training, "BLOCK", 20)
     with pytest.raises(TableError, match=r"missing values in 'y' \(2 of 60 rows\)"):
         tune_table(frame, "y", test=Path(tmp_path / "new.csv"), **SMALL)
@@ -346,7 +384,7 @@ def test_arrays_of_targets_and_weights_for_a_table_on_disk(tmp_path, monkeypatch
     model = TableRegressor(**SMALL, drop=["y"], drop_missing_target=True)
     monkeypatch.setattr(training, "BLOCK", 20)
     for free in (2**60, 1000):
-        monkeypatch.setattr(training, "available_memory", lambda free=free: free)
+        monkeypatch.setattr(store, "available_memory", lambda free=free: free)
         with training_of(model, path, y, weight, groups) as found:
             assert found.on_disk == (free == 1000)
             assert found.X.shape == (78, 4)
@@ -385,6 +423,6 @@ def test_whole_numbers_that_begin_after_the_first_block(tmp_path, monkeypatch):
     frame = pd.DataFrame({"x": rng.normal(size=80), "late": late, "y": rng.normal(size=80)})
     frame.to_parquet(tmp_path / "t.parquet")
     monkeypatch.setattr(training, "BLOCK", 20)
-    monkeypatch.setattr(training, "available_memory", lambda: 1000)
+    monkeypatch.setattr(store, "available_memory", lambda: 1000)
     with training_of(TableRegressor(**SMALL), tmp_path / "t.parquet", "y") as found:
         assert found.preparation.feature_names == ("x", "late", "late is missing")

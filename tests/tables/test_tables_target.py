@@ -15,7 +15,6 @@ from sheets import write_xlsx
 from onefold import TableClassifier, TableRegressor, load
 from onefold.tables import TableError, TableRows, learn_target, open_table
 from onefold.tables.target import as_target, known_labels, read_target
-from onefold.tables.training import learn_from_disk
 from onefold.tuning import tune_table
 
 SIDES = [-1.0, 1.0] * 15
@@ -180,7 +179,7 @@ def test_labels_keep_their_spelling(tmp_path, labels):
     (block,) = open_table(tmp_path / "t.csv", again.reading_).batches(100)
     labels_again = read_target(block, "y", "classification", again.estimator_.classes_)
     assert (labels_again == again.predict(tmp_path / "t.csv")).all()
-    on_disk, _ = learn_from_disk(open_table(tmp_path / "t.csv"), ["y"], block=7)
+    on_disk = open_table(tmp_path / "t.csv").read_columns(["y"], 7)
     assert [str(label) for label in learn_target(on_disk, "y", "classification").values] == predicted
 
 
@@ -203,7 +202,7 @@ def test_labels_keep_their_type(tmp_path, kind):
     path = tmp_path / "t.parquet"
     pa.parquet.write_table(pa.table({"x": SIDES, "y": pa.array(labels)}), path)
     TableClassifier(**SMALL).fit(path, "y").save(tmp_path / "m.onefold")
-    blocks, _ = learn_from_disk(open_table(path), ["y"], block=7)
+    blocks = open_table(path).read_columns(["y"], 7)
     for found in (load(tmp_path / "m.onefold").predict(path), learn_target(blocks, "y").values):
         assert found.dtype.kind == labels.dtype.kind
         assert kind == "str" or found.dtype == labels.dtype
@@ -247,7 +246,7 @@ def test_rows_without_a_target_are_left_out(tmp_path, monkeypatch, disk):
     if disk:
         frame.to_csv(tmp_path / "t.csv", index=False)
         known.to_csv(tmp_path / "known.csv", index=False)
-        monkeypatch.setattr("onefold.tables.training.available_memory", lambda: 1000)
+        monkeypatch.setattr("onefold.tables.store.available_memory", lambda: 1000)
         expected = TableRegressor(**SMALL).fit(tmp_path / "known.csv", "price", sample_weight="mass")
         models = [TableRegressor(**options).fit(tmp_path / "t.csv", "price", sample_weight="mass")]
         models.append(tune_table(tmp_path / "t.csv", "price", weight="mass", **options))

@@ -29,8 +29,8 @@ from onefold.tables import (
 from onefold.tables.errors import Remedy
 from onefold.tables.findings import column_notes
 from onefold.tables.reading import FORMATS, NumberFormat, is_number
+from onefold.tables.store import write_matrix
 from onefold.tables.text import TextTypes
-from onefold.tables.training import written as write_matrix
 
 QUICK = {"simple": True, "gammas": [0.1], "alphas": [0.1], "cv": 3}
 POINT = Reading()

@@ -12,7 +12,7 @@ from sklearn.model_selection import StratifiedKFold
 import onefold
 from onefold.cli.terminal import fit_facts_of
 from onefold.facts.criteria import score_label
-from onefold.tables import CategoryColumn, TableError, open_table, rows_of_frame, training
+from onefold.tables import CategoryColumn, TableError, open_table, rows_of_frame, store, training
 from onefold.tuning import tune_table
 
 N = 60
@@ -178,7 +178,7 @@ def test_rows_to_test_on_without_a_target_are_left_out(table):
 
 @pytest.mark.parametrize("free", [2**60, 1000])
 def test_a_share_of_the_rows_is_held_out(table, monkeypatch, free):
-    monkeypatch.setattr(training, "available_memory", lambda: free)
+    monkeypatch.setattr(store, "available_memory", lambda: free)
     monkeypatch.setattr(training, "BLOCK", 7)
     options = SMALL | {"approximation": "nystroem"}
     report = tune_table("t.csv", **KIND, **options, holdout=0.25).report_
@@ -211,7 +211,7 @@ def test_text_missing_values_weights_groups_and_dates_on_disk(table, monkeypatch
     for target, drop in (("amount", ["kind", "who"]), ("kind", ["amount", "who"])):
         found = []
         for free in (2**60, 1000):
-            monkeypatch.setattr(training, "available_memory", lambda free=free: free)
+            monkeypatch.setattr(store, "available_memory", lambda free=free: free)
             found.append(tune_table("t.csv", target, drop=drop, **common, **SMALL))
         memory, disk = found
         assert memory.preparation_.feature_names == disk.preparation_.feature_names

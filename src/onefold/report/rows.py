@@ -19,9 +19,11 @@ from onefold.linalg import is_sparse, to_numpy
 from onefold.rows import gathered, row_hashes
 from onefold.tables import TableError, TableModel, TableRows, rows_of_frame
 from onefold.tables.columns import as_text, kind_of
+from onefold.tables.roles import Roles
 from onefold.tables.rows import is_frame
+from onefold.tables.source import opened
 from onefold.tables.target import read_target
-from onefold.tables.training import rows_in_memory, with_target
+from onefold.tables.training import labelled_rows
 
 # Columns that are examined one by one.
 MOST_COLUMNS = 200
@@ -120,7 +122,12 @@ def _rows_of_table(model: TableModel, table: Any, y: Any) -> ReportRows:
     target = model.target_ if y is None else y
     if target is None:
         raise ValueError(_NO_TARGETS)
-    rows, values = with_target(model, rows_in_memory(table, model.reading_), target)
+    table = opened(table, model.reading_).read()
+    if isinstance(target, str):
+        table.require(target, "target")
+    labelled = labelled_rows(table, Roles(target), model.drop_missing_target)
+    rows = labelled.table.read()
+    values = labelled.roles.target
     if isinstance(target, str):
         values = read_target(rows, target, model.task, getattr(model, "classes_", None))
         target_name: str | None = target

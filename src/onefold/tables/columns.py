@@ -61,6 +61,7 @@ _FEWEST_NAMED = 20
 _FEW_CATEGORIES = 20
 _FEW_NUMBERS = 3
 _DECORATED = re.compile(r"[^\w.,+-]{0,2} *[-+]?[0-9][0-9.,]* *(?P<after>[^0-9]{0,8})")  # 5 kg, <0.1, $12
+_NO_DIGIT = "[eE].*|[^1-9]"  # what is left out where numbers are compared by their digits
 _LOOKED_AT = 1000  # values of a block that show what a column mostly is
 _DAY_SECONDS = 86_400.0
 _FLAGS = {"true": (True,), "false": (False,)}  # what they say, which is not 1 and 0
@@ -104,11 +105,11 @@ def as_numbers(
         raise TableError(_wrong_type(name, column.type))
     if kind == "text":
         text = trimmed(column)
-        column, odd = parse(text, form)
-        if odd is not None and {*pc.unique(pc.utf8_lower(text)).to_pylist()} <= {*_FLAGS, None}:
+        column, position = parse(text, form)
+        if position is not None and {*pc.unique(pc.utf8_lower(text)).to_pylist()} <= {*_FLAGS, None}:
             column = pc.equal(pc.utf8_lower(text), "true")  # as columns of booleans are
-        elif odd is not None:
-            raise _not_a_number(name, column[odd].as_py(), start + odd + 1, form)
+        elif position is not None:
+            raise _not_a_number(name, column[position].as_py(), start + position + 1, form)
     if pa.types.is_duration(column.type):
         return _counted(pc.cast(column, pa.duration("us"), safe=False)) / 1e6
     if pa.types.is_decimal(column.type):  # by its digits: Arrow's cast to float64 rounds twice
@@ -132,15 +133,15 @@ def inexact_as_number(column: pa.ChunkedArray) -> int | None:
 
 
 def _not_a_number(name: str, value: str, row: int, form: NumberFormat) -> TableError:
-    found = f"column '{name}' should hold numbers but has '{value}' in data row {row}"
+    cause = f"column '{name}' should hold numbers but has '{value}' in data row {row}"
     if is_number(value):
-        other = "," if form.decimal == "." else "."
-        mark = [Remedy("decimal", other, "if that is its decimal mark")] if other in value else []
+        mark = "," if form.decimal == "." else "."
+        remedies = [Remedy("decimal", mark, "if that is its decimal mark")] if mark in value else []
         return TableError(
-            f"{found}, which is not written like {form.example}", ["write it that way", *mark]
+            f"{cause}, which is not written like {form.example}", ["write it that way", *remedies]
         )
     return TableError(
-        found, ["correct it", "leave it empty if it is missing", Remedy("na_values", [value])]
+        cause, ["correct it", "leave it empty if it is missing", Remedy("na_values", [value])]
     )
 
 
@@ -180,40 +181,44 @@ def without_words(
     column: pa.ChunkedArray, words: tuple[str, ...], form: NumberFormat = PLAIN
 ) -> pa.ChunkedArray:
     """A column with null where a value is one of the words, or means the same: -999.0 for -999."""
-    plain = decoded(column)
-    meanings = (meaning_of(word, form) for word in words)
-    meant = {one for one in meanings if not isinstance(one, str) and one == one}
-    kind = kind_of(plain)
-    if kind == "numeric" and meant and not pa.types.is_duration(plain.type):
-        values = plain.to_numpy()
-        values = values if values.dtype.kind == "f" else as_numbers(plain, "")
-        numbers = [float(one) for one in meant if isinstance(one, float | decimal.Decimal)]
-        absent = pa.array(np.isin(values, np.array(numbers, dtype=values.dtype)))
-    elif kind == "text" or (meant and kind in ("boolean", "date")):
-        text = pc.utf8_trim_whitespace(pc.cast(plain, pa.string()))
+    values = decoded(column)
+    meanings = {meaning_of(word, form) for word in words}
+    # Words that mean a number, a date or a boolean, which may be written in several ways.
+    meanings = {meaning for meaning in meanings if not isinstance(meaning, str) and meaning == meaning}
+    kind = kind_of(values)
+    if kind == "numeric" and meanings and not pa.types.is_duration(values.type):
+        array = values.to_numpy()
+        array = array if array.dtype.kind == "f" else as_numbers(values, "")
+        numbers = [float(number) for number in meanings if isinstance(number, float | decimal.Decimal)]
+        absent = pa.array(np.isin(array, np.array(numbers, dtype=array.dtype)))
+    elif kind == "text" or (meanings and kind in ("boolean", "date")):
+        text = pc.utf8_trim_whitespace(pc.cast(values, pa.string()))
         absent = pc.is_in(text, value_set=pa.array(words, pa.string()))
-        if meant:  # few values have the digits of one
-            said, declared = (
-                pc.replace_substring_regex(one, "[eE].*|[^1-9]", "") for one in (text, pa.array(words))
-            )
-            found = pc.unique(text.filter(pc.is_in(said, value_set=declared))).to_pylist()
-            same = [one for one in found if one is not None and meaning_of(one, form) in meant]
-            absent = pc.or_(absent, pc.is_in(text, value_set=pa.array(same, pa.string())))
+        if meanings:  # few values have the digits of a word
+            digits = pc.replace_substring_regex(text, _NO_DIGIT, "")
+            word_digits = pc.replace_substring_regex(pa.array(words), _NO_DIGIT, "")
+            candidates = pc.unique(text.filter(pc.is_in(digits, value_set=word_digits))).to_pylist()
+            equivalent = [
+                value
+                for value in candidates
+                if value is not None and meaning_of(value, form) in meanings
+            ]
+            absent = pc.or_(absent, pc.is_in(text, value_set=pa.array(equivalent, pa.string())))
     else:
         return column
     if not pc.any(absent, min_count=0).as_py():
         return column
-    return without(plain, absent)
+    return without(values, absent)
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The column without dictionary encoding and with one text type."""
     if pa.types.is_dictionary(column.type):
-        values = column.type.value_type
-        plain = pa.string() if _is_text(values) else values
+        value_type = column.type.value_type
+        value_type = pa.string() if _is_text(value_type) else value_type
         # Value by value: Arrow has no cast out of a dictionary of string views.
-        chunks = [pc.cast(c.dictionary, plain).take(c.indices) for c in column.chunks]
-        return pa.chunked_array(chunks, plain)
+        chunks = [pc.cast(c.dictionary, value_type).take(c.indices) for c in column.chunks]
+        return pa.chunked_array(chunks, value_type)
     if _is_text(column.type) and not pa.types.is_string(column.type):
         return pc.cast(column, pa.string())
     return column
@@ -272,16 +277,16 @@ def refuse_mangled_numbers(first: Mapping[str, int], name: str, target: bool = F
     numbers = [value for value in first if is_number(value)]
     words = [value for value in first if not is_number(value)]
     fractions = len(numbers) >= _FEW_NUMBERS and any("." in value or "," in value for value in numbers)
-    many = len(first) > _FEW_CATEGORIES
+    many_categories = len(first) > _FEW_CATEGORIES
     if len(numbers) < _FEW_NUMBERS or 2 * len(numbers) < len(first):
         return
     codes = [] if target else [Remedy("categorical", [name], "if they are codes")]
-    if not words and many:
+    if not words and many_categories:
         raise TableError(
             f"column '{name}' holds numbers as text, such as '{min(numbers)}'",
             ["store them as numbers with a decimal point", *codes],
         )
-    if not words or not (fractions or many):
+    if not words or not (fractions or many_categories):
         return
     value = min(words, key=lambda word: first[word])
     also = Remedy("drop_missing_target", True) if target else None
@@ -294,12 +299,12 @@ def refuse_mangled_numbers(first: Mapping[str, int], name: str, target: bool = F
 
 def refuse_decorated_numbers(categories: tuple[str, ...], name: str) -> None:
     """Refuse numbers with a unit that is not understood, which many "categories" would hide."""
-    found = [match for value in categories if (match := _DECORATED.fullmatch(value.strip()))]
-    suffixes = {match["after"] for match in found}
+    matches = [match for value in categories if (match := _DECORATED.fullmatch(value.strip()))]
+    suffixes = {match["after"] for match in matches}
     few_suffixes = len(suffixes) <= _FEW_NUMBERS
-    if len(categories) > _FEW_CATEGORIES and 2 * len(found) > len(categories) and few_suffixes:
+    if len(categories) > _FEW_CATEGORIES and 2 * len(matches) > len(categories) and few_suffixes:
         raise TableError(
-            f"column '{name}' has numbers with units or symbols, such as '{found[0][0]}'",
+            f"column '{name}' has numbers with units or symbols, such as '{matches[0][0]}'",
             [
                 "write plain numbers in one unit",
                 Remedy("categorical", [name], "if they are codes"),
@@ -357,32 +362,38 @@ def times_in(
         return np.full(len(column), np.nan)
     if kind == "text":
         text = trimmed(column)
-        seconds, found, odd = text_seconds(text, order, zone)
-        if odd is not None:
+        seconds, column_zone, position = text_seconds(text, order, zone)
+        if position is not None:
+            value = text[position].as_py()
+            example = _EXAMPLES.get(order, "2024-12-31")
             raise TableError(
-                f"column '{name}' should hold dates or times but has '{text[odd].as_py()}' in data row "
-                f"{start + odd + 1}; write it like {_EXAMPLES.get(order, '2024-12-31')}, or leave it "
-                "empty if it is missing"
+                f"column '{name}' should hold dates or times but has '{value}' in data row "
+                f"{start + position + 1}; write it like {example}, or leave it empty if it is missing"
             )
     elif kind != "date":
         raise TableError(f"column '{name}' should hold dates or times but has type {column.type}")
     elif pa.types.is_time(column.type) != (order == "time"):
-        one, other = ("times of day", "dates") if order == "time" else ("dates", "times of day")
-        raise TableError(f"column '{name}' should hold {one} but holds {other}; convert it")
+        expected = "times of day" if order == "time" else "dates"
+        actual = "dates" if order == "time" else "times of day"
+        raise TableError(f"column '{name}' should hold {expected} but holds {actual}; convert it")
     else:
         seconds = typed_seconds(column, zone)
-        found = zone_of(column)
-    refuse_other_zone(name, zone, found)
+        column_zone = zone_of(column)
+    refuse_other_zone(name, zone, column_zone)
     return seconds
 
 
-def refuse_other_zone(name: str, zone: str, found: str) -> None:
+def refuse_other_zone(name: str, trained: str, zone: str) -> None:
     """Refuse times without a zone, "", where those of training had one, or the reverse."""
-    if bool(zone) != bool(found):
-        was, now = (
-            f"times in time zone {it}" if it else "times without a time zone" for it in (zone, found)
-        )
-        raise TableError(f"column '{name}' had {was} in training but has {now} here; convert it")
+    if bool(trained) != bool(zone):
+        had = _times_of(trained)
+        has = _times_of(zone)
+        raise TableError(f"column '{name}' had {had} in training but has {has} here; convert it")
+
+
+def _times_of(zone: str) -> str:
+    """What times of a zone, "" for none, are called."""
+    return f"times in time zone {zone}" if zone else "times without a time zone"
 
 
 def zone_of(column: pa.ChunkedArray) -> str:
@@ -425,8 +436,8 @@ def typed_seconds(column: pa.ChunkedArray, zone: str = "") -> np.ndarray:
                     f"'{zone}' is not a known time zone; convert the times to one that is, such as UTC"
                 ) from error
             raise no_time_zones(zone) from error
-    whole = pa.time64("us") if pa.types.is_time(kind) else pa.timestamp("us")
-    return _counted(pc.cast(column, whole, safe=False)) / 1e6
+    unit = pa.time64("us") if pa.types.is_time(kind) else pa.timestamp("us")
+    return _counted(pc.cast(column, unit, safe=False)) / 1e6
 
 
 def text_seconds(
@@ -437,9 +448,9 @@ def text_seconds(
     Then "UTC" if they have, else "", and the position of the first value that is no date, or that has
     an offset where those before have none.
     """
-    moments, odd = _moments(text, order)
-    if odd is not None:
-        return np.full(len(text), np.nan), "", odd
+    moments, position = _moments(text, order)
+    if position is not None:
+        return np.full(len(text), np.nan), "", position
     return typed_seconds(moments, zone), zone_of(moments), None
 
 
@@ -472,9 +483,9 @@ def _moments(text: pa.ChunkedArray, order: str) -> tuple[pa.ChunkedArray, int | 
     encoded = pc.dictionary_encode(text.combine_chunks())  # different values in the order of the rows
     for part in (encoded.dictionary[:_LOOKED_AT], encoded.dictionary):  # a few values mostly settle it
         moments, zoned = _parsed(part, order)
-        odd = np.flatnonzero(np.asarray(moments.is_null()) | (zoned != zoned[:1]))
-        if len(odd):
-            return text, pc.index(encoded.indices, int(odd[0])).as_py()
+        unparsed = np.flatnonzero(np.asarray(moments.is_null()) | (zoned != zoned[:1]))
+        if len(unparsed):
+            return text, pc.index(encoded.indices, int(unparsed[0])).as_py()
     kind = pa.timestamp("us", "UTC" if zoned[:1].any() else None)
     kind = pa.time64("us") if order == "time" else kind
     return pa.chunked_array([moments.cast(kind).take(encoded.indices)]), None
@@ -485,8 +496,8 @@ def _parsed(text: pa.Array, order: str) -> tuple[pa.Array, np.ndarray]:
     parts = pc.extract_regex(pc.utf8_trim_whitespace(text), pattern=_MOMENT)
 
     def number(name: str, digits: int = 1) -> np.ndarray:
-        plain = pc.utf8_rpad(parts.field(name), digits, "0")
-        return pc.cast(plain.fill_null("nan"), pa.float64()).to_numpy(zero_copy_only=False)
+        padded = pc.utf8_rpad(parts.field(name), digits, "0")
+        return pc.cast(padded.fill_null("nan"), pa.float64()).to_numpy(zero_copy_only=False)
 
     def has(name: str, pattern: str = ".") -> np.ndarray:
         return np.asarray(pc.match_substring_regex(parts.field(name).fill_null(""), pattern))
@@ -507,9 +518,10 @@ def _parsed(text: pa.Array, order: str) -> tuple[pa.Array, np.ndarray]:
     else:
         ahead = 3600.0 * number("ahead") + 60.0 * number("minutes")
         seconds += _days(date, order) - np.where(has("sign", "-"), -ahead, ahead)
-    none = wrong | np.isnan(seconds)
-    whole, fraction = (np.where(none, 0.0, part) for part in (seconds, number("fraction", 6)))
-    return pa.array(whole.astype(np.int64) * 10**6 + fraction.astype(np.int64), mask=none), zoned
+    wrong |= np.isnan(seconds)
+    whole_seconds = np.where(wrong, 0.0, seconds).astype(np.int64)
+    microseconds = np.where(wrong, 0.0, number("fraction", 6)).astype(np.int64)
+    return pa.array(whole_seconds * 10**6 + microseconds, mask=wrong), zoned
 
 
 def _days(text: pa.Array, order: str) -> np.ndarray:
@@ -523,9 +535,11 @@ def _days(text: pa.Array, order: str) -> np.ndarray:
         rolled = np.asarray(pc.less_equal(pc.day(moments), 3).fill_null(False)) & late  # February 30th
         return np.where(four & ~rolled, _counted(moments), np.nan)
 
-    either = [parsed(_BY_ORDER[one]) for one in ([order] if order in _BY_ORDER else _BY_ORDER)]
-    differ = ~np.isnan(either[0]) & ~np.isnan(either[-1]) & (either[0] != either[-1])
-    days = np.where(np.isnan(either[0]), either[-1], either[0])
+    readings = [parsed(_BY_ORDER[name]) for name in ([order] if order in _BY_ORDER else _BY_ORDER)]
+    first = readings[0]
+    last = readings[-1]
+    differ = ~np.isnan(first) & ~np.isnan(last) & (first != last)
+    days = np.where(np.isnan(first), last, first)
     for form in _CLEAR:
         if np.isnan(days).any():
             days = np.where(np.isnan(days), parsed(form), days)

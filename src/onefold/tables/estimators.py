@@ -30,11 +30,11 @@ from onefold.search.loop import Callback
 from onefold.tables.errors import Remedy, TableError
 from onefold.tables.findings import findings
 from onefold.tables.preparation import TableEstimator, joined, matrix_blocks
-from onefold.tables.rows import TableRows, TableSource
+from onefold.tables.rows import BLOCK, Table
 from onefold.tables.searching import SearchSettings, check_kernels, search_of
 from onefold.tables.source import opened
 from onefold.tables.target import TargetKind, as_target, read_target
-from onefold.tables.training import Training, learn_from_disk, prepared_again, training_of
+from onefold.tables.training import Training, prepared_again, training_of
 from onefold.typing import (
     ArrayLike,
     ClassWeight,
@@ -99,7 +99,7 @@ class TableModel(TableEstimator):
 
     def fit(
         self,
-        X: TableLike | TableSource,
+        X: TableLike | Table,
         y: ArrayLike,
         sample_weight: MaybeArray = None,
         groups: MaybeArray = None,
@@ -124,7 +124,7 @@ class TableModel(TableEstimator):
     def _fit_prepared(self, training: Training) -> Self:
         """The second half of `fit`: choose a model, fit it and say what was found."""
         inner = inner_estimator(self, training.search, cv=training.splitting.cv)
-        alone = training.facts.alone(training.y, self.task == "classification")
+        shares = training.facts.alone(training.y, self.task == "classification")
         begin = time.perf_counter()
         y = self._fitted_target(training.y)
         spans = (span for _, span in training.preparation.spans())
@@ -147,7 +147,7 @@ class TableModel(TableEstimator):
         self.target_: str | None = None if training.target is None else training.target.name
         self.id_column_: str | None = self.id_column
         self.notes_: list[str] = list(training.notes)
-        self.report_: dict[str, Any] = findings(self, training, alone, seconds)
+        self.report_: dict[str, Any] = findings(self, training, shares, seconds)
         return self
 
     def _as_step(
@@ -161,8 +161,8 @@ class TableModel(TableEstimator):
         self._check_settings()
         with ExitStack() as files:
             if hasattr(self, "estimator_"):
-                again = prepared_again(self, self._opened(X), y, sample_weight, groups)
-                matrix, y, weight, groups = files.enter_context(again)
+                prepared = prepared_again(self, self._opened(X), y, sample_weight, groups)
+                matrix, y, weight, groups = files.enter_context(prepared)
                 inner = self.estimator_
             else:
                 training = files.enter_context(training_of(self, X, y, sample_weight, groups))
@@ -187,22 +187,22 @@ class TableModel(TableEstimator):
     def _logarithmic(self) -> bool:
         return getattr(self, "target_transform", None) == "log"
 
-    def predict(self, X: TableLike | TableSource) -> np.ndarray:
+    def predict(self, X: TableLike | Table) -> np.ndarray:
         """Predict every row of a table, an array, a path or an open table."""
         return self._predicted("predict", X)
 
     @available_if(_inside("decision_function"))
-    def decision_function(self, X: TableLike | TableSource) -> np.ndarray:
+    def decision_function(self, X: TableLike | Table) -> np.ndarray:
         """Decision values of the inner estimator."""
         return self._predicted("decision_function", X)
 
     @available_if(_inside("predict_proba"))
-    def predict_proba(self, X: TableLike | TableSource) -> np.ndarray:
+    def predict_proba(self, X: TableLike | Table) -> np.ndarray:
         """The probability of every class, in the order of ``classes_``."""
         return self._predicted("predict_proba", X)
 
     @available_if(_inside("predict_log_proba"))
-    def predict_log_proba(self, X: TableLike | TableSource) -> np.ndarray:
+    def predict_log_proba(self, X: TableLike | Table) -> np.ndarray:
         """Logarithms of the probabilities."""
         return self._predicted("predict_log_proba", X)
 
@@ -221,13 +221,11 @@ class TableModel(TableEstimator):
         values = self._predicted("predict_quantiles", X, quantiles=quantiles)
         return framed_like(X, values, [str(quantile) for quantile in np.atleast_1d(quantiles)])
 
-    def _known_target(self, X: Any, y: Any) -> Any:
+    def _target_of(self, X: Any, y: Any) -> Any:
         """The target of further rows: an array, or the column of X with this name."""
         check_is_fitted(self, "estimator_")
         if isinstance(y, str):
-            table = opened(X, self.reading_)
-            table.require(y, "target" if isinstance(table, TableRows) else "")
-            rows = table if isinstance(table, TableRows) else learn_from_disk(table, [y])[0]
+            rows = opened(X, self.reading_).read_columns([y], BLOCK)
             return read_target(rows, y, self.task, getattr(self, "classes_", None))
         return None if y is None else as_target(y)
 
@@ -453,13 +451,13 @@ class TableClassifier(ClassifierMixin, TableModel):
     class_weight: ClassWeight = None
     calibration: str | None = "log_odds"
 
-    def score(self, X: TableLike | TableSource, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
+    def score(self, X: TableLike | Table, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """Accuracy on the rows of a table; y may be the name of a column of X."""
-        known = self._known_target(X, y)
+        target = self._target_of(X, y)
         weights = cast(Any, sample_weight)
-        if known is not None and known.dtype == object:  # with labels that the model does not know
-            return float(np.average(known == self.predict(X), weights=weights))
-        return float(super().score(X, known, sample_weight))
+        if target is not None and target.dtype == object:  # with labels that the model does not know
+            return float(np.average(target == self.predict(X), weights=weights))
+        return float(super().score(X, target, sample_weight))
 
 
 @shared_docs(LSSVRCV, TableClassifier)
@@ -513,9 +511,9 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
     intervals: str | None = "cv+"
     target_transform: Literal["log"] | None = None
 
-    def score(self, X: TableLike | TableSource, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
+    def score(self, X: TableLike | Table, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """R² on the rows of a table; y may be the name of a column of X."""
-        return float(super().score(X, self._known_target(X, y), sample_weight))
+        return float(super().score(X, self._target_of(X, y), sample_weight))
 
 
 def inner_estimator(model: TableModel, search: SearchSettings | None = None, **options: Any) -> Any:

@@ -155,12 +155,12 @@ def copies_note(groups: Sequence[Sequence[str]]) -> str | None:
     return f"duplicate columns: {words}; importance is split between them, so drop the duplicates"
 
 
-def findings(model: Any, training: Training, alone: dict[str, float], seconds: float) -> dict[str, Any]:
-    """What the fit of a table's estimator found; columns explain these shares of the target `alone`."""
+def findings(model: Any, training: Training, shares: dict[str, float], seconds: float) -> dict[str, Any]:
+    """What the fit of a table's estimator found; each column by itself explains one of the `shares`."""
     estimator = model.estimator_
     target = training.target
     y = np.ravel(training.y) if hasattr(estimator, "classes_") else training.y  # labels may be a column
-    suspicious = leaks_among(alone, training.preparation)
+    suspicious = leaks_among(shares, training.preparation)
     scores = None
     predictions = heldout_predictions(estimator, y)
     if predictions is not None and np.isfinite(predictions.values).all(axis=1).any():
@@ -188,7 +188,7 @@ def findings(model: Any, training: Training, alone: dict[str, float], seconds: f
         "importances": training.preparation.shares(estimator.feature_importances_, _MOST_COLUMNS),
         "suspicious_columns": suspicious,
         "data": {
-            "alone": dict(islice(alone.items(), _MOST_ALONE)),
+            "alone": dict(islice(shares.items(), _MOST_ALONE)),
             "copies": training.facts.copies,
             "identifiers": list(training.facts.identifiers),
         },
@@ -256,9 +256,9 @@ def edge_note(estimator: Any) -> str | None:
     )
 
 
-def leaks_among(alone: dict[str, float], preparation: Preparation) -> list[str]:
+def leaks_among(shares: dict[str, float], preparation: Preparation) -> list[str]:
     """Names of the columns that alone explain 98 % of what a constant prediction leaves open."""
-    return [name for name in preparation.columns if alone.get(name, 0.0) > 1.0 - UNEXPLAINED]
+    return [name for name in preparation.columns if shares.get(name, 0.0) > 1.0 - UNEXPLAINED]
 
 
 def leak_note(names: list[str], target: str) -> str:

@@ -18,10 +18,11 @@ from onefold.tables.findings import preparation_notes
 from onefold.tables.kinds import Missing, Preparation, UnseenValues
 from onefold.tables.learning import Learner
 from onefold.tables.reading import Reading
-from onefold.tables.rows import TableRows, TableSource, as_array, is_frame
+from onefold.tables.roles import check_columns
+from onefold.tables.rows import BLOCK, Table, TableRows, as_array, block_rows, is_frame
 from onefold.tables.source import opened
+from onefold.tables.store import in_memory
 from onefold.tables.target import refuse_few_rows
-from onefold.tables.training import BLOCK, check_columns, in_memory
 from onefold.typing import MaybeArray, TableLike
 
 
@@ -35,7 +36,7 @@ class TableEstimator(BaseEstimator):
     drop: Sequence[str] = ()
     min_frequency: float | None = None
 
-    def matrix(self, X: TableLike | TableSource) -> np.ndarray:
+    def matrix(self, X: TableLike | Table) -> np.ndarray:
         """The rows of a table as a matrix of features."""
         return joined([matrix for _, matrix in matrix_blocks(self, X, 1 << 62)])
 
@@ -81,7 +82,7 @@ class TableEstimator(BaseEstimator):
             return [str(name) for name in names]
         return [f"x{j}" for j in range(self.n_features_in_)]
 
-    def _opened(self, table: Any) -> TableSource | TableRows:
+    def _opened(self, table: Any) -> Table:
         """A table, its columns by their names, or by their places if learned from an array."""
         names = self._column_names()
         if is_array(table) and (width := as_array(table).shape[1]) != self.n_features_in_:
@@ -94,13 +95,14 @@ class TableEstimator(BaseEstimator):
             warn_user(f"X does not have valid feature names, but {name} was fitted with feature names")
         source = opened(table, self.reading_, names)
         has_names = hasattr(self, "feature_names_in_") or set(names) <= set(source.names)
-        if isinstance(source, TableSource) or has_names or len(source.names) != len(names):
+        if not source.in_memory or has_names or len(source.names) != len(names):
             return source
         warn_user(
             f"X has column names, but {type(self).__name__} was fitted on an array: its columns are "
             "taken in their order"
         )
-        return replace(source, columns=source.columns.rename_columns(names))
+        rows = source.read()
+        return replace(rows, columns=rows.columns.rename_columns(names))
 
     def _blocks(self, table: Any, rows: int | None, extra: tuple[str, ...]) -> Iterator[TableRows]:
         """Blocks of at most `rows` rows, read as in training: the columns needed and `extra` ones."""
@@ -109,12 +111,8 @@ class TableEstimator(BaseEstimator):
         source = self._opened(table)
         for name in extra:
             source.require(name)
-        self.preparation_.check_columns(source.names, getattr(source, "elsewhere", ()))
-        if isinstance(source, TableRows):
-            blocks = source.select(columns).slices(size)
-        else:
-            blocks = source.batches(size, columns)
-        yield from (replace(block, written=True) for block in blocks)
+        self.preparation_.check_columns(source.names, source.elsewhere)
+        yield from (replace(block, written=True) for block in source.batches(size, columns))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -173,7 +171,7 @@ class TablePreparation(TransformerMixin, TableEstimator):
     array([[0., 0., 1., 0.]])
     """
 
-    def fit(self, X: TableLike | TableSource, y: MaybeArray = None) -> Self:
+    def fit(self, X: TableLike | Table, y: MaybeArray = None) -> Self:
         """Learn what becomes of each column.
 
         Parameters
@@ -187,10 +185,9 @@ class TablePreparation(TransformerMixin, TableEstimator):
         source = opened(X, self.reading)
         roles = {"target": y} if isinstance(y, str) else {}
         check_columns(self, source, roles)
-        table = in_memory(source)
         learner = self._learner(list(roles.values()))
         first: TableRows | None = None
-        for rows in [table] if isinstance(table, TableRows) else table.typed_batches(BLOCK):
+        for rows in in_memory(source).typed_batches(block_rows(len(source.names), BLOCK)):
             learner.add(rows)
             first = first or rows
         if first is None or not first.names:
@@ -203,7 +200,7 @@ class TablePreparation(TransformerMixin, TableEstimator):
         self._set_columns(X, [name for name in source.names if name not in roles.values()])
         return self
 
-    def transform(self, X: TableLike | TableSource) -> np.ndarray:
+    def transform(self, X: TableLike | Table) -> np.ndarray:
         """The features (rows, features) of a table, float64; see also ``set_output``."""
         return self.matrix(X)
 
@@ -262,7 +259,7 @@ def matrix_blocks(
 
 def is_array(table: Any) -> bool:
     """Whether a table is rows without names of columns."""
-    return not isinstance(table, str | Path | TableSource) and not is_frame(table)
+    return not isinstance(table, str | Path | Table) and not is_frame(table)
 
 
 def joined(blocks: list[np.ndarray]) -> np.ndarray:

@@ -67,8 +67,8 @@ def parse(text: pa.ChunkedArray, form: NumberFormat) -> tuple[pa.ChunkedArray, i
     if not pc.all(matches, min_count=0).as_py():
         return text, pc.index(matches, False).as_py()
     text = pc.replace_substring_regex(text, form.separator, "") if form.thousands else text
-    plain = pc.replace_substring(pc.replace_substring(text, form.decimal, "."), "−", "-")
-    return pc.cast(plain, pa.float64()), None
+    text = pc.replace_substring(pc.replace_substring(text, form.decimal, "."), "−", "-")
+    return pc.cast(text, pa.float64()), None
 
 
 def has_point(text: pa.ChunkedArray) -> bool:

@@ -1,4 +1,9 @@
-"""Rows: named columns in memory, whatever a program holds them in, and tables that have them on disk."""
+"""Tables: named columns of rows that are read block by block, from memory or from disk.
+
+A `Table` has one interface, wherever its rows are. `TableRows` are rows in memory, a table with a
+single block; a `TableSource` reads them from a file, a `TableSubset` some of them. A fit goes through
+the blocks of a table twice (`tables/training.py`).
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,10 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +29,10 @@ from onefold.tables.reading import Reading
 if TYPE_CHECKING:
     from onefold.tables.text import TextTypes
 
+# Rows of a block while a table on disk is gone through, and values of a block of many columns: 32 MB.
+BLOCK = 65_536
+_BLOCK_VALUES = 1 << 22
+_DEFAULT_READING = Reading()
 _MIXED = "holds values of mixed types, or of a type that is neither a number nor text; convert it"
 LARGE = (
     "holds whole numbers of more than 64 bits; scale them down, or convert them to text if they are "
@@ -31,9 +40,74 @@ LARGE = (
 )
 
 
+class Table(ABC):
+    """Named columns of rows, read in blocks; abstract.
+
+    Rows can be gone through any number of times.
+    """
+
+    in_memory: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The column names, in their order."""
+
+    @property
+    @abstractmethod
+    def reading(self) -> Reading:
+        """How text is parsed."""
+
+    @property
+    @abstractmethod
+    def remarks(self) -> tuple[str, ...]:
+        """What was assumed about the table."""
+
+    @property
+    def elsewhere(self) -> tuple[Remedy, ...]:
+        """Where columns that are not found here may be."""
+        return ()
+
+    @abstractmethod
+    def read(self) -> TableRows:
+        """All rows, with column types inferred over the whole table."""
+
+    @abstractmethod
+    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        """Blocks of at most `rows` rows in their order, holding only `columns` if given.
+
+        Delimited text comes as text, whatever it looks like: the types of a first block say
+        nothing about later ones, and whoever asks for blocks knows what the columns should hold.
+        """
+
+    def typed_batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        """Blocks with the types that `read` would give; rows in memory are a single block."""
+        return self.batches(rows, columns)
+
+    @abstractmethod
+    def read_columns(self, columns: Sequence[str], rows: int) -> TableRows:
+        """All rows with at least these columns, read in blocks of `rows` rows."""
+
+    @abstractmethod
+    def require(self, name: str, option: str = "") -> None:
+        """Refuse a column that the table does not have; `option` is where it was named."""
+
+    @abstractmethod
+    def with_reading(self, reading: Reading) -> Table:
+        """The same table, with its text parsed so where its own reading says nothing."""
+
+    @abstractmethod
+    def where(self, mask: np.ndarray) -> Table:
+        """The rows for which a mask over the whole table is true."""
+
+    @abstractmethod
+    def bytes_in_memory(self) -> int:
+        """About how much memory `read`, and the matrix made of what it reads, take in addition."""
+
+
 @dataclass(frozen=True)
-class TableRows:
-    """Consecutive rows of a table.
+class TableRows(Table):
+    """Consecutive rows of a table, in memory: a table with one block.
 
     Parameters
     ----------
@@ -53,10 +127,12 @@ class TableRows:
 
     columns: pa.Table
     start: int = 0
-    reading: Reading = field(default_factory=Reading)
+    reading: Reading = _DEFAULT_READING
     written: bool = False
     types: TextTypes | None = None
     remarks: tuple[str, ...] = ()
+
+    in_memory: ClassVar[bool] = True
 
     def __len__(self) -> int:
         return int(self.columns.num_rows)
@@ -65,10 +141,30 @@ class TableRows:
     def names(self) -> tuple[str, ...]:
         return tuple(self.columns.column_names)
 
+    def read(self) -> TableRows:
+        return self
+
+    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        return (self if columns is None else self.select(columns)).slices(rows)
+
+    def typed_batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        yield self if columns is None else self.select(columns)
+
+    def read_columns(self, columns: Sequence[str], rows: int) -> TableRows:
+        return self
+
     def require(self, name: str, option: str = "") -> None:
-        """Refuse a column that there is not; `option` is where it was named."""
         if name not in self.names:
             self.column(name, role=f"{option} column".strip())
+
+    def with_reading(self, reading: Reading) -> TableRows:
+        return replace(self, reading=reading) if self.reading == _DEFAULT_READING else self
+
+    def where(self, mask: np.ndarray) -> TableRows:
+        return replace(self.take(np.flatnonzero(mask)), start=self.start)
+
+    def bytes_in_memory(self) -> int:
+        return 0
 
     def column(self, name: str, role: str = "column") -> pa.ChunkedArray:
         """One column by name; `role` words the error ("target column", "weight column", …)."""
@@ -109,17 +205,17 @@ class TableRows:
     def take(self, indices: Sequence[int] | Any) -> TableRows:
         """The rows with these positions, in this order."""
         # Arrow cannot take rows of string and binary views, such as polars has.
-        plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+        type_of = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
         schema = [
-            column.with_type(plain.get(column.type, column.type)) for column in self.columns.schema
+            column.with_type(type_of.get(column.type, column.type)) for column in self.columns.schema
         ]
         return replace(self, columns=self.columns.cast(pa.schema(schema)).take(indices), start=0)
 
 
-class TableSource(ABC):
-    """A table of one format on disk.
+class TableSource(Table):
+    """A table of one format on disk; abstract.
 
-    Opening reads only the header; `read` and `batches` can be called any number of times.
+    Opening reads only the header.
 
     Attributes
     ----------
@@ -137,40 +233,112 @@ class TableSource(ABC):
     """
 
     path: Path
-    names: tuple[str, ...]
+    names: tuple[str, ...] = ()
     reading: Reading = Reading()
     options: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     elsewhere: tuple[Remedy, ...] = ()
 
-    @abstractmethod
-    def read(self) -> TableRows:
-        """All rows, with column types inferred over the whole table."""
+    def __init__(self, path: Path, reading: Reading | None = None) -> None:
+        self.path = path
+        self.reading = reading or Reading()
 
-    @abstractmethod
-    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
-        """Blocks of at most `rows` rows in file order, holding only `columns` if given.
+    def read_columns(self, columns: Sequence[str], rows: int) -> TableRows:
+        for name in columns:
+            self.require(name)
+        blocks = list(self.typed_batches(rows, columns))
+        if not blocks:
+            raise TableError(f"{self.path.name} has no rows; add rows")
+        return concatenated(blocks)
 
-        Delimited text comes as text, whatever it looks like: the types of a first block say
-        nothing about later ones, and whoever asks for blocks knows what the columns should hold.
-        """
+    def require(self, name: str, option: str = "") -> None:
+        if name not in self.names:
+            colon = ": " if option else ""
+            hint = did_you_mean(name, self.names)
+            cause = f"{colon}{self.path.name} has no column '{name}'; {hint}"
+            raise TableError(cause, self.elsewhere, [option] if option else [])
 
-    def typed_batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
-        """The same blocks with the types that `read` would give."""
-        return self.batches(rows, columns)
+    def with_reading(self, reading: Reading) -> TableSource:
+        merged = self.reading.merged(reading)
+        return self if not self.options or merged == self.reading else type(self)(self.path, merged)
+
+    def where(self, mask: np.ndarray) -> Table:
+        return TableSubset(self, mask)
 
     def bytes_in_memory(self) -> int:
-        """About what `read` and the matrix made of it take: text is as long as the numbers in it."""
+        # Text is about as long as the numbers in it.
         packed = 5 if self.path.suffix.lower() == ".gz" else 1
         return 4 * packed * self.path.stat().st_size
 
+
+class TableSubset(Table):
+    """Some of the rows of a table on disk; blocks keep the row numbers of the whole table."""
+
+    def __init__(self, source: TableSource, mask: np.ndarray) -> None:
+        self._source = source
+        self._mask = mask
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._source.names
+
+    @property
+    def reading(self) -> Reading:
+        return self._source.reading
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        return self._source.remarks
+
+    @property
+    def elsewhere(self) -> tuple[Remedy, ...]:
+        return self._source.elsewhere
+
+    def read(self) -> TableRows:
+        return self._source.read().where(self._mask)
+
+    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        return self._selected(self._source.batches(rows, columns))
+
+    def typed_batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        return self._selected(self._source.typed_batches(rows, columns))
+
+    def read_columns(self, columns: Sequence[str], rows: int) -> TableRows:
+        return self._source.read_columns(columns, rows).where(self._mask)
+
     def require(self, name: str, option: str = "") -> None:
-        """Refuse a column that the table does not have; `option` is where it was named."""
-        if name not in self.names:
-            colon = ": " if option else ""
-            near = did_you_mean(name, self.names)
-            cause = f"{colon}{self.path.name} has no column '{name}'; {near}"
-            raise TableError(cause, self.elsewhere, [option] if option else [])
+        self._source.require(name, option)
+
+    def with_reading(self, reading: Reading) -> TableSubset:
+        return TableSubset(self._source.with_reading(reading), self._mask)
+
+    def where(self, mask: np.ndarray) -> TableSubset:
+        selected = self._mask.copy()
+        selected[self._mask] = mask
+        return TableSubset(self._source, selected)
+
+    def bytes_in_memory(self) -> int:
+        return self._source.bytes_in_memory()
+
+    def _selected(self, blocks: Iterable[TableRows]) -> Iterator[TableRows]:
+        """The rows of the mask, of the blocks that have any."""
+        for rows in blocks:
+            mask = self._mask[rows.start : rows.start + len(rows)]
+            if mask.any():
+                yield rows.where(mask)
+
+
+def block_rows(columns: int, most: int = BLOCK) -> int:
+    """Rows of a block of so many columns."""
+    return max(1, min(most, _BLOCK_VALUES // max(1, columns)))
+
+
+def concatenated(blocks: Sequence[TableRows]) -> TableRows:
+    """The rows of several blocks in one."""
+    if len(blocks) == 1:
+        return blocks[0]
+    columns = pa.concat_tables([rows.columns for rows in blocks], promote_options="permissive")
+    return replace(blocks[0], columns=columns)
 
 
 def check_names(names: Sequence[str], table: str) -> None:

@@ -20,6 +20,7 @@ from onefold.machine.extras import pip_install
 from onefold.tables.errors import Remedy, TableError, did_you_mean, listing
 from onefold.tables.reading import Reading
 from onefold.tables.rows import (
+    Table,
     TableRows,
     TableSource,
     as_array,
@@ -91,8 +92,10 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
     }
     source = next((kind for suffixes, kind in formats.items() if name.endswith(suffixes)), None)
     if source is None:
-        known = ", ".join(suffix for suffixes in formats for suffix in suffixes)
-        raise TableError(f"cannot tell the format of {path.name}: the name must end in one of {known}")
+        supported = ", ".join(suffix for suffixes in formats for suffix in suffixes)
+        raise TableError(
+            f"cannot tell the format of {path.name}: the name must end in one of {supported}"
+        )
     head = first_bytes(path)
     for mark, (words, suffixes) in _CONTENTS.items():
         if head.startswith(mark) and not name.endswith(suffixes):
@@ -103,9 +106,7 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
     return source(path, reading)
 
 
-def opened(
-    table: Any, reading: Reading | None = None, names: Sequence[str] | None = None
-) -> TableSource | TableRows:
+def opened(table: Any, reading: Reading | None = None, names: Sequence[str] | None = None) -> Table:
     """A table of any kind, opened: a path, an open table, rows, a frame, or an array.
 
     Parameters
@@ -117,13 +118,12 @@ def opened(
         Of the columns of an array.
     """
     reading = reading or Reading()
-    if isinstance(table, TableSource):
-        merged = table.reading.merged(reading)
-        return table if not table.options or merged == table.reading else open_table(table.path, merged)
+    if isinstance(table, Table):
+        return table.with_reading(reading)
     if isinstance(table, str | Path):
         return open_table(table, reading)
     rows = rows_of_frame(table) if is_frame(table) else rows_of_array(as_array(table), names)
-    return replace(rows, reading=reading) if rows.reading == Reading() else rows
+    return rows.with_reading(reading)
 
 
 class ParquetSource(TableSource):
@@ -135,8 +135,7 @@ class ParquetSource(TableSource):
     options = ("dayfirst",)
 
     def __init__(self, path: Path, reading: Reading | None = None) -> None:
-        self.path = path if path.name else path.resolve()  # "." has no name to speak of
-        self.reading = reading or Reading()
+        super().__init__(path if path.name else path.resolve(), reading)  # "." has no name to speak of
         paths = _parquet_files(path)
         schemas = []
         for file in paths:
@@ -160,7 +159,10 @@ class ParquetSource(TableSource):
                 f"a column of {self.path.name} has numbers in some files and other values in others; "
                 "write the files again with one type per column"
             ) from error
-        self._data = pyarrow.dataset.dataset([str(file) for file in paths], schema, format="parquet")
+        # Buffers that are read ahead stay in memory until the end of the file.
+        options = pyarrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
+        file_format = pyarrow.dataset.ParquetFileFormat(default_fragment_scan_options=options)
+        self._data = pyarrow.dataset.dataset([str(file) for file in paths], schema, format=file_format)
 
     def bytes_in_memory(self) -> int:
         with self._plain_errors():
@@ -174,7 +176,8 @@ class ParquetSource(TableSource):
     def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
         names = list(self.names if columns is None else columns)
         start = 0
-        ahead = {"batch_readahead": 1, "fragment_readahead": 1}
+        # With threads, the reader goes ahead of a slower caller by as much as the whole file.
+        ahead = {"batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
         with self._plain_errors():
             batches = self._data.to_batches(columns=names, batch_size=min(rows, 1 << 20), **ahead)
             for table in rechunk(batches, rows):
@@ -218,8 +221,7 @@ class ExcelSource(TableSource):
     options = ("decimal", "thousands", "na_values", "dayfirst", "sheet")
 
     def __init__(self, path: Path, reading: Reading | None = None) -> None:
-        self.path = path
-        self.reading = reading or Reading()
+        super().__init__(path, reading)
         try:
             calamine: Any = import_module("python_calamine")
         except ImportError as error:
@@ -276,8 +278,8 @@ class ExcelSource(TableSource):
             return str(sheet)
         if str(sheet).isdigit() and 1 <= int(sheet) <= len(names):
             return names[int(sheet) - 1]
-        near = did_you_mean(str(sheet), names).replace("the columns are", "the sheets are")
-        raise TableError(f"{self.path.name} has no sheet '{sheet}'; {near}")
+        hint = did_you_mean(str(sheet), names).replace("the columns are", "the sheets are")
+        raise TableError(f"{self.path.name} has no sheet '{sheet}'; {hint}")
 
 
 def _column(cells: list[Any]) -> pa.Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -62,6 +62,13 @@ class Target:
     reason: str
     values: np.ndarray
 
+    def where(self, mask: np.ndarray) -> Target:
+        """The target of some of the rows; raise if nothing can be learned from them."""
+        values = self.values[mask]
+        if self.task == "classification":
+            return replace(self, values=_checked_classes(values, self.name))
+        return replace(self, values=_checked_numbers(values, self.name))
+
 
 def learn_target(rows: TableRows, name: str, task: TargetKind | None = None) -> Target:
     """Check a target column and find out its task, unless `task` says it.
@@ -104,26 +111,21 @@ def learn_target(rows: TableRows, name: str, task: TargetKind | None = None) -> 
         raise TableError(error.cause, ["correct it", Remedy("task", "classification")]) from error
     if kind == "numeric" and exact and np.abs(values).max() >= _EXACT:
         _refuse_lost_digits(distinct, values, f"the target '{name}'")
-    if values.min() == values.max():
-        raise TableError(
-            f"the target '{name}' is constant, so there is nothing to learn; choose another target "
-            "column, or add rows with other values"
-        )
-    return Target(name, inferred, reason, values)
+    return Target(name, inferred, reason, _checked_numbers(values, name))
 
 
-def read_target(rows: TableRows, name: str, task: TargetKind, like: np.ndarray | None) -> np.ndarray:
-    """The target of further rows, in the form of the classes `like` (None for regression)."""
+def read_target(rows: TableRows, name: str, task: TargetKind, classes: np.ndarray | None) -> np.ndarray:
+    """The target of further rows; labels in the form of the `classes` (None for regression)."""
     refuse_missing_targets(rows, name)
-    if task == "regression" or like is None:
+    if task == "regression" or classes is None:
         numbers = rows.numbers(name)
         if np.isinf(numbers).any():
             raise TableError(f"infinite values in the target '{name}'; remove or replace them")
         return numbers
     column = rows.text(name)  # as it was written: 007 is not 7
     spelled = as_text(column, name) if kind_of(column) in {"text", "boolean"} else column
-    labels = known_labels([str(label) for label in spelled.to_pylist()], like)
-    if labels.dtype == object or not np.isin(labels, like).all():
+    labels = known_labels([str(label) for label in spelled.to_pylist()], classes)
+    if labels.dtype == object or not np.isin(labels, classes).all():
         warn_user(f"labels in '{name}' that were not seen in training count as errors")
     return labels
 
@@ -162,7 +164,7 @@ def as_target(y: Any, task: TargetKind | None = None) -> Any:
     if values.dtype.kind == "m":  # in seconds, as columns of durations are
         return values / np.timedelta64(1, "s")
     if values.dtype.kind == "O" and values.ndim == 1 and len(values):
-        kinds = {type(one) for one in values}
+        kinds = {type(value) for value in values}
         if str in kinds and len(kinds) > 1:
             mixed = " and ".join(sorted(kind.__name__ for kind in kinds))
             raise TableError(f"y mixes values of the types {mixed}; convert them to one type")
@@ -212,14 +214,14 @@ def plain_array(y: Any) -> np.ndarray:
 def _missing_in(values: np.ndarray) -> np.ndarray:
     """Which values are missing; a row of several targets lacks one if any is."""
     if values.dtype.kind in "fmM":
-        found = values != values
+        missing = values != values
     elif values.dtype.kind == "O":
         kinds = ("NoneType", "NAType", "NaTType")
         none = [type(v).__name__ in kinds or (isinstance(v, float) and v != v) for v in values.flat]
-        found = np.array(none, dtype=bool).reshape(values.shape)
+        missing = np.array(none, dtype=bool).reshape(values.shape)
     else:
         return np.zeros(len(values), dtype=bool)
-    return found.reshape(len(values), -1).any(axis=1)
+    return missing.reshape(len(values), -1).any(axis=1)
 
 
 def refuse_few_rows(rows: TableRows) -> None:
@@ -304,6 +306,15 @@ def _checked_classes(values: np.ndarray, name: str) -> np.ndarray:
     return values
 
 
+def _checked_numbers(values: np.ndarray, name: str) -> np.ndarray:
+    if values.min() == values.max():
+        raise TableError(
+            f"the target '{name}' is constant, so there is nothing to learn; choose another target "
+            "column, or add rows with other values"
+        )
+    return values
+
+
 def as_written(texts: list[str], name: str, numbers: Sequence[object] | None = None) -> np.ndarray:
     """Labels of a column of text: int64 if that shows every label as it was, else text.
 
@@ -325,7 +336,7 @@ def as_written(texts: list[str], name: str, numbers: Sequence[object] | None = N
     return np.asarray(texts, dtype=np.str_)
 
 
-def known_labels(found: Sequence[str], classes: np.ndarray) -> np.ndarray:
+def known_labels(texts: Sequence[str], classes: np.ndarray) -> np.ndarray:
     """Labels of further rows in the form of `classes`, however they are spelled there.
 
     Classes that a fit kept apart, as 007 and 7, are told by their spelling alone. A label that is none
@@ -334,17 +345,18 @@ def known_labels(found: Sequence[str], classes: np.ndarray) -> np.ndarray:
     """
     exact = {str(label): label for label in classes.tolist()}
     meanings = Counter(map(meaning_of, exact))
-    known = ((meaning_of(text), one) for text, one in exact.items())
-    by_meaning = {meaning: one for meaning, one in known if meanings[meaning] == 1}
+    by_meaning = {
+        meaning_of(text): label for text, label in exact.items() if meanings[meaning_of(text)] == 1
+    }
     if classes.dtype.kind == "b":
         by_meaning |= {0: False, 1: True}
     kind = type(classes[0].item())
     numbers = classes.dtype.kind in "iuf"
-    for text in dict.fromkeys(found):
-        said = meaning_of(text)
-        whole = numbers and isinstance(said, Decimal) and abs(said) < _EXACT
-        exact.setdefault(text, by_meaning.get(said, kind(said) if whole else text))
-    labels = [exact[text] for text in found]
+    for text in dict.fromkeys(texts):
+        meaning = meaning_of(text)
+        is_number = numbers and isinstance(meaning, Decimal) and abs(meaning) < _EXACT
+        exact.setdefault(text, by_meaning.get(meaning, kind(meaning) if is_number else text))
+    labels = [exact[text] for text in texts]
     if all(type(label) is kind for label in labels):
         return np.asarray(labels)
     return np.asarray(labels, dtype=object)

@@ -111,7 +111,7 @@ class _Evidence:
         self._empty = self._whole = True
         self._digits = 0
         self.fitting = list(FORMATS)
-        self._odd: tuple[str, int] | None = None  # the first that is no plain number, and its row
+        self._first_odd: tuple[str, int] | None = None  # the first that is no plain number, and its row
         self.point = ""  # the first with a point
 
     def add(self, text: pa.ChunkedArray, start: int) -> None:
@@ -123,18 +123,18 @@ class _Evidence:
         if self._whole or not self.fitting:
             return
         try:
-            plain = pc.cast(text, pa.float64()) is not None
+            is_plain = pc.cast(text, pa.float64()) is not None
         except pa.ArrowInvalid:
-            plain = False
-        if plain and not self.point:
+            is_plain = False
+        if is_plain and not self.point:
             place = pc.index(pc.fill_null(pc.match_substring(text, "."), False), True).as_py()
             self.point = text[place].as_py() if place >= 0 else ""
         for part in (text.slice(0, _FIRST), text):
-            self.fitting = [form for form in self.fitting if _fits(part, form, plain)]
-        if not plain and self._odd is None:
+            self.fitting = [form for form in self.fitting if _fits(part, form, is_plain)]
+        if not is_plain and self._first_odd is None:
             matches = pc.fill_null(pc.match_substring_regex(text, PLAIN.pattern), True)
             place = pc.index(matches, False).as_py()
-            self._odd = None if place < 0 else (text[place].as_py(), start + place + 1)
+            self._first_odd = None if place < 0 else (text[place].as_py(), start + place + 1)
 
     def type(self) -> tuple[pa.DataType | None, NumberFormat]:
         """The type, None for text, and the format of numbers; raises where they need another one."""
@@ -148,17 +148,18 @@ class _Evidence:
         for form in (self._declared, PLAIN):
             if form in self.fitting:
                 return pa.float64(), form
-        if not self.fitting or self._odd is None:
+        if not self.fitting or self._first_odd is None:
             return None, PLAIN
-        value, row = self._odd
+        value, row = self._first_odd
         # With no more than is needed: the declared decimal mark where it does, thousands where they are.
-        usual = [form for form in self.fitting if form.decimal == self._declared.decimal]
-        needed = [f for f in self.fitting if f._replace(decimal=self._declared.decimal) not in usual]
-        least = {form.decimal: form for form in reversed([*usual, *needed])}
+        decimal = self._declared.decimal
+        with_declared = [form for form in self.fitting if form.decimal == decimal]
+        with_other_mark = [f for f in self.fitting if f._replace(decimal=decimal) not in with_declared]
+        simplest = {form.decimal: form for form in reversed([*with_declared, *with_other_mark])}
         raise TableError(
             f"column '{self._name}' holds numbers written like '{value}' (data row {row}), not like "
             f"{self._declared.example}",
-            [self._remedy(form) for form in least.values()],
+            [self._remedy(form) for form in simplest.values()],
         )
 
     def _remedy(self, form: NumberFormat) -> Remedy:
@@ -168,9 +169,9 @@ class _Evidence:
         return Remedy("decimal", form.decimal, also=thousands)
 
 
-def _fits(text: pa.ChunkedArray, form: NumberFormat, plain: bool) -> bool:
-    """Whether all values have a format; `plain` is whether every program reads them."""
-    if plain and (form.decimal == "." or not has_point(text)):
+def _fits(text: pa.ChunkedArray, form: NumberFormat, is_plain: bool) -> bool:
+    """Whether all values have a format; `is_plain` is whether every program reads them."""
+    if is_plain and (form.decimal == "." or not has_point(text)):
         return True
     return _all(pc.match_substring_regex(text, form.pattern))
 
@@ -193,8 +194,7 @@ class DelimitedSource(TableSource):
     options = ("decimal", "thousands", "delimiter", "encoding", "na_values", "dayfirst")
 
     def __init__(self, path: Path, reading: Reading | None = None) -> None:
-        self.path = path
-        self.reading = reading or Reading()
+        super().__init__(path, reading)
         self._types: TextTypes | None = None
         self._encoding = self._encoding_of_head()
         tabs = "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else None
@@ -223,12 +223,12 @@ class DelimitedSource(TableSource):
         return self._typed([rows], rows)
 
     def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
-        wanted = self.names if columns is None else columns
+        names = self.names if columns is None else columns
         start = 0
         with self._plain_errors():
             while True:
                 try:
-                    for number, text in enumerate(rechunk(self._record_batches(wanted), rows)):
+                    for number, text in enumerate(rechunk(self._record_batches(names), rows)):
                         if number * rows >= start:  # not again what came before another encoding
                             yield TableRows(text, start, self.reading, True, remarks=self.remarks)
                             start += len(text)
@@ -256,16 +256,16 @@ class DelimitedSource(TableSource):
         """As asked for, by the byte order mark, which is no part of the text, UTF-8, or Windows-1252."""
         head = self._head(_HEAD)
         name = self.path.name
-        asked = self.reading.encoding
-        marked = next((one for mark, one in _MARKS.items() if head.startswith(mark)), None)
-        if asked is not None:
-            plain = codecs.lookup(asked).name
-            if marked is not None and not plain.startswith(marked[:5]):
+        requested = self.reading.encoding
+        marked = next((encoding for mark, encoding in _MARKS.items() if head.startswith(mark)), None)
+        if requested is not None:
+            encoding = codecs.lookup(requested).name
+            if marked is not None and not encoding.startswith(marked[:5]):
                 raise TableError(
                     f"{name} starts with the byte order mark of {marked[:6].rstrip('-')}; leave "
                     "encoding out"
                 )
-            return "utf-8-sig" if plain == "utf-8" else plain
+            return "utf-8-sig" if encoding == "utf-8" else encoding
         if marked is not None:
             return marked
         if b"\x00" in head[:64]:
@@ -397,8 +397,8 @@ def _delimiter_of(text: str) -> str:
     def evidence(delimiter: str) -> tuple[bool, int]:
         widths = [len(record) for record in _records(text, delimiter, _RECORDS)]
         # The last record may be cut off.
-        whole = widths[:-1] if len(widths) > 2 else widths
-        return (len(set(whole)) == 1 and whole[0] > 1, widths[0] if widths else 0)
+        complete = widths[:-1] if len(widths) > 2 else widths
+        return (len(set(complete)) == 1 and complete[0] > 1, widths[0] if widths else 0)
 
     return max(",;\t|", key=evidence)
 

@@ -1,74 +1,138 @@
-"""A table made ready to fit: its matrix, what is known of each row besides, and what is searched.
+"""From a table to what a search takes: two passes over its blocks.
 
-Everything that can be wrong with a table and its parameters is raised here, before the long work. A
-table on disk that would take half of the free memory stays there: two passes, block by block (text: one
-more, which finds its types), learn the preparation and write the matrix as a float32 file, which the
-search maps: parsing text as often as it reads the rows would take many times longer. The matrix of any
-table is written to such a file if it would take half of the free memory, as that of a few columns with
-many categories may; only the preparation tells how wide it is.
+    first pass     target, weights and groups; the preparation; which rows have no target   -> FirstPass
+    second pass    the matrix of the rows, into a store chosen between the passes           -> Training
+
+Which rows are held out is decided before the first pass, from the columns of targets and groups, so
+that nothing is learned from them. Everything that can be wrong with a table and its parameters is raised
+here, before the long work. A table on disk that would take half of the free memory stays there, and its
+matrix is written to a file (`tables/store.py`): parsing text as often as the search reads the rows would
+take many times longer.
 """
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
-import tempfile
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from sklearn.utils.multiclass import check_classification_targets
 
 from onefold.estimators.validation import check_length, check_squares, check_weights
-from onefold.machine import memory
-from onefold.machine.files import atomic_write
-from onefold.machine.memory import available_memory
-from onefold.tables.errors import Remedy, TableError
+from onefold.tables.errors import TableError
 from onefold.tables.findings import ColumnFacts, copies_note, preparation_notes
-from onefold.tables.kinds import Preparation, UnseenValues
+from onefold.tables.kinds import Preparation
 from onefold.tables.learning import Learner
+from onefold.tables.preparation import matrix_blocks
 from onefold.tables.reading import Reading
-from onefold.tables.rows import TableRows, TableSource
+from onefold.tables.roles import Roles, check_columns
+from onefold.tables.rows import BLOCK, Table, TableRows, block_rows, concatenated
 from onefold.tables.searching import SearchSettings, Splitting, search_of, splitting_of
 from onefold.tables.source import opened
+from onefold.tables.store import (
+    in_memory,
+    matrix_stays_on_disk,
+    scratch_file,
+    stays_on_disk,
+    write_matrix,
+)
 from onefold.tables.target import (
     Target,
+    TargetKind,
     as_groups,
     as_target,
     learn_target,
     missing_in,
     missing_targets,
-    plain_array,
+    read_target,
     refuse_few_rows,
+    refuse_missing_targets,
     refuse_no_target,
 )
 
 if TYPE_CHECKING:
     from onefold.tables.estimators import TableModel
 
-BLOCK = 65_536
-_SHARE = 0.5  # of the free memory that a table and its matrix may take
-_COPIES = 4  # of the rows to test on, which simple models make while they are fitted and predict
-_ROOM: list[Remedy | str] = [
-    "free some space there",
-    Remedy("scratch", "FOLDER", "to choose a folder on a disk with more space"),
-    "use fewer rows",
-]
+# Which rows are held out, from the columns with roles and the target of all rows that have one.
+HoldOut = Callable[[TableRows, Target], np.ndarray]
+
+
+class ScoredBlock(NamedTuple):
+    """A block of rows that a model is scored on, and how many rows were left out without a target."""
+
+    X: np.ndarray
+    y: np.ndarray
+    sample_weight: np.ndarray
+    without_target: int
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """The test side of a fit: rows that a model is scored on and was not fitted to.
+
+    They are encoded after the fit, block by block, as those of any further table: nothing needs them
+    before, and their matrix would take memory or disk during the search.
+
+    Parameters
+    ----------
+    table : Table
+    weight : str or None
+        The column of their weights.
+    """
+
+    table: Table
+    weight: str | None = None
+
+    def blocks(self, model: TableModel) -> Iterator[ScoredBlock]:
+        """Matrix, targets and weights of the rows with a target."""
+        target = str(model.target_)
+        weight = self.weight if self.weight in self.table.names else None
+        extra = (target,) if weight is None else (target, weight)
+        classes = getattr(model, "classes_", None)
+        for rows, matrix in matrix_blocks(model, self.table, extra=extra):
+            missing = np.zeros(len(rows), dtype=bool)
+            if model.drop_missing_target:
+                missing = missing_targets(target, rows)
+            if missing.all():  # no labels, and thus no type of labels
+                yield ScoredBlock(matrix[:0], np.empty(0), np.empty(0), len(rows))
+                continue
+            if missing.any():
+                rows = rows.where(~missing)
+                matrix = matrix[~missing]
+            y = read_target(rows, target, model.task, classes)
+            weights = np.ones(len(rows)) if weight is None else rows.weights(weight)
+            yield ScoredBlock(matrix, y, weights, int(missing.sum()))
+
+    def check(self, preparation: Preparation, target: str, drop_missing_target: bool) -> None:
+        """Refuse rows without the columns, targets or weights that scores need, before the search."""
+        preparation.check_columns(self.table.names)
+        weights = [self.weight] if self.weight is not None and self.weight in self.table.names else []
+        rows = self.table.read_columns([target, *weights], BLOCK)
+        if not drop_missing_target:
+            refuse_missing_targets(rows, target)
+        rows = rows.where(~missing_targets(target, rows))
+        if not len(rows) or not all(rows.weights(name).any() for name in weights):
+            raise no_scored_rows_error(self.weight if len(rows) else None)
+
+
+def no_scored_rows_error(weight: str | None) -> TableError:
+    """The error for a test table without rows that count."""
+    of = "" if weight is None else f" with a positive weight in '{weight}'"
+    return TableError(f"there are no test rows{of}")
 
 
 @dataclass(frozen=True)
 class Training:
-    """Checked input, ready for the long work."""
+    """Checked input, ready for the long work: the rows of a fit, and those that it is scored on."""
 
     X: Any  # (n, features), in memory or mapped from a file
     y: Any  # (n,) or (n, targets)
     sample_weight: np.ndarray | None
     groups: np.ndarray | None
+    test: ScoredRows | None
+    table: Table  # the rows of X
     preparation: Preparation
     search: SearchSettings
     splitting: Splitting
@@ -84,161 +148,21 @@ class Training:
         return isinstance(self.X, np.memmap)
 
 
-def stays_on_disk(table: TableRows | TableSource) -> bool:
-    """Whether reading the whole table would leave too little memory for the search."""
-    if isinstance(table, TableRows):
-        return False
-    return exceeds_memory(table.bytes_in_memory())
-
-
-def exceeds_memory(needed: int) -> bool:
-    """Whether so many bytes would leave too little memory for the search."""
-    free = available_memory()
-    return free is not None and needed > _SHARE * free
-
-
-def in_memory(table: TableRows | TableSource) -> TableRows | TableSource:
-    """The rows of an open table; the source itself where they stay on disk."""
-    return table.read() if isinstance(table, TableSource) and not stays_on_disk(table) else table
-
-
-@contextmanager
 def training_of(
-    model: TableModel,
-    X: Any,
-    y: Any,
-    sample_weight: Any = None,
-    groups: Any = None,
-    keep: np.ndarray | None = None,
-) -> Iterator[Training]:
+    model: TableModel, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
+) -> AbstractContextManager[Training]:
     """What a model is about to fit, checked: the table as matrix and arrays, with notes.
 
-    y, `sample_weight` and `groups` are arrays or names of columns. Only the rows of the mask `keep` are
-    looked at, where there is one. A matrix that is too large for memory lies in a file in the folder
-    `scratch` of the model while the block runs.
+    y, `sample_weight` and `groups` are arrays or names of columns. A matrix that is too large for memory
+    lies in a file in the folder `scratch` of the model while the block runs.
     """
     model._check_settings()
     model._check_criterion()
     table = opened(X, model.reading)
-    asked = {"target": y, "sample_weight": sample_weight, "groups": groups, "id_column": model.id_column}
-    named = {option: name for option, name in asked.items() if isinstance(name, str)}
-    check_columns(model, table, named)
+    roles = Roles(y, sample_weight, groups, model.id_column)
+    check_columns(model, table, roles.columns)
     search_of(model, on_disk=stays_on_disk(table))  # raises before the table is read
-    with ExitStack() as files:
-        yield _learned(model, in_memory(table), named, (y, sample_weight, groups), keep, files)
-
-
-def _learned(
-    model: TableModel,
-    table: TableRows | TableSource,
-    named: dict[str, str],
-    given: tuple[Any, Any, Any],  # targets, weights and groups
-    keep: np.ndarray | None,
-    files: ExitStack,  # those of a matrix that is too large for memory
-) -> Training:
-    """Learn the preparation of a table and apply it."""
-    learner = model._learner(list(named.values()))
-    # `shown` are rows that show what the columns look like, `beside` have the targets of all rows.
-    if isinstance(table, TableRows):
-        rows = table if keep is None else table.take(np.flatnonzero(keep))
-        rows, *arrays = with_target(model, rows, *given)
-        if not rows.names:
-            raise TableError("the table has no columns; pass a table with columns")
-        refuse_few_rows(rows)
-        y, weight, groups, target = _known(model, rows, *arrays)
-        learner.add(rows)
-        preparation = learner.finish()
-        table = shown = beside = rows
-    else:
-        has_target, *arrays = with_target_on_disk(model, table, *given)
-        left_out = tuple[str, ...]()
-        if has_target is not None:
-            left_out = (left_out_note(~has_target, given[0]),)
-            keep = has_target if keep is None else keep & has_target
-        others = [named[option] for option in ("target", "sample_weight", "groups") if option in named]
-        beside, shown = learn_from_disk(table, others, learner, BLOCK, keep)
-        y, weight, groups, target = _known(model, beside, *arrays)
-        preparation = learner.finish()
-        shown = replace(shown, remarks=(*table.remarks, *left_out))
-    on_disk = matrix_stays_on_disk(preparation, table, len(beside))
-    search = search_of(model, on_disk=on_disk)
-    matrix = _encoded(model, preparation, table, keep, len(beside), files, on_disk)
-    splitting = splitting_of(model, y, groups, named.get("groups"))
-    others = [named.get("sample_weight", "")]
-    others += [named["target"]] if target is not None and model.task == "regression" else []
-    facts = ColumnFacts.of(preparation, matrix, learner.row_names(preparation.columns))
-    copies = copies_note(facts.copies)
-    notes = (
-        *preparation_notes(shown, learner, preparation, others),
-        *([] if copies is None else [copies]),
-    )
-    columns = tuple(name for name in shown.names if name not in named.values())
-    reading = beside.reading.with_categories(preparation, target)
-    return Training(
-        matrix, y, weight, groups, preparation, search, splitting, target, columns, reading, facts, notes
-    )
-
-
-def with_target(model: TableModel, rows: TableRows, y: Any, *others: Any) -> tuple[Any, ...]:
-    """Rows, targets and `others`, without rows that have no target where the model leaves them out."""
-    if y is None or not model.drop_missing_target:
-        return rows, y, *others
-    missing = missing_targets(y, rows)
-    if not missing.any() or len(missing) != len(rows):  # of another length, which is refused later
-        return rows, y, *others
-    refuse_no_target(missing, y)
-    remarks = (*rows.remarks, left_out_note(missing, y))
-    arrays = _arrays_of(~missing, y, *others)
-    return replace(rows.take(np.flatnonzero(~missing)), remarks=remarks), *arrays
-
-
-def _arrays_of(keep: np.ndarray, *arrays: Any) -> list[Any]:
-    """The values of some rows of arrays; names of columns, numbers and None stay as they are."""
-    kept = []
-    for values in arrays:
-        if values is None or isinstance(values, str) or not (array := plain_array(values)).ndim:
-            kept.append(values)
-            continue
-        if len(array) != len(keep):
-            raise TableError(
-                f"sample_weight or groups has {len(array)} values, and the table has {len(keep)} rows; "
-                "give one for every row, also for those without a target"
-            )
-        kept.append(array[keep])
-    return kept
-
-
-def left_out_note(missing: np.ndarray, y: Any) -> str:
-    """What to say about rows without a target."""
-    name = f"'{y}'" if isinstance(y, str) else "y"
-    return f"dropped {missing.sum()} of {len(missing)} rows, in which {name} is missing"
-
-
-def with_target_on_disk(model: TableModel, source: TableSource, y: Any, *others: Any) -> tuple[Any, ...]:
-    """The mask of rows with a target, one more pass over that column, and arrays of those rows.
-
-    The mask is None where all rows are to be used.
-    """
-    if y is None or not model.drop_missing_target:
-        return None, y, *others
-    if isinstance(y, str):
-        blocks = [missing_targets(y, rows) for rows in source.typed_batches(BLOCK, [y])]
-        missing = np.concatenate(blocks)
-    else:
-        missing = _missing_in_array(source, y)
-    refuse_no_target(missing, y)
-    if not missing.any():
-        return None, y, *others
-    return ~missing, *_arrays_of(~missing, y, *others)
-
-
-def _missing_in_array(source: TableSource, y: Any) -> np.ndarray:
-    """Which rows of a table have no value in an array; none where that is of another length."""
-    missing = missing_in(y)
-    if missing.any():
-        rows = sum(len(block) for block in source.batches(BLOCK, source.names[:1]))
-        return missing if len(missing) == rows else np.zeros(rows, dtype=bool)  # refused later
-    return missing
+    return second_pass(model, first_pass(model, table, roles, model.task))
 
 
 @contextmanager
@@ -247,59 +171,182 @@ def prepared_again(
 ) -> Iterator[tuple[Any, Any, Any, Any]]:
     """Matrix, targets, weights and groups of rows for a fitted estimator, with its own preparation."""
     table = in_memory(opened(X, model.reading_))
-    preparation = model.preparation_
-    keep: np.ndarray | None = None
-    if isinstance(table, TableRows):
-        table, *given = with_target(model, table, y, sample_weight, groups)
-        beside = table
-    else:
-        keep, *given = with_target_on_disk(model, table, y, sample_weight, groups)
-        named = [name for name in given if isinstance(name, str)]
-        beside, _ = learn_from_disk(table, named, mask=keep)
-    known = _known(model, beside, *given)
-    on_disk = matrix_stays_on_disk(preparation, table, len(beside))
+    rows = labelled_rows(table, Roles(y, sample_weight, groups), model.drop_missing_target)
+    target = rows.target(model.task)
+    y, weight, groups = _row_data(model, rows, target)
+    n = len(rows.columns)
+    on_disk = matrix_stays_on_disk(rows.table, n, len(model.preparation_.feature_names))
     with ExitStack() as files:
-        yield _encoded(model, preparation, table, keep, len(beside), files, on_disk), *known[:3]
+        yield _encoded(model, model.preparation_, rows.table, n, files, on_disk), y, weight, groups
 
 
-def rows_in_memory(table: Any, reading: Reading | None = None) -> TableRows:
-    """All rows of a table of any kind."""
-    found = opened(table, reading)
-    return found.read() if isinstance(found, TableSource) else found
+# The first pass
 
 
-def check_columns(model: Any, table: TableRows | TableSource, named: dict[str, str]) -> None:
-    """Refuse columns that the table does not have, or that two parameters name."""
-    several = [("drop", name) for name in model.drop]
-    for option, name in [*named.items(), *several]:
-        if option != "target" and name in model.categorical:
-            raise TableError(f" both name column '{name}'; choose one", (), [option, "categorical"])
-    several += [("categorical", name) for name in model.categorical]
-    for option, name in [*named.items(), *several]:
-        table.require(name, option)
-        if option != "target" and name == named.get("target"):
-            raise TableError(f" names the target column '{name}'; choose another column", (), [option])
+@dataclass(frozen=True)
+class LabelledRows:
+    """The rows of a table that have a target, and what one pass over them has kept.
+
+    Parameters
+    ----------
+    table : Table
+        These rows.
+    roles : Roles
+        Arrays are those of these rows.
+    columns : TableRows
+        The columns of targets, weights and groups, or the first one if there are none.
+    first : TableRows
+        The first block.
+    missing : array of bool
+        Which rows of the table that was read have no target.
+    """
+
+    table: Table
+    roles: Roles
+    columns: TableRows
+    first: TableRows
+    missing: np.ndarray
+
+    def target(self, task: TargetKind | None) -> Target | None:
+        """The target, if it is a column."""
+        name = self.roles.target
+        return learn_target(self.columns, name, task) if isinstance(name, str) else None
+
+    @property
+    def notes(self) -> list[str]:
+        """What to say about rows without a target."""
+        count = int(self.missing.sum())
+        return [left_out_note(count, len(self.missing), self.roles.target)] if count else []
 
 
-def _known(
-    model: TableModel, rows: TableRows, y: Any, sample_weight: Any, groups: Any
-) -> tuple[Any, Any, Any, Target | None]:
+def labelled_rows(
+    table: Table, roles: Roles, drop_missing_target: bool, learner: Learner | None = None
+) -> LabelledRows:
+    """Go through a table once; a learner sees all of its columns.
+
+    Rows without a target are left out with `drop_missing_target`.
+    """
+    target = roles.target if drop_missing_target else None
+    missing = None if target is None or isinstance(target, str) else _missing_in_array(table, target)
+    if missing is not None and missing.any():
+        refuse_no_target(missing, target)
+        rows = labelled_rows(table.where(~missing), roles.where(~missing), False, learner)
+        return LabelledRows(rows.table, rows.roles, rows.columns, rows.first, missing)
+    column = target if isinstance(target, str) else None
+    names = roles.row_columns or list(table.names[:1])  # without columns there is no number of rows
+    first: TableRows | None = None
+    columns: list[TableRows] = []
+    masks: list[np.ndarray] = []
+    read = names if learner is None else table.names
+    for block in table.typed_batches(block_rows(len(read), BLOCK), read):
+        mask = np.zeros(len(block), dtype=bool) if column is None else missing_targets(column, block)
+        masks.append(mask)
+        if mask.any():
+            block = block.where(~mask)
+            if not len(block):
+                continue
+        if learner is not None:
+            learner.add(block)
+        first = first or block
+        columns.append(block.select(names))
+    missing = np.concatenate(masks) if masks else np.zeros(0, dtype=bool)
+    refuse_no_target(missing, roles.target)
+    if first is None:
+        raise TableError("the table has no rows; add rows")
+    if missing.any():
+        table = table.where(~missing)
+        roles = roles.where(~missing)
+    return LabelledRows(table, roles, concatenated(columns), first, missing)
+
+
+def _missing_in_array(table: Table, y: Any) -> np.ndarray:
+    """Which rows of a table have no value in an array; none where that is of another length."""
+    missing = missing_in(y)
+    if missing.any():
+        rows = sum(len(block) for block in table.batches(BLOCK, table.names[:1]))
+        return missing if len(missing) == rows else np.zeros(rows, dtype=bool)  # refused later
+    return missing
+
+
+def left_out_note(missing: int, rows: int, y: Any) -> str:
+    """What to say about rows without a target."""
+    name = f"'{y}'" if isinstance(y, str) else "y"
+    return f"dropped {missing} of {rows} rows, in which {name} is missing"
+
+
+@dataclass(frozen=True)
+class FirstPass:
+    """What is known of a table after the first pass: everything but its matrix.
+
+    Parameters
+    ----------
+    rows : LabelledRows
+        Those that a model is fitted to.
+    target : Target or None
+        The target of these rows, if it is a column.
+    learner : Learner
+        Has seen these rows.
+    test : Table or None
+        Rows that are held out.
+    remarks : tuple of str
+        What was assumed about the table.
+    """
+
+    rows: LabelledRows
+    target: Target | None
+    learner: Learner
+    test: Table | None
+    remarks: tuple[str, ...]
+
+
+def first_pass(
+    model: TableModel,
+    table: Table,
+    roles: Roles,
+    task: TargetKind | None,
+    hold_out: HoldOut | None = None,
+) -> FirstPass:
+    """Learn target and preparation of a table from all rows that have a target and are not held out.
+
+    Of `model`, only the parameters that say how tables are read are used: whether a classifier or a
+    regressor suits the target is known afterwards.
+    """
+    table = in_memory(table)
+    if not table.names:
+        raise TableError("the table has no columns; pass a table with columns")
+    learner = model._learner(list(roles.columns.values()))
+    if hold_out is None:
+        rows = labelled_rows(table, roles, model.drop_missing_target, learner)
+        refuse_few_rows(rows.columns)
+        return FirstPass(rows, rows.target(task), learner, None, (*rows.table.remarks, *rows.notes))
+    candidates = labelled_rows(table, roles, model.drop_missing_target)
+    target = learn_target(candidates.columns, roles.target, task)
+    is_test = np.zeros(len(candidates.columns), dtype=bool)
+    is_test[hold_out(candidates.columns, target)] = True
+    test = candidates.table.where(is_test)
+    rows = labelled_rows(
+        candidates.table.where(~is_test), candidates.roles.where(~is_test), False, learner
+    )
+    remarks = (*rows.table.remarks, *candidates.notes)
+    return FirstPass(rows, target.where(~is_test), learner, test, remarks)
+
+
+def _row_data(model: TableModel, rows: LabelledRows, target: Target | None) -> tuple[Any, Any, Any]:
     """Targets, weights and groups as arrays; raise where they do not suit."""
-    target = learn_target(rows, y, model.task) if isinstance(y, str) else None
-    values = y if target is None else target.values
-    values = None if values is None else as_target(values, model.task)
-    if values is not None:
-        check_length(values, len(rows))
+    n = len(rows.columns)
+    y = rows.roles.target if target is None else target.values
+    if y is not None:
+        y = as_target(y, model.task)
+        check_length(y, n)
         if model.task == "classification":
-            check_classification_targets(values)
+            check_classification_targets(y)
         else:
-            _check_numbers(model, values, target)
-        model._check_criterion("y" if target is None else target.name, values)
-    weight = rows.weights(sample_weight) if isinstance(sample_weight, str) else sample_weight
-    weight = check_weights(weight, len(rows))
-    if groups is not None:
-        groups = groups_of(rows, groups)
-    return values, weight, groups, target
+            _check_numbers(model, y, target)
+        model._check_criterion("y" if target is None else target.name, y)
+    weight = rows.roles.sample_weight
+    weight = check_weights(rows.columns.weights(weight) if isinstance(weight, str) else weight, n)
+    groups = rows.roles.groups
+    return y, weight, None if groups is None else groups_of(rows.columns, groups)
 
 
 def groups_of(rows: TableRows, groups: Any) -> np.ndarray:
@@ -309,167 +356,90 @@ def groups_of(rows: TableRows, groups: Any) -> np.ndarray:
     return as_groups(rows.column(groups, "groups column"), len(rows), f"'{groups}'")
 
 
-def _check_numbers(model: Any, values: Any, target: Target | None) -> None:
+def _check_numbers(model: Any, y: Any, target: Target | None) -> None:
     """Refuse numbers that have no logarithm where one is asked for, or whose squares overflow."""
     name = "y" if target is None else f"'{target.name}'"
-    if model.target_transform == "log" and not np.all(values > 0):
-        row = int(np.flatnonzero(~(np.asarray(values).reshape(len(values), -1) > 0).all(axis=1))[0])
+    if model.target_transform == "log" and not np.all(y > 0):
+        row = int(np.flatnonzero(~(np.asarray(y).reshape(len(y), -1) > 0).all(axis=1))[0])
         raise TableError(
-            f"target_transform='log' needs positive targets, but {name} has {np.min(values[row]):g} "
+            f"target_transform='log' needs positive targets, but {name} has {np.min(y[row]):g} "
             f"in data row {row + 1}; leave it out, or add a constant to the target"
         )
     if target is not None:  # of arrays the estimator says so
-        check_squares(values / 2 - values.min() / 2)
+        check_squares(y / 2 - y.min() / 2)
 
 
-# Tables on disk
+# The second pass
 
 
-def learn_from_disk(
-    source: TableSource,
-    others: Collection[str],
-    learner: Learner | None = None,
-    block: int = BLOCK,
-    mask: np.ndarray | None = None,
-) -> tuple[TableRows, TableRows]:
-    """Let a learner see all blocks, in one pass that leaves the columns `others` and a first block.
+@contextmanager
+def second_pass(
+    model: TableModel, learned: FirstPass, test: ScoredRows | None = None
+) -> Iterator[Training]:
+    """Encode the rows of the first pass, and check those that the model is to be scored on.
 
-    Only the rows of `mask` are looked at, where there is one. Where there are no `others`, the first
-    column is left: a table without columns has no number of rows.
+    A file of encoded rows is there while the block runs.
     """
-    others = list(others) or list(source.names[:1])
-    kept: list[TableRows] = []
-    first: TableRows | None = None
-    for rows in masked(source.typed_batches(block, None if learner is not None else others), mask):
-        if learner is not None:
-            learner.add(rows)
-        first = first or rows
-        kept.append(rows.select(others))
-    if first is None:
-        raise TableError(f"{source.path.name} has no rows; add rows")
-    columns = pa.concat_tables([rows.columns for rows in kept], promote_options="permissive")
-    return replace(kept[0], columns=columns), first
+    with ExitStack() as files:
+        training = [_training(model, learned, test, files)]
+        del learned  # the learner holds samples of all columns
+        yield training.pop()  # under no name here: a mapped matrix ends with its last user
 
 
-def matrix_stays_on_disk(preparation: Preparation, table: TableRows | TableSource, n: int) -> bool:
-    """Whether the matrix of n rows goes to a file: its table is too large for memory, or it is."""
-    return isinstance(table, TableSource) or exceeds_memory(8 * n * len(preparation.feature_names))
+def _training(
+    model: TableModel, learned: FirstPass, test: ScoredRows | None, files: ExitStack
+) -> Training:
+    """The rows of a fit; a file of their matrix is removed with `files`."""
+    rows = learned.rows
+    n = len(rows.columns)
+    y, weight, groups = _row_data(model, rows, learned.target)
+    preparation = learned.learner.finish()
+    on_disk = matrix_stays_on_disk(rows.table, n, len(preparation.feature_names))
+    search = search_of(model, on_disk=on_disk)
+    named = rows.roles.columns
+    splitting = splitting_of(model, y, groups, named.get("groups"))
+    reading = rows.columns.reading.with_categories(preparation, learned.target)
+    if test is not None:
+        test = replace(test, table=test.table.with_reading(reading))
+        test.check(preparation, named["target"], model.drop_missing_target)
+    matrix = _encoded(model, preparation, rows.table, n, files, on_disk)
+    facts = ColumnFacts.of(preparation, matrix, learned.learner.row_names(preparation.columns))
+    numeric_roles = [named.get("sample_weight", "")]
+    if learned.target is not None and model.task == "regression":
+        numeric_roles.append(learned.target.name)
+    first = replace(rows.first, remarks=learned.remarks)
+    notes = preparation_notes(first, learned.learner, preparation, numeric_roles)
+    copies = copies_note(facts.copies)
+    return Training(
+        X=matrix,
+        y=y,
+        sample_weight=weight,
+        groups=groups,
+        test=test,
+        table=rows.table,
+        preparation=preparation,
+        search=search,
+        splitting=splitting,
+        target=learned.target,
+        columns=tuple(name for name in rows.table.names if name not in named.values()),
+        reading=reading,
+        facts=facts,
+        notes=notes if copies is None else (*notes, copies),
+    )
 
 
 def _encoded(
     model: TableModel,
     preparation: Preparation,
-    table: TableRows | TableSource,
-    keep: np.ndarray | None,
+    table: Table,
     n: int,
     files: ExitStack,
     on_disk: bool,
 ) -> Any:
     """The matrix of a table, in memory or in a file that is removed with `files`."""
-    if isinstance(table, TableSource):
-        blocks = masked(table.typed_batches(BLOCK, preparation.columns), keep)
-    elif on_disk:
-        blocks = table.slices(BLOCK)
-    else:
-        return preparation.transform(table)
-    size = 4 * n * len(preparation.feature_names)
-    path = files.enter_context(scratch_file(model.scratch, size))
-    return written(preparation, blocks, n, path)
-
-
-@contextmanager
-def scratch_file(scratch: str | os.PathLike[str] | None, size: int) -> Iterator[Path]:
-    """The name of a file of `size` bytes in a folder of its own; raise where there is no room for it.
-
-    The folder is made in `scratch`, by default in that of the system for temporary files.
-    """
-    place = Path(tempfile.gettempdir() if scratch is None else scratch).absolute()
-    room = shutil.disk_usage(place).free
-    where = str(place)
-    if memory.lies_in_memory(place):
-        room = min(room, int(_SHARE * (memory.available_memory() or room)))
-        where += ", which is kept in memory (tmpfs),"
-    if size > room:
-        raise TableError(
-            f"the {_megabytes(size)} of encoded rows do not fit in memory, and {where} has only "
-            f"{_megabytes(room)} of free space",
-            _ROOM,
-        )
-    try:
-        folder = tempfile.TemporaryDirectory(prefix="onefold-", dir=place, ignore_cleanup_errors=True)
-    except OSError as error:
-        raise _not_written(size, place, error) from error
-    with folder:
-        yield Path(folder.name) / "rows.npy"
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 2**20:,.1f} MB"
-
-
-def written(preparation: Preparation, blocks: Iterable[TableRows], n: int, path: Path) -> Any:
-    """The rows of a table as a mapped float32 array in a file at `path`."""
-    width = len(preparation.feature_names)
-    kind = np.lib.format.dtype_to_descr(np.dtype(np.float32))
-    header = {"descr": kind, "fortran_order": False, "shape": (n, width)}
-    place = 0
-    try:
-        # Written, not mapped: a disk that gets full would end the process (SIGBUS).
-        with atomic_write(path) as partial, partial.open("wb") as file:
-            np.lib.format.write_array_header_1_0(file, header)
-            for block in blocks:
-                for rows in block.slices(preparation.rows_at_once):
-                    matrix = preparation.transform(rows, UnseenValues())
-                    file.write(matrix.astype(np.float32).data)
-                    place += len(rows)
-    except OSError as error:
-        raise _not_written(4 * n * width, path.parent.parent, error) from error
-    if place != n:
-        raise TableError(f"the table had {n} rows and has {place} now; leave it as it is during the fit")
-    return np.load(path, mmap_mode="r")
-
-
-def stacked(
-    matrices: Iterable[np.ndarray], scratch: str | os.PathLike[str] | None, files: ExitStack
-) -> np.ndarray:
-    """Matrices one below the other: in memory or, if they are too large, mapped from a float64 file.
-
-    The file lies in `scratch` and is removed with `files`.
-    """
-    kept: list[np.ndarray] = []
-    path: Path | None = None
-    size = width = 0
-    for matrix in matrices:
-        kept.append(np.ascontiguousarray(matrix, dtype=np.float64))
-        size += kept[-1].nbytes
-        width = matrix.shape[1]
-        if path is None and exceeds_memory(_COPIES * size):
-            path = files.enter_context(scratch_file(scratch, size))
-            file = files.enter_context(path.open("wb"))
-        if path is not None:
-            try:
-                file.writelines(part.data for part in kept)
-                file.flush()
-            except OSError as error:
-                raise _not_written(size, path.parent.parent, error) from error
-            kept.clear()
-    if path is None:
-        return np.concatenate(kept)
-    return np.memmap(path, np.float64, "r", shape=(size // (8 * width), width))
-
-
-def _not_written(size: int, folder: Path, error: OSError) -> TableError:
-    """The error for a file of `size` bytes that the disk refuses."""
-    why = os.strerror(error.errno or errno.ENOSPC).lower()
-    return TableError(
-        f"the {_megabytes(size)} of encoded rows cannot be written to {folder} ({why})", _ROOM
-    )
-
-
-def masked(blocks: Iterable[TableRows], mask: np.ndarray | None) -> Iterator[TableRows]:
-    """The rows of a mask over the whole table, block by block; they keep the numbers of their blocks."""
-    for rows in blocks:
-        if mask is None:
-            yield rows
-        elif len(here := np.flatnonzero(mask[rows.start : rows.start + len(rows)])):
-            yield replace(rows.take(here), start=rows.start)
+    if not on_disk:
+        return preparation.transform(table.read())
+    path = files.enter_context(scratch_file(model.scratch, 4 * n * len(preparation.feature_names)))
+    columns = preparation.columns
+    blocks = table.typed_batches(block_rows(len(columns), BLOCK), columns)
+    return write_matrix(preparation, blocks, n, path)

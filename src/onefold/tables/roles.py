@@ -1,0 +1,85 @@
+"""What rows have besides features: targets, weights, groups and identifiers, as columns or as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onefold.tables.errors import TableError
+from onefold.tables.rows import Table
+from onefold.tables.target import plain_array
+
+if TYPE_CHECKING:
+    from onefold.tables.preparation import TableEstimator
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The roles of columns that are not features.
+
+    Parameters
+    ----------
+    target, sample_weight, groups : str, array or None
+        The name of a column, or one value per row.
+    id_column : str or None
+        The column that identifies the rows.
+    """
+
+    target: Any = None
+    sample_weight: Any = None
+    groups: Any = None
+    id_column: str | None = None
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns by their roles."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {role: value for role, value in values.items() if isinstance(value, str)}
+
+    @property
+    def row_columns(self) -> list[str]:
+        """The columns of targets, weights and groups."""
+        return [name for role, name in self.columns.items() if role != "id_column"]
+
+    def where(self, mask: np.ndarray) -> Roles:
+        """The same with the values of some rows in place of those of all."""
+        return Roles(
+            _values_where(mask, self.target),
+            _values_where(mask, self.sample_weight),
+            _values_where(mask, self.groups),
+            self.id_column,
+        )
+
+
+def _values_where(mask: np.ndarray, values: Any) -> Any:
+    """The values of some rows of an array; names of columns, numbers and None stay as they are."""
+    if values is None or isinstance(values, str):
+        return values
+    array = plain_array(values)
+    if not array.ndim:
+        return values
+    if len(array) != len(mask):
+        raise TableError(
+            f"sample_weight or groups has {len(array)} values, and the table has {len(mask)} rows; "
+            "give one for every row, also for those without a target"
+        )
+    return array[mask]
+
+
+def check_columns(model: TableEstimator, table: Table, roles: Mapping[str, str]) -> None:
+    """Refuse columns that the table does not have, or that two parameters name.
+
+    `roles` are the columns by the names of the parameters that they were passed as.
+    """
+    listed = [("drop", name) for name in model.drop]
+    for option, name in [*roles.items(), *listed]:
+        if option != "target" and name in model.categorical:
+            raise TableError(f" both name column '{name}'; choose one", (), [option, "categorical"])
+    listed += [("categorical", name) for name in model.categorical]
+    for option, name in [*roles.items(), *listed]:
+        table.require(name, option)
+        if option != "target" and name == roles.get("target"):
+            raise TableError(f" names the target column '{name}'; choose another column", (), [option])
