@@ -60,11 +60,11 @@ _SMALLEST_BLOCK = 1024
 # Multiply-adds that take as long as a kernel value takes beyond its distance, on a host: an exponential
 # and passes over a tile in cache; and on a GPU, whose products are fast and whose memory is slow. Both
 # measured, to a factor of two.
-_HOST_VALUE = 25
+_HOST_VALUE = 15
 _GPU_VALUE = 300
 # Products with the matrix that making a preconditioner may take as long as, on a host; measured: from 2
 # to 6 the whole takes about as long. On a GPU factorisations are slower than products are.
-_PRODUCTS = 3.0
+_PRODUCTS = 2.0
 _GPU_PRODUCTS = 1.0
 # Landmarks at most: their own factor costs m³.
 _MOST_LANDMARKS = 4000
