@@ -94,6 +94,8 @@ _DISTINCT_SHARE = 0.9
 _ITERATIONS_PER_DIGIT = 10
 # Times as long as operations say: a GPU is seldom as fast as at its best.
 _GPU_SLOWNESS = 2.0
+# Rows up to which models without each fold are fitted for intervals alone: each has a preconditioner.
+_MOST_ROWS_WITH_FOLDS = 10_000
 # Iterates, residuals, directions and products of a column while it is solved for.
 _VECTORS = 8
 
@@ -148,6 +150,7 @@ class ConjugateGradients(Approximation):
     takes_sparse = False
     takes = "dense rows"
     fold_models = "closed"
+    max_rows_for_fold_models = _MOST_ROWS_WITH_FOLDS
     no_leave_one_out = (
         'approximation="cg" leaves out whole folds, not single rows; use folds, such as cv=5, or '
         'approximation="exact".'

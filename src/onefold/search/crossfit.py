@@ -130,7 +130,7 @@ def with_fold_models(fit: CrossFit, splits: Splits, model: Model | None = None) 
     predicted_by = PredictedBy.FOLD_MODELS
     if candidate.parts is not None:
         model = candidate.model(1)
-    elif run.refit is not None and final_run.approximation.fold_models is not None:
+    elif run.refit is not None and final_run.approximation.has_folds(run.problem.n):
         model = run.final_model(candidate.kernel, alpha) if model is None else model
         run = final_run
         predicted_by = PredictedBy.SEARCH
