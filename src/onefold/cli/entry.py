@@ -157,9 +157,11 @@ def _as_option(options: dict[str, list[str]], remedy: Remedy) -> str | None:
     if isinstance(value, bool):
         return option
     texts = list(map(str, value if isinstance(value, list) else [value]))
-    joint = "=" if texts[0].startswith("-") else " "
-    second = "" if remedy.also is None else f" {_as_option(options, remedy.also)}"
-    return f"{option}{joint}{' '.join(map(_quoted, texts))}{second}"
+    separator = "=" if texts[0].startswith("-") else " "
+    spelled = f"{option}{separator}{' '.join(map(_quoted, texts))}"
+    if remedy.companion is None:
+        return spelled
+    return f"{spelled} {_as_option(options, remedy.companion)}"
 
 
 def _quoted(text: str) -> str:

@@ -44,7 +44,7 @@ from onefold.tables.columns import (
     typed_seconds,
     zone_of,
 )
-from onefold.tables.errors import Remedy, TableError, counts, listing, raise_all
+from onefold.tables.errors import Remedy, SeveralProblems, TableError, counts, listing
 from onefold.tables.kinds import (
     DAY,
     KINDS,
@@ -556,7 +556,10 @@ class Learner:
         if self._missing == "error" and missing:
             remedies = Remedy("drop", list(missing)), Remedy("missing", "impute")
             problems.append(missing_values_error(missing, self.rows, ["fill them in", *remedies]))
-        raise_all(problems)
+        if len(problems) == 1:
+            raise problems[0]
+        if problems:
+            raise SeveralProblems(problems)
 
     def _no_features_error(self, names: list[str]) -> TableError:
         """The error for columns none of which becomes a feature."""

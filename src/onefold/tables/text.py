@@ -166,7 +166,7 @@ class _Evidence:
         thousands = Remedy("thousands", form.thousands) if form.thousands else None
         if thousands is not None and form.decimal == self._declared.decimal:
             return thousands
-        return Remedy("decimal", form.decimal, also=thousands)
+        return Remedy("decimal", form.decimal, companion=thousands)
 
 
 def _fits(text: pa.ChunkedArray, form: NumberFormat, is_plain: bool) -> bool:
