@@ -18,12 +18,14 @@ import numpy as np
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from onefold.approximations import resolve_approximation
+from onefold.approximations.auto import Plan
+from onefold.estimators.setup import plan
 from onefold.facts.criteria import requested_criterion
 from onefold.facts.scores import flat_scores, score_facts, simple_models
 from onefold.facts.words import counted
 from onefold.tables import TableClassifier, TableError, TableModel, TableRegressor, TableRows, Target
 from onefold.tables.errors import Remedy
-from onefold.tables.estimators import on_matrix
+from onefold.tables.estimators import inner_estimator, on_matrix
 from onefold.tables.roles import Roles, check_columns, check_id, refuse_clash
 from onefold.tables.searching import search_of
 from onefold.tables.source import opened
@@ -92,6 +94,15 @@ class Tuning:
     def rows(self) -> TableRows | None:
         """The rows that the model is fitted to; None where they stay on disk."""
         return None if self.training.on_disk else self.training.table.read()
+
+    @property
+    def estimator(self) -> Any:
+        """The estimator that will be fitted to the matrix of the rows."""
+        return inner_estimator(self.model, self.training.search, cv=self.training.splitting.cv)
+
+    def plan(self) -> Plan:
+        """What :meth:`run` would do, with its time and memory."""
+        return plan(self.estimator, self.training.X, self.training.y)
 
     def run(self, callback: Any = None) -> TableModel:
         """Fit the model, and score it on rows that it has not seen, if there are any.
