@@ -40,7 +40,7 @@ _MODULES = {"plan": "tune"}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    with standard_streams() as output, _without_advice():
+    with standard_streams() as output, _matplotlib_silenced():
         try:
             with orderly_stopping():
                 code = _run(argv, output)
@@ -124,7 +124,7 @@ def _interrupted() -> int:
 
 
 @contextmanager
-def _without_advice() -> Iterator[None]:
+def _matplotlib_silenced() -> Iterator[None]:
     """Silence Matplotlib's advice about its cache, which is meant for users of Python."""
     logger = logging.getLogger("matplotlib")
     level = logger.level
