@@ -54,8 +54,7 @@ class TextTypes:
 
     `notes` say what was assumed about a column, and `problems` are the errors of columns that cannot be
     used; both are by column, so that those of dropped columns can be left out. `cautious` is whether
-    1.234 may mean 1234, because columns are separated by semicolons, which leaves the comma as a decimal
-    mark.
+    1.234 may mean 1234: files whose columns are separated by semicolons often have decimal commas.
     """
 
     def __init__(
