@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from onefold.approximations import resolve_approximation
+from onefold.approximations.auto import Plan
+from onefold.estimators.setup import plan
 from onefold.facts.criteria import requested_criterion
 from onefold.facts.scores import flat_scores, score_facts, simple_models
 from onefold.facts.words import counted
 from onefold.tables import TableClassifier, TableError, TableModel, TableRegressor, TableRows, Target
 from onefold.tables.errors import Remedy
-from onefold.tables.estimators import on_matrix
-from onefold.tables.roles import Roles, check_columns
-from onefold.tables.rows import Table
+from onefold.tables.estimators import inner_estimator, on_matrix
+from onefold.tables.roles import Roles, check_columns, check_id, refuse_clash
 from onefold.tables.searching import search_of
 from onefold.tables.source import opened
 from onefold.tables.store import StackedMatrix
@@ -42,8 +42,8 @@ from onefold.tables.training import (
 )
 
 _MOST_NUMBERS = 4_000_000  # of training rows that simple models are fitted to
-_NO_IDS = ("nested", "binary", "large_binary", "fixed_size_binary", "duration", "interval")
-_OF_TASK: dict[str, TargetKind] = {
+# The parameters that one task has.
+_TASK_OF_PARAMETER: dict[str, TargetKind] = {
     "class_weight": "classification",
     "calibration": "classification",
     "intervals": "regression",
@@ -94,6 +94,15 @@ class Tuning:
     def rows(self) -> TableRows | None:
         """The rows that the model is fitted to; None where they stay on disk."""
         return None if self.training.on_disk else self.training.table.read()
+
+    @property
+    def estimator(self) -> Any:
+        """The estimator that will be fitted to the matrix of the rows."""
+        return inner_estimator(self.model, self.training.search, cv=self.training.splitting.cv)
+
+    def plan(self) -> Plan:
+        """What :meth:`run` would do, with its time and memory."""
+        return plan(self.estimator, self.training.X, self.training.y)
 
     def run(self, callback: Any = None) -> TableModel:
         """Fit the model, and score it on rows that it has not seen, if there are any.
@@ -146,11 +155,11 @@ def tuning(
         raise ValueError(f"holdout must be a fraction of the rows between 0 and 1; got {holdout!r}")
     if holdout is not None and test is not None:
         raise ValueError("holdout and test cannot be combined; give one of them")
-    for estimator in (TableClassifier, TableRegressor):
-        names = [name for name in parameters if _OF_TASK.get(name, estimator.task) == estimator.task]
-        # Of either kind: how tables are read, and rows held out, does not depend on the task.
-        settings: TableModel = estimator(**{name: parameters[name] for name in names})
-        settings._check_settings()
+    # The task may be known only after the target is read: parameters are checked for both tasks, and
+    # how tables are read does not depend on it.
+    _settings_of("classification", parameters)._check_settings()
+    settings = _settings_of("regression", parameters)
+    settings._check_settings()
     source = opened(table, settings.reading)
     columns = {"target": target, "weight": weight, "groups": groups, "id_column": settings.id_column}
     check_columns(settings, source, {name: col for name, col in columns.items() if col is not None})
@@ -182,25 +191,6 @@ def tuning(
         yield Tuning(model, training, target_column)
 
 
-def check_id(name: str | None, table: Table) -> None:
-    """Refuse an ID column that is not there, or that no .csv file can hold."""
-    if name is None:
-        return
-    table.require(name)
-    first = next(table.batches(1, [name]), None)
-    kind = pa.null() if first is None else first.columns.schema.field(name).type
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    unsuitable = any(getattr(pa.types, f"is_{type_name}")(kind) for type_name in _NO_IDS)
-    if unsuitable or isinstance(kind, pa.BaseExtensionType):
-        raise ValueError(f"the ID column '{name}' must hold text, numbers or dates; got {kind} values")
-
-
-def refuse_clash(name: str | None, outputs: Iterable[str]) -> None:
-    """Refuse an ID column with the name of another column of the predictions."""
-    if name in set(outputs):
-        raise ValueError(f"the ID column '{name}' clashes with an output column; rename it")
-
-
 def _outputs_of(target: Target) -> list[str]:
     """The columns that predictions of a target may have."""
     if target.task == "regression":
@@ -222,18 +212,25 @@ def _refuse_few_rows(remaining: int, rows: int, holdout: float, cv: Any) -> None
         )
 
 
+def _settings_of(task: TargetKind, parameters: dict[str, Any]) -> TableModel:
+    """The estimator of a task, without the parameters of the other one."""
+    suitable = {
+        name: value for name, value in parameters.items() if _TASK_OF_PARAMETER.get(name, task) == task
+    }
+    return (TableClassifier if task == "classification" else TableRegressor)(**suitable)
+
+
 def _model_of(target: Target, parameters: dict[str, Any]) -> TableModel:
-    """The estimator of a task, without parameters of the other one, which may be None."""
-    of_other_task = [name for name in parameters if _OF_TASK.get(name, target.task) != target.task]
-    for name in of_other_task:
-        if parameters[name] is not None:
+    """The estimator for a target; parameters of the other task must be None."""
+    for name, value in parameters.items():
+        task = _TASK_OF_PARAMETER.get(name, target.task)
+        if task != target.task and value is not None:
             holds = "numbers" if target.task == "regression" else "classes"
             raise TableError(
-                f"the parameter {name} is for {_OF_TASK[name]}, but '{target.name}' holds {holds}",
-                ["leave it out", Remedy("task", _OF_TASK[name])],
+                f"the parameter {name} is for {task}, but '{target.name}' holds {holds}",
+                ["leave it out", Remedy("task", task)],
             )
-    suitable = {name: value for name, value in parameters.items() if name not in of_other_task}
-    return (TableClassifier if target.task == "classification" else TableRegressor)(**suitable)
+    return _settings_of(target.task, parameters)
 
 
 def _held_out(

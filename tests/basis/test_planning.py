@@ -122,7 +122,7 @@ def test_command_describes_what_tune_runs(tmp_path, capsys, monkeypatch):
     asked = []
     rows = (f"{i},{['red', 'green', 'blue'][i % 3]},1,{'abcde'[i % 5]}" for i in range(100))
     table.write_text("\n".join(["a,colour,constant,y", *rows]) + "\n")
-    monkeypatch.setattr("onefold.cli.tune.plan", lambda *given: asked.append(given[2]) or plan(*given))
+    monkeypatch.setattr("onefold.tuning.plan", lambda *given: asked.append(given[2]) or plan(*given))
 
     def facts(target, *options):
         assert main(["plan", str(table), "--json", "--target", target, *options]) == 0

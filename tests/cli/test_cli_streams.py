@@ -20,7 +20,7 @@ from cli_arguments import FILES, ONEFOLD, SMALL, TUNE, files, two_classes
 
 import onefold
 from onefold.cli import main, streams
-from onefold.cli.entry import _without_advice
+from onefold.cli.entry import _matplotlib_silenced
 
 NO_SPACE = "onefold: error: cannot write to standard output: no space left on device; make room there\n"
 NOT_OPEN = "onefold: error: cannot write to standard output: bad file descriptor; open it for writing\n"
@@ -344,7 +344,7 @@ def test_matplotlib_gives_no_advice_about_its_cache(folder):
 def test_matplotlib_speaks_again_after_the_command():
     logger = logging.getLogger("matplotlib")
     level = logger.level
-    with _without_advice():
+    with _matplotlib_silenced():
         assert not logger.isEnabledFor(logging.WARNING)
     assert logger.level == level
 

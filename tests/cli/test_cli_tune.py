@@ -247,7 +247,7 @@ def test_the_plan_of_the_notes_has_the_splits_of_the_search(table, monkeypatch, 
         splitters.append(estimator.cv)
         return plan(estimator, X, y)
 
-    monkeypatch.setattr("onefold.cli.tune.plan", recorded)
+    monkeypatch.setattr("onefold.tuning.plan", recorded)
     ordered = [*TUNE[1:], *SMALL, "--ordered", "--cv", "3"]
     assert main(["plan", *ordered]) == 0
     assert main(["tune", *ordered]) == 0

@@ -207,7 +207,7 @@ def test_what_learned_the_columns_is_gone_before_the_search(wide):
 
     def learners() -> int:
         gc.collect()
-        return sum(isinstance(value, Learner) for value in gc.get_objects())
+        return sum(type(value) is Learner for value in gc.get_objects())
 
     counts = []
     TableRegressor(**SMALL, callback=lambda *_: counts.append(learners())).fit("t.parquet", "y")

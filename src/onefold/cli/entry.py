@@ -40,7 +40,7 @@ _MODULES = {"plan": "tune"}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    with standard_streams() as output, _without_advice():
+    with standard_streams() as output, _matplotlib_silenced():
         try:
             with orderly_stopping():
                 code = _run(argv, output)
@@ -124,7 +124,7 @@ def _interrupted() -> int:
 
 
 @contextmanager
-def _without_advice() -> Iterator[None]:
+def _matplotlib_silenced() -> Iterator[None]:
     """Silence Matplotlib's advice about its cache, which is meant for users of Python."""
     logger = logging.getLogger("matplotlib")
     level = logger.level
@@ -157,9 +157,11 @@ def _as_option(options: dict[str, list[str]], remedy: Remedy) -> str | None:
     if isinstance(value, bool):
         return option
     texts = list(map(str, value if isinstance(value, list) else [value]))
-    joint = "=" if texts[0].startswith("-") else " "
-    second = "" if remedy.also is None else f" {_as_option(options, remedy.also)}"
-    return f"{option}{joint}{' '.join(map(_quoted, texts))}{second}"
+    separator = "=" if texts[0].startswith("-") else " "
+    spelled = f"{option}{separator}{' '.join(map(_quoted, texts))}"
+    if remedy.companion is None:
+        return spelled
+    return f"{spelled} {_as_option(options, remedy.companion)}"
 
 
 def _quoted(text: str) -> str:

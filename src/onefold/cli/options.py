@@ -8,7 +8,6 @@ one in ``dest``, and have their defaults. A new option is a line here.
 from __future__ import annotations
 
 import argparse
-import difflib
 import glob
 import math
 import os
@@ -397,8 +396,10 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     except ValueError as error:
         arguments, unknown = _parsed_with_table(parser, words, error)
     if unknown:
+        from onefold.facts.words import similar_names  # imports NumPy, which --help does without
+
         options = [option for strings in arguments.options.values() for option in strings]
-        similar = difflib.get_close_matches(unknown[0].partition("=")[0], options, n=1)
+        similar = similar_names(unknown[0].partition("=")[0], options, most=1)
         hint = f"did you mean {similar[0]}? " if similar else ""
         raise ValueError(
             f"unrecognized arguments: {' '.join(unknown)} ({hint}see onefold {arguments.command} --help)"

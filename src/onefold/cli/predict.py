@@ -26,8 +26,8 @@ from onefold.rows import row_hashes
 from onefold.tables import TableModel, TableRows, TableSource, load_table_model
 from onefold.tables.estimators import on_matrix
 from onefold.tables.preparation import matrix_blocks
+from onefold.tables.roles import check_id, refuse_clash
 from onefold.tables.target import missing_targets, read_target
-from onefold.tuning import check_id, refuse_clash
 
 _METHODS = {
     "decision": ("decision_function", "a classification model"),

@@ -40,8 +40,8 @@ class Progress:
         self._stream = stream
         self._criterion = criterion
         self._terminal = stream is not None and stream.isatty()
-        self._last_line = time.monotonic()
-        self._drawn = 0
+        self._last_line_time = time.monotonic()
+        self._drawn_width = 0
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         if self._stream is None:
@@ -54,7 +54,7 @@ class Progress:
         if score is not None:
             # Rounds on some of the rows are scored by squared error, whatever the criterion.
             is_round = "round" in params and event["part"] != "all rows"
-            words.append(f"best so far {group_words(params) if is_round else self._words(score)}")
+            words.append(f"best so far {group_words(params) if is_round else self._score_words(score)}")
         text = ", ".join(words)
         if self._terminal:
             done = min(1.0, int(event["done"]) / max(int(event["total"]), 1))
@@ -65,24 +65,26 @@ class Progress:
                 columns = shutil.get_terminal_size().columns
             # Short of the last column, which makes some terminals wrap.
             self._draw(f"{bar}{text}" if len(bar + text) < columns else text[: columns - 1])
-        elif time.monotonic() - self._last_line >= _LOG_EVERY_SECONDS:
-            self._last_line = time.monotonic()
+        elif time.monotonic() - self._last_line_time >= _LOG_EVERY_SECONDS:
+            self._last_line_time = time.monotonic()
             print(f"onefold: {text}", file=self._stream, flush=True)
 
-    def _words(self, score: float) -> str:
+    def _score_words(self, score: float) -> str:
         return f"{score:.6g}" if self._criterion is None else score_words(self._criterion, score)
 
     def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._drawn:
+        if self._drawn_width:
             self._draw("")
 
     def _draw(self, text: str) -> None:
         """Overwrite the last line; an empty text leaves the cursor at the first column."""
-        print("\r" + text.ljust(self._drawn), end="" if text else "\r", file=self._stream, flush=True)
-        self._drawn = len(text)
+        print(
+            "\r" + text.ljust(self._drawn_width), end="" if text else "\r", file=self._stream, flush=True
+        )
+        self._drawn_width = len(text)
 
 
 def result_text(model: TableModel, files: list[str]) -> str:

@@ -24,14 +24,12 @@ from onefold.cli.output import (
 )
 from onefold.cli.report import write_page
 from onefold.cli.terminal import Progress, repeated, result_text
-from onefold.estimators.setup import plan
 from onefold.facts.criteria import criterion_of
 from onefold.facts.words import counted, json_text
 from onefold.machine.speed import duration_words
 from onefold.search import GridEdgeWarning, SearchStoppedWarning
 from onefold.tables import Reading, TableError, TableModel, TableSource
 from onefold.tables.errors import listing
-from onefold.tables.estimators import inner_estimator
 from onefold.tables.findings import edge_note, few_rows_note
 from onefold.tables.searching import SearchSettings
 from onefold.tuning import Tuning, tuning
@@ -100,8 +98,7 @@ def run_plan(arguments: argparse.Namespace) -> None:
     source, options = _table_and_options(arguments)
     with tuning(source, **options) as job:
         search = job.training.search
-        estimator = inner_estimator(job.model, search, cv=job.training.splitting.cv)
-        planned = plan(estimator, job.training.X, job.training.y)
+        planned = job.plan()
     if not arguments.json:
         print(f"{planned}\nsearch  {_search_text(search)}")
         return
@@ -144,7 +141,7 @@ def _default_directory(table: Path) -> str:
 
 def _run_with_progress(job: Tuning, quiet: bool) -> TableModel:
     """Run the job; progress goes to stderr, and Ctrl-C keeps the best so far."""
-    criterion = criterion_of(inner_estimator(job.model, job.training.search))
+    criterion = criterion_of(job.estimator)
     with (
         Progress(None if quiet else sys.stderr, criterion) as progress,
         best_kept(progress) as callback,
@@ -158,7 +155,7 @@ def _run_with_progress(job: Tuning, quiet: bool) -> TableModel:
 
 
 def _notes(job: Tuning, table: str, has_task: bool) -> list[str]:
-    model = job.model
+    """What to say about a table, and about what will run, before the search."""
     training = job.training
     target = job.target
     why = "as requested" if has_task else f"because {target.reason} (--task overrides)"
@@ -171,18 +168,22 @@ def _notes(job: Tuning, table: str, has_task: bool) -> list[str]:
         f"{table}: {size}",
         f"{target.task} of '{target.name}', {why}",
         *training.notes,
-        few_rows_note(model.cv, training.y) if target.task == "classification" else None,
+        few_rows_note(job.model.cv, training.y) if target.task == "classification" else None,
+        _method_note(job),
     ]
-    planned = plan(
-        inner_estimator(model, training.search, cv=training.splitting.cv), training.X, training.y
-    )
-    landmarks = getattr(planned.approximation, "n_components", None)
-    words = f"with {landmarks:,} landmarks" if isinstance(landmarks, int) else "method"
-    if model.approximation == "auto" and training.search.metric is not None and rows > METRIC_ROWS:
-        # Which of them is quicker is known once the metrics are learned.
-        words += ", or cg (conjugate gradients) where faster"
-    # The time is that of the whole grid, of which other strategies leave some out.
-    timed = training.search.search == "grid" and planned.seconds is not None
-    time = f", about {duration_words(planned.seconds or 0.0)}" if timed else ""
-    notes.append(f"will run: {planned.approximation.name} {words}{time} ({planned.reason})")
     return [note for note in notes if note is not None]
+
+
+def _method_note(job: Tuning) -> str:
+    """The approximation that will run, with its time and the reason for it."""
+    planned = job.plan()
+    search = job.training.search
+    landmarks = getattr(planned.approximation, "n_components", None)
+    method = f"with {landmarks:,} landmarks" if isinstance(landmarks, int) else "method"
+    if job.model.approximation == "auto" and search.metric is not None and planned.rows > METRIC_ROWS:
+        # Which of them is faster is known only after the metrics have been learned.
+        method += ", or cg (conjugate gradients) where faster"
+    # The time is that of the whole grid; other strategies leave some of it out.
+    timed = search.search == "grid" and planned.seconds is not None
+    time = f", about {duration_words(planned.seconds or 0.0)}" if timed else ""
+    return f"will run: {planned.approximation.name} {method}{time} ({planned.reason})"

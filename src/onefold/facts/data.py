@@ -42,13 +42,13 @@ _FEWEST_DISTINCT = 20
 _RARE_ROWS = 10
 _RARE_SHARE = 0.01
 # Robust standard deviations from the median beyond which a target is an outlier.
-_FAR = 6.0
+_OUTLIER_DEVIATIONS = 6.0
 # The standard deviation of a normal distribution, in median absolute deviations.
-_DEVIATIONS = 1.4826
-# A column explains nearly all if it explains this share of what the model does, ...
-_NEAR_MODEL = 0.95
-# ... and this share of the target.
-_MUCH = 0.5
+_DEVIATION_OF_MAD = 1.4826
+# A column explains nearly all if it explains this share of what the model explains, ...
+_NEARLY_ALL_OF_MODEL = 0.95
+# ... and at least this share of the target.
+_NEARLY_ALL_LEAST = 0.5
 # Equal rows are by chance if shuffled columns give this share of them.
 _BY_CHANCE = 0.5
 # The family-wise level of the tests of slices.
@@ -103,7 +103,11 @@ class ColumnValues:
 
     @property
     def identifies(self) -> bool:
-        """Whether it is an identifier: nearly all texts, or all whole numbers, are distinct."""
+        """Whether it looks like an identifier: nearly all texts, or all whole numbers, are distinct.
+
+        The rule for arrays and frames. That of tables is stricter with texts, because it decides what
+        becomes a feature: `names_rows` in `tables/columns.py`.
+        """
         n = len(self.values)
         values = self.values
         if n < _FEWEST_DISTINCT or self.date:
@@ -147,7 +151,9 @@ def data_facts(
         examined = ExaminedColumns.of(columns, y, classes is not None)
     shares = examined.shares
     leaks = [name for name, share in shares.items() if share > 1.0 - UNEXPLAINED]
-    much = np.inf if explained is None else max(_MUCH, _NEAR_MODEL * explained)
+    nearly_all = np.inf
+    if explained is not None:
+        nearly_all = max(_NEARLY_ALL_LEAST, _NEARLY_ALL_OF_MODEL * explained)
     missing = {column.name: int(column.absent.sum()) for column in columns if column.absent.any()}
     facts: dict[str, Any] = {
         "rows": len(y),
@@ -159,7 +165,9 @@ def data_facts(
         "copies": examined.copies,
         "alone": shares,
         "leaks": leaks,
-        "nearly_all": [name for name, share in shares.items() if share >= much and name not in leaks],
+        "nearly_all": [
+            name for name, share in shares.items() if share >= nearly_all and name not in leaks
+        ],
         "duplicates": duplicates,
     }
     if classes is None:
@@ -183,10 +191,10 @@ def _number_facts(y: np.ndarray, fitted: np.ndarray) -> dict[str, Any]:
     outliers = 0
     if len(values):
         distances = np.abs(values - np.median(values))
-        spread = _DEVIATIONS * float(np.median(distances))
-        outliers = int(np.sum(distances > _FAR * spread)) if spread > 0 else 0
+        spread = _DEVIATION_OF_MAD * float(np.median(distances))
+        outliers = int(np.sum(distances > _OUTLIER_DEVIATIONS * spread)) if spread > 0 else 0
     return {
-        "outliers": {"rows": outliers, "deviations": _FAR},
+        "outliers": {"rows": outliers, "deviations": _OUTLIER_DEVIATIONS},
         "untransformed": n - len(values),  # such as targets without a logarithm
         "target": {
             "mean": float(target.mean()),
@@ -218,11 +226,12 @@ class EqualRows:
     def words(self) -> str:
         """The number of equal rows in words, with its source if it is estimated."""
         verb = "is" if self.rows == 1 else "are"
-        words = f"{self.rows:,} of them {verb} equal to a training row (same features and target)"
-        if not self.estimated:
-            return words
-        how = f"estimated from {self.compared:,} of {self.fitted:,} training rows"
-        return f"about {words.removesuffix(')')}; {how})"
+        number = f"{self.rows:,}"
+        details = "same features and target"
+        if self.estimated:
+            number = f"about {number}"
+            details += f"; estimated from {self.compared:,} of {self.fitted:,} training rows"
+        return f"{number} of them {verb} equal to a training row ({details})"
 
 
 def equal_to_training(estimator: Any, hashes: np.ndarray, y: np.ndarray) -> EqualRows | None:

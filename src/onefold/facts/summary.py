@@ -29,6 +29,13 @@ _VERDICTS = {
 }
 
 
+def _group(params: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What tells groups of candidates apart: family, metric and the round that it was learned in."""
+    metric = params.get("metric", "none")
+    number = None if metric == "none" else params["round"]
+    return params.get("kernel"), metric, number
+
+
 def group_words(params: Mapping[str, Any]) -> str:
     """A family, its metric and the round that it was learned in: ``rbf, full metric, round 2``."""
     words = [str(params["kernel"])] if "kernel" in params else []
@@ -109,7 +116,7 @@ def choice_rule(estimator: Any) -> str | None:
         return None
     if (
         getattr(estimator, "metric", None) is not None
-        or len({group_words(params) for params in results["params"]}) > 1
+        or len({_group(params) for params in results["params"]}) > 1
     ):
         return "the simplest kernel and metric within one standard error of the best, by squared error"
     if getattr(estimator, "select", "min") == "1se":
@@ -125,11 +132,11 @@ def next_best(estimator: Any) -> list[str]:
     params = results["params"]
     scores = np.asarray(results["mean_test_score"], dtype=float)
     order = [int(i) for i in np.argsort(-scores, kind="stable") if np.isfinite(scores[i])]
-    by_family = len({group_words(candidate) for candidate in params}) > 1
+    by_family = len({_group(candidate) for candidate in params}) > 1
     key = ("kernel", "metric") if by_family else ("gamma", "alpha", "spacing")
     best: dict[tuple[Any, ...], int] = {}  # of each family, or of each cell if there is one family
     for i in order:
-        other_family = group_words(params[i]) != group_words(choice)
+        other_family = _group(params[i]) != _group(choice)
         other_cell = not by_family and params[i] != choice
         if other_family or other_cell:
             best.setdefault(tuple(params[i].get(name) for name in key), i)

@@ -76,13 +76,19 @@ def quoted(names: Iterable[str], most: int = 6, last: str = " and ") -> str:
     return f"{', '.join(items[:-1])}{last}{items[-1]}"
 
 
-def did_you_mean(name: str, choices: Iterable[str], most: int = 3) -> str | None:
-    """A question with the choices that are most similar to `name` in any case; None if none is."""
+def similar_names(name: str, choices: Iterable[str], most: int) -> list[str]:
+    """The choices that are similar to `name`, in upper or lower case, the most similar first."""
     by_lower_case = {choice.lower(): choice for choice in choices}
     matches = difflib.get_close_matches(name.lower(), by_lower_case, n=most)
-    if not matches:
+    return [by_lower_case[match] for match in matches]
+
+
+def did_you_mean(name: str, choices: Iterable[str], most: int = 3) -> str | None:
+    """A question with the choices that are similar to `name`; None if there are none."""
+    similar = similar_names(name, choices, most)
+    if not similar:
         return None
-    suggestions = " or ".join(f"'{by_lower_case[match]}'" for match in matches)
+    suggestions = " or ".join(f"'{choice}'" for choice in similar)
     return f"did you mean {suggestions}?"
 
 
@@ -100,15 +106,15 @@ def aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
 
 def json_text(facts: dict[str, Any]) -> str:
     """One JSON object in a line; NaN and infinity, which JSON does not have, become null."""
-    return json.dumps(plain(facts), allow_nan=False)
+    return json.dumps(json_value(facts), allow_nan=False)
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """The value in types of JSON: dicts, lists, text, finite numbers, null."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [json_value(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -179,7 +179,7 @@ def _examined_columns(unwrapped: Unwrapped, rows: ReportRows) -> ExaminedColumns
         if not rows.origin.new:
             return ExaminedColumns(fit_data["alone"], fit_data["copies"], identifiers)
     facts = ColumnFacts.of(preparation, rows.matrix)
-    shares = facts.alone(rows.y, unwrapped.classes is not None)
+    shares = facts.explained_shares(rows.y, unwrapped.classes is not None)
     return ExaminedColumns(shares, facts.copies, identifiers)
 
 

@@ -63,7 +63,7 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """The report as a dict that can be written as JSON; undefined numbers are None."""
-        facts: dict[str, Any] = words.plain(self._facts)
+        facts: dict[str, Any] = words.json_value(self._facts)
         return facts
 
     def text(self) -> str:

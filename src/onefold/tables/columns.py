@@ -62,7 +62,7 @@ _FEW_CATEGORIES = 20
 _FEW_NUMBERS = 3
 _DECORATED = re.compile(r"[^\w.,+-]{0,2} *[-+]?[0-9][0-9.,]* *(?P<after>[^0-9]{0,8})")  # 5 kg, <0.1, $12
 _NO_DIGIT = "[eE].*|[^1-9]"  # what is left out where numbers are compared by their digits
-_LOOKED_AT = 1000  # values of a block that show what a column mostly is
+_FIRST_VALUES = 1000  # values of a block that show what a column mostly is
 _DAY_SECONDS = 86_400.0
 _FLAGS = {"true": (True,), "false": (False,)}  # what they say, which is not 1 and 0
 
@@ -340,7 +340,7 @@ def is_moment(value: str) -> bool:
 
 def count_dates(values: Iterable[str]) -> tuple[int, int]:
     """How many of the first texts are dates or times, and how many are not."""
-    are_dates = [is_moment(value) for value in islice(values, _LOOKED_AT)]
+    are_dates = [is_moment(value) for value in islice(values, _FIRST_VALUES)]
     return sum(are_dates), len(are_dates) - sum(are_dates)
 
 
@@ -481,7 +481,10 @@ def _moments(text: pa.ChunkedArray, order: str) -> tuple[pa.ChunkedArray, int | 
         except pa.ArrowInvalid:
             continue
     encoded = pc.dictionary_encode(text.combine_chunks())  # different values in the order of the rows
-    for part in (encoded.dictionary[:_LOOKED_AT], encoded.dictionary):  # a few values mostly settle it
+    for part in (
+        encoded.dictionary[:_FIRST_VALUES],
+        encoded.dictionary,
+    ):  # a few values mostly settle it
         moments, zoned = _parsed(part, order)
         unparsed = np.flatnonzero(np.asarray(moments.is_null()) | (zoned != zoned[:1]))
         if len(unparsed):

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from onefold.facts import words
 
-_SHOWN = 8
-# Fields of Reading.
-_OF_FILES = ("decimal", "thousands", "delimiter", "encoding", "na_values", "dayfirst", "sheet")
+# Names that a message lists; of more, their number is given.
+_MOST_NAMED = 8
+# Fields of `Reading` that a remedy can set.
+_READING_FIELDS = ("decimal", "thousands", "delimiter", "encoding", "na_values", "dayfirst", "sheet")
 _ESTIMATORS = {"classification": "TableClassifier", "regression": "TableRegressor"}
 
 
@@ -22,8 +23,8 @@ class Remedy(NamedTuple):
 
     name: str
     value: Any
-    when: str = ""
-    also: Remedy | None = None
+    case: str = ""
+    companion: Remedy | None = None
 
 
 class TableError(ValueError):
@@ -61,23 +62,25 @@ class TableError(ValueError):
         return self.spelled(_as_python, str)
 
     def spelled(self, spell: Callable[[Remedy], str | None], name: Callable[[str], str]) -> str:
-        """The sentence with its remedies as `spell` writes them, without those that it makes None of.
+        """The message, with remedies written by `spell` and parameters by `name`.
 
-        Parameters are called as `name` has it.
+        Remedies for which `spell` returns None are left out.
         """
-        shown: list[str] = []
+        spelled_remedies: list[str] = []
         after_use = False
         for remedy in self.remedies:
             text = remedy if isinstance(remedy, str) else spell(remedy)
             if text is None:
                 continue
             if isinstance(remedy, Remedy):
-                text = f"{'' if after_use else 'use '}{text} {remedy.when}".rstrip()
+                text = f"{'' if after_use else 'use '}{text} {remedy.case}".rstrip()
             after_use = isinstance(remedy, Remedy)
-            shown.append(text)
-        text = ", or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+            spelled_remedies.append(text)
         cause = " and ".join(map(name, self.options)) + self.cause
-        return f"{cause}; {text}" if shown else cause
+        if not spelled_remedies:
+            return cause
+        *earlier, last = spelled_remedies
+        return f"{cause}; {', '.join(earlier)}, or {last}" if earlier else f"{cause}; {last}"
 
     def with_remedy(self, remedy: Remedy | str) -> TableError:
         """The same error with one more remedy."""
@@ -94,41 +97,38 @@ class SeveralProblems(TableError):
 
     def spelled(self, spell: Callable[[Remedy], str | None], name: Callable[[str], str]) -> str:
         """The sentences one after another."""
-        each = (
-            f"({place}) {one.spelled(spell, name)}" for place, one in enumerate(self.problems, start=1)
+        sentences = (
+            f"({number}) {problem.spelled(spell, name)}"
+            for number, problem in enumerate(self.problems, start=1)
         )
-        return f"{self.cause}: " + ". ".join(each)
-
-
-def raise_all(problems: Sequence[TableError]) -> None:
-    """Raise what there is of problems, several of them as one error."""
-    if problems:
-        raise problems[0] if len(problems) == 1 else SeveralProblems(problems)
+        return f"{self.cause}: " + ". ".join(sentences)
 
 
 def _as_python(remedy: Remedy) -> str:
     if remedy.name == "task":
         return _ESTIMATORS[remedy.value]
-    settings = {
-        one.name: f"{one.name}={one.value!r}" for one in (remedy, remedy.also) if one is not None
-    }
-    of_files = ", ".join(setting for name, setting in settings.items() if name in _OF_FILES)
-    others = [setting for name, setting in settings.items() if name not in _OF_FILES]
-    return ", ".join([*([f"Reading({of_files})"] if of_files else []), *others])
+    parameters = [remedy] if remedy.companion is None else [remedy, remedy.companion]
+    settings = {parameter.name: f"{parameter.name}={parameter.value!r}" for parameter in parameters}
+    reading = ", ".join(setting for name, setting in settings.items() if name in _READING_FIELDS)
+    arguments = [setting for name, setting in settings.items() if name not in _READING_FIELDS]
+    if reading:
+        arguments.insert(0, f"Reading({reading})")
+    return ", ".join(arguments)
 
 
 def listing(names: Iterable[str]) -> str:
     """Quote names for a message, the first eight of them at most."""
-    return words.quoted(names, _SHOWN, last=", ")
+    return words.quoted(names, _MOST_NAMED, last=", ")
 
 
 def counts(missing: Iterable[tuple[str, int]], n_rows: int) -> str:
-    """Columns with how many values they lack, the largest number first."""
+    """Columns and how many values they lack, the largest number first."""
     ordered = sorted(missing, key=lambda item: -item[1])
-    shown = ", ".join(f"'{name}' ({count} of {n_rows} rows)" for name, count in ordered[:_SHOWN])
-    return shown + (f" and {len(ordered) - _SHOWN} more columns" if len(ordered) > _SHOWN else "")
+    named = ", ".join(f"'{name}' ({count} of {n_rows} rows)" for name, count in ordered[:_MOST_NAMED])
+    more = len(ordered) - _MOST_NAMED
+    return f"{named} and {more} more columns" if more > 0 else named
 
 
-def did_you_mean(name: str, choices: Sequence[str]) -> str:
+def did_you_mean(name: str, choices: Sequence[str], noun: str = "columns") -> str:
     """The end of a "no such column" sentence: the nearest names, or all of them."""
-    return words.did_you_mean(str(name), choices) or f"the columns are {listing(choices)}"
+    return words.did_you_mean(str(name), choices) or f"the {noun} are {listing(choices)}"

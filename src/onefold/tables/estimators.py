@@ -124,7 +124,7 @@ class TableModel(TableEstimator):
     def _fit_prepared(self, training: Training) -> Self:
         """The second half of `fit`: choose a model, fit it and say what was found."""
         inner = inner_estimator(self, training.search, cv=training.splitting.cv)
-        shares = training.facts.alone(training.y, self.task == "classification")
+        shares = training.facts.explained_shares(training.y, self.task == "classification")
         begin = time.perf_counter()
         y = self._fitted_target(training.y)
         spans = (span for _, span in training.preparation.spans())

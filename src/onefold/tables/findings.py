@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 # Columns whose importance is kept.
 _MOST_COLUMNS = 50
-# Columns of which the share that they explain alone is kept.
-_MOST_ALONE = 200
-# Candidates that were not tried are named, if they are no more.
-_NAMED = 6
-# Copies of columns that are named.
-_NAMED_COPIES = 8
-# Rows, below which columns may be equal or sorted by chance.
-_FEWEST = 20
+# Columns for which the share of the target that each explains by itself is kept.
+_MOST_SHARES = 200
+# Untried candidates are named if there are no more than this.
+_MOST_NAMED_CANDIDATES = 6
+# Copies of columns that a note names.
+_MOST_NAMED_COPIES = 8
+# Below this number of rows, columns may be equal or sorted by chance.
+_FEWEST_ROWS = 20
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class ColumnFacts:
         columns = columns_of(preparation, matrix[::step])
         return cls(columns, step, duplicate_columns(columns), (*preparation.identifiers, *row_names))
 
-    def alone(self, y: np.ndarray, classifier: bool) -> dict[str, float]:
+    def explained_shares(self, y: np.ndarray, classifier: bool) -> dict[str, float]:
         """The share of the target that each column explains by itself, as the model sees it."""
         return explained_alone(self.columns, y[:: self.step], classifier)
 
@@ -72,8 +72,8 @@ def column_notes(
     rows: TableRows, preparation: Preparation, roles: Collection[str], row_names: Collection[str]
 ) -> tuple[str, ...]:
     """Notes on the columns of a table: features, those with `roles`, and those that name rows."""
-    on_types = {} if rows.types is None else rows.types.notes
-    notes = [on_types[name] for name in (*preparation.columns, *roles) if name in on_types]
+    type_notes = {} if rows.types is None else rows.types.notes
+    notes = [type_notes[name] for name in (*preparation.columns, *roles) if name in type_notes]
     if preparation.row_numbers:
         notes.append(
             "dropped unnamed columns that number the rows or are empty: "
@@ -121,7 +121,7 @@ def in_order_of(training: Training) -> str | None:
             values = rows[rows[:, -1] == 0, 0] if part.missing else rows[:, 0]
             steps = np.diff(values)
             sorted_ = bool((steps >= 0).all() or (steps <= 0).all())
-            if sorted_ and len(values) >= _FEWEST and 2 * np.count_nonzero(steps) > len(values):
+            if sorted_ and len(values) >= _FEWEST_ROWS and 2 * np.count_nonzero(steps) > len(values):
                 return name
     return None
 
@@ -141,7 +141,7 @@ def columns_of(preparation: Preparation, matrix: Any) -> list[ColumnValues]:
 
 def duplicate_columns(columns: Sequence[ColumnValues]) -> list[list[str]]:
     """Names of columns that say the same; none of few rows, where they may do so by chance."""
-    return equal_columns(columns) if columns and len(columns[0].values) >= _FEWEST else []
+    return equal_columns(columns) if columns and len(columns[0].values) >= _FEWEST_ROWS else []
 
 
 def copies_note(groups: Sequence[Sequence[str]]) -> str | None:
@@ -149,14 +149,17 @@ def copies_note(groups: Sequence[Sequence[str]]) -> str | None:
     copies = [f"'{name}' duplicates '{group[0]}'" for group in groups for name in group[1:]]
     if not copies:
         return None
-    words = ", ".join(copies[:_NAMED_COPIES])
-    if len(copies) > _NAMED_COPIES:
-        words += f" and {len(copies) - _NAMED_COPIES} more"
+    words = ", ".join(copies[:_MOST_NAMED_COPIES])
+    if len(copies) > _MOST_NAMED_COPIES:
+        words += f" and {len(copies) - _MOST_NAMED_COPIES} more"
     return f"duplicate columns: {words}; importance is split between them, so drop the duplicates"
 
 
 def findings(model: Any, training: Training, shares: dict[str, float], seconds: float) -> dict[str, Any]:
-    """What the fit of a table's estimator found; each column by itself explains one of the `shares`."""
+    """What the fit of a table's estimator found.
+
+    `shares` are those of the target that each column explains by itself.
+    """
     estimator = model.estimator_
     target = training.target
     y = np.ravel(training.y) if hasattr(estimator, "classes_") else training.y  # labels may be a column
@@ -188,7 +191,7 @@ def findings(model: Any, training: Training, shares: dict[str, float], seconds: 
         "importances": training.preparation.shares(estimator.feature_importances_, _MOST_COLUMNS),
         "suspicious_columns": suspicious,
         "data": {
-            "alone": dict(islice(shares.items(), _MOST_ALONE)),
+            "alone": dict(islice(shares.items(), _MOST_SHARES)),
             "copies": training.facts.copies,
             "identifiers": list(training.facts.identifiers),
         },
@@ -226,8 +229,8 @@ def stopped_note(search: dict[str, Any]) -> str | None:
     """Why a search ended early, and what it has not tried."""
     if search["stopped"] is None:
         return None
-    why = f"was {search['stopped']}"
-    why = "stopped at its time budget" if search["stopped"] == "time_budget" else why
+    at_budget = search["stopped"] == "time_budget"
+    why = "stopped at its time budget" if at_budget else f"was {search['stopped']}"
     untried = []
     for candidate in search["untried"]:
         words = (f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in candidate.items())
@@ -235,8 +238,9 @@ def stopped_note(search: dict[str, Any]) -> str | None:
     if not untried:
         return f"the search {why}; the remaining candidates were not tried"
     count = f"{len(untried)} candidate{'s were' if len(untried) > 1 else ' was'} not tried"
-    listed = f" ({'; '.join(untried)})" if all(untried) and len(untried) <= _NAMED else ""
-    return f"the search {why}, and {count}{listed}"
+    few = len(untried) <= _MOST_NAMED_CANDIDATES
+    names = f" ({'; '.join(untried)})" if few and all(untried) else ""
+    return f"the search {why}, and {count}{names}"
 
 
 def edge_note(estimator: Any) -> str | None:
@@ -257,12 +261,12 @@ def edge_note(estimator: Any) -> str | None:
 
 
 def leaks_among(shares: dict[str, float], preparation: Preparation) -> list[str]:
-    """Names of the columns that alone explain 98 % of what a constant prediction leaves open."""
+    """Names of the columns that by themselves explain 98 % of the target."""
     return [name for name in preparation.columns if shares.get(name, 0.0) > 1.0 - UNEXPLAINED]
 
 
 def leak_note(names: list[str], target: str) -> str:
-    """What to do about them."""
+    """A note on columns that explain nearly all of the target, and what to do about them."""
     quoted = listing(names)
     if len(names) > 1:
         return (

@@ -462,8 +462,8 @@ class Preparation:
         shares = {name: float(features[span].sum()) for name, span in self.spans()}
         return {name: shares[name] for name in sorted(shares, key=lambda name: -shares[name])[:most]}
 
-    def check_columns(self, names: tuple[str, ...], elsewhere: Sequence[Remedy] = ()) -> None:
-        """Refuse a table that lacks columns, which may be `elsewhere`; additional ones are ignored."""
+    def check_columns(self, names: tuple[str, ...], remedies: Sequence[Remedy] = ()) -> None:
+        """Refuse a table that lacks columns, with `remedies`; additional columns are ignored."""
         absent = [name for name in self.columns if name not in names]
         if not absent:
             return
@@ -475,7 +475,7 @@ class Preparation:
             hint = f"the columns are {listing(names)}"
         if {name.lower() for name in absent} <= {name.lower() for name in names}:
             hint = "the names differ only in upper and lower case; rename them"
-        raise TableError(f"the table has no {columns}, which the model needs; {hint}", elsewhere)
+        raise TableError(f"the table has no {columns}, which the model needs; {hint}", remedies)
 
     def transform(self, rows: TableRows, unseen: UnseenValues | None = None) -> np.ndarray:
         """The matrix of these rows, float64.

@@ -44,7 +44,7 @@ from onefold.tables.columns import (
     typed_seconds,
     zone_of,
 )
-from onefold.tables.errors import Remedy, TableError, counts, listing, raise_all
+from onefold.tables.errors import Remedy, SeveralProblems, TableError, counts, listing
 from onefold.tables.kinds import (
     DAY,
     KINDS,
@@ -258,20 +258,22 @@ class DateLearner(NumberLearner):
 class TextLearner:
     """Counts of the texts of a column, and its moments as long as all texts can be dates or times.
 
-    With `codes`, texts are categories, whatever they look like. Categories in fewer rows than
+    If `categorical`, texts are categories, whatever they look like. Categories in fewer rows than
     `min_frequency`, or in a smaller fraction of them, are rare.
     """
 
-    def __init__(self, name: str, codes: bool, min_frequency: float | None) -> None:
+    def __init__(self, name: str, categorical: bool, min_frequency: float | None) -> None:
         self.name = name
-        self.codes = codes
+        self.categorical = categorical
         self.min_frequency = min_frequency
         self.median = Median()  # of dates, if the texts are dates
         self._counts: dict[str, int] = {}
         self._first_row: dict[str, int] = {}  # of each text, counted from 1
         self._most = MOST_CATEGORIES if min_frequency is None else _MOST_COUNTED
         self._uncounted = 0  # further texts, counted once per block
-        self._date_learners = {} if codes else {order: DateLearner(name, order) for order in ORDERS}
+        self._date_learners = (
+            {} if categorical else {order: DateLearner(name, order) for order in ORDERS}
+        )
         self._not_a_date: tuple[str, int] | None = None  # the first in no order, and its row
         self.all_rare = 0  # rows of the most frequent category, if all categories are rare
 
@@ -326,7 +328,7 @@ class TextLearner:
 
     def has_too_many_names(self, rows: int) -> bool:
         """Whether the texts name rows and are too many for categories: the column is left out."""
-        if self.codes or self._date_learners or self._distinct <= MANY_CATEGORIES:
+        if self.categorical or self._date_learners or self._distinct <= MANY_CATEGORIES:
             return False
         if self._mostly_dates():
             return False
@@ -344,7 +346,7 @@ class TextLearner:
             return self._date_column(missing, rows)
         if self._not_a_date is not None and self._mostly_dates():
             raise not_dates_error(self.name, *self._not_a_date)
-        if not self.codes:
+        if not self.categorical:
             if are_booleans(self._counts):
                 return self._boolean_column(missing)
             self._refuse_numbers()
@@ -455,7 +457,7 @@ class Learner:
             raise TableError(f"missing must be 'error' or 'impute'; got '{missing}'")
         self._exclude = set(exclude)
         self._missing = missing
-        self._codes = set(categorical)
+        self._categorical = set(categorical)
         self._min_frequency = min_frequency
         self.rows = 0
         self._learners: dict[str, Any] = {}  # of columns that have a value
@@ -469,7 +471,7 @@ class Learner:
         for position, name in enumerate(rows.names):
             if name in self._exclude:
                 continue
-            if _UNNAMED.fullmatch(name) and name not in self._codes:
+            if _UNNAMED.fullmatch(name) and name not in self._categorical:
                 self._add_unnamed(rows, name, position)
                 continue
             self._missing_counts.setdefault(name, 0)
@@ -491,20 +493,20 @@ class Learner:
 
     def _add_column(self, rows: TableRows, name: str) -> int:
         """Show the learner of a column a block; return the number of missing values."""
-        is_code = name in self._codes
+        is_categorical = name in self._categorical
         try:
-            column = rows.text(name) if is_code else rows.column(name)
+            column = rows.text(name) if is_categorical else rows.column(name)
         except TableError as error:  # numbers in another format
             raise error.with_remedy(Remedy("categorical", [name], "if the values are codes")) from error
         kind = kind_of(column)
         if kind == "empty":
             return len(rows)
-        if kind == "other" and not is_code:
+        if kind == "other" and not is_categorical:
             raise TableError(
                 f"column '{name}' has values of type {column.type}, which is not supported",
                 ["convert them", Remedy("drop", [name])],
             )
-        learner_type: Any = TextLearner if is_code else LEARNERS.get(kind, TextLearner)
+        learner_type: Any = TextLearner if is_categorical else LEARNERS.get(kind, TextLearner)
         if name not in self._learners:
             self._learners[name] = self._new_learner(learner_type, rows, name)
         if type(self._learners[name]) is not learner_type:
@@ -519,7 +521,7 @@ class Learner:
             return learner_type(name)
         # The type of a categorical column says that its values are categories.
         is_categorical = pa.types.is_dictionary(rows.columns.column(name).type)
-        return TextLearner(name, name in self._codes or is_categorical, self._min_frequency)
+        return TextLearner(name, name in self._categorical or is_categorical, self._min_frequency)
 
     def finish(self) -> Preparation:
         """The preparation; raise all problems of the columns as one error."""
@@ -556,7 +558,10 @@ class Learner:
         if self._missing == "error" and missing:
             remedies = Remedy("drop", list(missing)), Remedy("missing", "impute")
             problems.append(missing_values_error(missing, self.rows, ["fill them in", *remedies]))
-        raise_all(problems)
+        if len(problems) == 1:
+            raise problems[0]
+        if problems:
+            raise SeveralProblems(problems)
 
     def _no_features_error(self, names: list[str]) -> TableError:
         """The error for columns none of which becomes a feature."""
@@ -575,7 +580,7 @@ class Learner:
     def _is_left_out(self, name: str) -> bool:
         """Whether text has too many names of rows to be categories; of numbers, a note says so."""
         learner = self._learners.get(name)
-        usable = name not in self._problems and name not in self._codes
+        usable = name not in self._problems and name not in self._categorical
         return usable and isinstance(learner, TextLearner) and learner.has_too_many_names(self.rows)
 
     def row_names(self, columns: Collection[str]) -> tuple[str, ...]:

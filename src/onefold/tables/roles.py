@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from onefold.tables.errors import TableError
 from onefold.tables.rows import Table
@@ -14,6 +15,9 @@ from onefold.tables.target import plain_array
 
 if TYPE_CHECKING:
     from onefold.tables.preparation import TableEstimator
+
+# Types of Arrow that no .csv file can hold, by the names of ``pyarrow.types.is_…``.
+_NOT_IN_CSV = ("nested", "binary", "large_binary", "fixed_size_binary", "duration", "interval")
 
 
 @dataclass(frozen=True)
@@ -83,3 +87,22 @@ def check_columns(model: TableEstimator, table: Table, roles: Mapping[str, str])
         table.require(name, option)
         if option != "target" and name == roles.get("target"):
             raise TableError(f" names the target column '{name}'; choose another column", (), [option])
+
+
+def check_id(name: str | None, table: Table) -> None:
+    """Refuse an ID column that is not there, or that no .csv file can hold."""
+    if name is None:
+        return
+    table.require(name)
+    first = next(table.batches(1, [name]), None)
+    kind = pa.null() if first is None else first.columns.schema.field(name).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    unsuitable = any(getattr(pa.types, f"is_{type_name}")(kind) for type_name in _NOT_IN_CSV)
+    if unsuitable or isinstance(kind, pa.BaseExtensionType):
+        raise ValueError(f"the ID column '{name}' must hold text, numbers or dates; got {kind} values")
+
+
+def refuse_clash(name: str | None, outputs: Iterable[str]) -> None:
+    """Refuse an ID column with the name of another column of the predictions."""
+    if name in set(outputs):
+        raise ValueError(f"the ID column '{name}' clashes with an output column; rename it")

@@ -25,11 +25,12 @@ KERNELS = (
     "rbf", "powexp", "laplacian", "matern", "matern12", "matern32", "matern52", "polynomial", "linear",
 )  # fmt: skip
 AUTO = "auto"
-PLAIN = "rbf"
-# Approximations that need the order or the place of the rows have one kernel.
-_OF_ONE_KERNEL = ("toeplitz", "circulant", "grid", "state_space")
+# The kernel of a plain search.
+PLAIN_KERNEL = "rbf"
+# Approximations that need the order or the place of the rows, and search a single kernel.
+_SINGLE_KERNEL_APPROXIMATIONS = ("toeplitz", "circulant", "grid", "state_space")
 # The plain kernel of approximations that do not have rbf.
-_PLAIN_FOR = {"state_space": "matern52"}
+_PLAIN_KERNEL_OF = {"state_space": "matern52"}
 
 
 # Splits
@@ -68,8 +69,8 @@ class Splitting:
         if self.kind == "given":
             return "folds as given"
         if self.kind == "blocks":
-            around = f" with {self.gap} rows left out around each" if self.gap else ""
-            return f"{self.folds} blocks of consecutive rows{around}"
+            gap = f" with {self.gap} rows left out around each" if self.gap else ""
+            return f"{self.folds} blocks of consecutive rows{gap}"
         if self.kind == "groups":
             groups = "groups" if self.groups is None else f"groups of '{self.groups}'"
             return f"{self.folds}-fold, {groups} kept together"
@@ -177,9 +178,9 @@ class SearchSettings:
 def search_of(model: Any, *, on_disk: bool = False) -> SearchSettings:
     """What the parameters of a table's estimator mean for such rows; raise where they do not agree.
 
-    By default the kernels of "auto" compete, each with a learned metric, and the best are blended. Where
-    another parameter does not go with that, the defaults of `metric` and `blend` give way, with a note;
-    what was asked for by name is refused instead.
+    By default the kernels of "auto" compete, each with a learned metric, and the best are blended. If
+    another parameter cannot be combined with that, the defaults of `metric` and `blend` are switched
+    off, with a note; values that were set explicitly raise an error instead.
     """
     named = named_kernels(model)
     kernels = [resolve_kernel(kernel, 1.0, 3, 1.0) for kernel in named]
@@ -222,7 +223,7 @@ def search_of(model: Any, *, on_disk: bool = False) -> SearchSettings:
 
 
 def _without_metric(model: Any, named: list[Any], reason: str, on_disk: bool) -> SearchSettings:
-    """What is left of a search that can have neither metric nor blend."""
+    """The settings of a search that can have neither metric nor blend."""
     for option, is_set in {
         f"a {model.metric} metric": model.metric in ("diagonal", "full"),
         "a blend": model.blend is True,
@@ -230,12 +231,12 @@ def _without_metric(model: Any, named: list[Any], reason: str, on_disk: bool) ->
     }.items():
         if is_set:
             raise ValueError(f"{option} is not available: {reason}; drop one of the two")
-    kernel = named[0] if named else _PLAIN_FOR.get(str(model.approximation), PLAIN)
+    kernel = named[0] if named else _PLAIN_KERNEL_OF.get(str(model.approximation), PLAIN_KERNEL)
     strategy = "grid" if model.search == "auto" else model.search
     if model.simple:
         halves = model.search == "auto" and not on_disk and _supports_halving(model)
         return SearchSettings(kernel, search="halving" if halves else strategy)
-    if len(named) <= 1 and (on_disk or model.approximation in _OF_ONE_KERNEL):
+    if len(named) <= 1 and (on_disk or model.approximation in _SINGLE_KERNEL_APPROXIMATIONS):
         note = f"plain search of the {kernel} kernel: {reason}"
         return SearchSettings(kernel, note=note, search=strategy)
     return SearchSettings(named or AUTO, note=f"no metric and no blend: {reason}", search=strategy)
@@ -258,7 +259,7 @@ def _why_neither_metric_nor_blend(model: Any, on_disk: bool) -> str | None:
         return "a simple search uses one kernel without a metric"
     if on_disk:
         return "the rows of this table are kept on disk"
-    if model.approximation in _OF_ONE_KERNEL:
+    if model.approximation in _SINGLE_KERNEL_APPROXIMATIONS:
         return f"the approximation {model.approximation!r} does not support metrics or blends"
     if isinstance(model.cv, str) and model.cv == "loo":
         return "leave-one-out holds out single rows, not folds"

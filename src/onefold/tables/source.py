@@ -278,7 +278,7 @@ class ExcelSource(TableSource):
             return str(sheet)
         if str(sheet).isdigit() and 1 <= int(sheet) <= len(names):
             return names[int(sheet) - 1]
-        hint = did_you_mean(str(sheet), names).replace("the columns are", "the sheets are")
+        hint = did_you_mean(str(sheet), names, "sheets")
         raise TableError(f"{self.path.name} has no sheet '{sheet}'; {hint}")
 
 

@@ -25,11 +25,11 @@ from onefold.tables.errors import Remedy, TableError
 from onefold.tables.kinds import Preparation, UnseenValues
 from onefold.tables.rows import Table, TableRows
 
-# Of the free memory, what a table and its matrix may take.
-_SHARE = 0.5
-# Of the rows to test on, copies that simple models make while they are fitted and predict.
+# The share of the free memory that a table and its matrix may take.
+_MEMORY_SHARE = 0.5
+# Copies of the test rows that simple models make while they are fitted and predict.
 _COPIES = 4
-_ROOM: list[Remedy | str] = [
+_REMEDIES: list[Remedy | str] = [
     "free some space there",
     Remedy("scratch", "FOLDER", "to choose a folder on a disk with more space"),
     "use fewer rows",
@@ -39,7 +39,7 @@ _ROOM: list[Remedy | str] = [
 def exceeds_memory(size: int) -> bool:
     """Whether so many bytes would leave too little memory for the search."""
     free = available_memory()
-    return free is not None and size > _SHARE * free
+    return free is not None and size > _MEMORY_SHARE * free
 
 
 def stays_on_disk(table: Table) -> bool:
@@ -67,13 +67,13 @@ def scratch_file(scratch: str | os.PathLike[str] | None, size: int) -> Iterator[
     room = shutil.disk_usage(place).free
     where = str(place)
     if memory.lies_in_memory(place):
-        room = min(room, int(_SHARE * (memory.available_memory() or room)))
+        room = min(room, int(_MEMORY_SHARE * (memory.available_memory() or room)))
         where += ", which is kept in memory (tmpfs),"
     if size > room:
         raise TableError(
             f"the {_megabytes(size)} of encoded rows do not fit in memory, and {where} has only "
             f"{_megabytes(room)} of free space",
-            _ROOM,
+            _REMEDIES,
         )
     try:
         folder = tempfile.TemporaryDirectory(prefix="onefold-", dir=place, ignore_cleanup_errors=True)
@@ -154,5 +154,5 @@ def _not_written(size: int, folder: Path, error: OSError) -> TableError:
     """The error for a file of `size` bytes that the disk refuses."""
     reason = os.strerror(error.errno or errno.ENOSPC).lower()
     return TableError(
-        f"the {_megabytes(size)} of encoded rows cannot be written to {folder} ({reason})", _ROOM
+        f"the {_megabytes(size)} of encoded rows cannot be written to {folder} ({reason})", _REMEDIES
     )

@@ -37,7 +37,7 @@ _MOST_CLASSES = 20
 _ROWS_PER_CLASS = 10
 _EXACT = 2.0**53  # float64 holds all whole numbers below
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,17}")
-_KNOWN: list[Remedy | str] = [
+_MISSING_REMEDIES: list[Remedy | str] = [
     "remove those rows",
     Remedy("drop_missing_target", True),
 ]
@@ -152,7 +152,8 @@ def as_target(y: Any, task: TargetKind | None = None) -> Any:
     missing = int(_missing_in(values).sum())
     if missing:
         raise TableError(
-            f"missing values in y ({missing} of {len(values)} rows): Input y contains NaN", _KNOWN
+            f"missing values in y ({missing} of {len(values)} rows): Input y contains NaN",
+            _MISSING_REMEDIES,
         )
     if values.dtype.kind == "f" and np.isinf(values).any():
         raise TableError("y has infinite values: Input y contains infinity; remove or replace them")
@@ -243,7 +244,7 @@ def refuse_missing_targets(rows: TableRows, name: str) -> None:
     """Refuse rows without a target."""
     missing = int(missing_targets(name, rows).sum())
     if missing:
-        raise missing_values_error({name: missing}, len(rows), _KNOWN)
+        raise missing_values_error({name: missing}, len(rows), _MISSING_REMEDIES)
 
 
 def _refuse_lost_digits(distinct: int, values: np.ndarray, name: str) -> None:

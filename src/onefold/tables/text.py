@@ -31,14 +31,14 @@ from onefold.tables.rows import TableRows, TableSource, check_names
 _WHOLE = "^[-+]?[0-9]+$"
 _MOST_DIGITS = 38  # of Arrow's exact decimals
 _SMALL_DIGITS = 18  # of int64
-_FIRST = 1000  # values that mostly show which formats do not fit
+_FIRST_VALUES = 1000  # of a block: they mostly show which formats do not fit
 _POINTS_BETWEEN_THOUSANDS = NumberFormat(",", ".")
 
 _MEBIBYTE = 1 << 20
-_HEAD = 1 << 16
-_LONGEST = 1 << 28  # of a header and the first record
-_RECORDS = 50
-_GUESSED = "cp1252"  # what text is that is not UTF-8, has no mark, and makes sense this way
+_HEAD_BYTES = 1 << 16  # that are read to detect encoding and delimiter
+_MOST_HEAD_BYTES = 1 << 28  # of a header and the first record
+_HEAD_RECORDS = 50  # that the delimiter is detected from
+_FALLBACK_ENCODING = "cp1252"  # of text without a byte order mark that is not UTF-8
 _RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -52,9 +52,9 @@ _MARKS = {
 class TextTypes:
     """The types of the columns `names` of a table of text, found block by block.
 
-    With what is assumed about columns, and which can't be used: whoever drops one need not hear of it.
-    `cautious` is whether 1.234 may be meant as a thousand: where semicolons separate the columns, the
-    comma is free to be a decimal mark.
+    `notes` say what was assumed about a column, and `problems` are the errors of columns that cannot be
+    used; both are by column, so that those of dropped columns can be left out. `cautious` is whether
+    1.234 may mean 1234: files whose columns are separated by semicolons often have decimal commas.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class TextTypes:
         self.reading = replace(reading, points=tuple(points))
 
     def typed(self, text: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-        """A column with its type; raises where it can't be used, and leaves others as they are."""
+        """A column with its type, unchanged if it is not among `names`; raise if it cannot be used."""
         if name in self.problems:
             raise self.problems[name]
         kind, form = self._types.get(name, (None, PLAIN))
@@ -129,7 +129,7 @@ class _Evidence:
         if is_plain and not self.point:
             place = pc.index(pc.fill_null(pc.match_substring(text, "."), False), True).as_py()
             self.point = text[place].as_py() if place >= 0 else ""
-        for part in (text.slice(0, _FIRST), text):
+        for part in (text.slice(0, _FIRST_VALUES), text):
             self.fitting = [form for form in self.fitting if _fits(part, form, is_plain)]
         if not is_plain and self._first_odd is None:
             matches = pc.fill_null(pc.match_substring_regex(text, PLAIN.pattern), True)
@@ -166,7 +166,7 @@ class _Evidence:
         thousands = Remedy("thousands", form.thousands) if form.thousands else None
         if thousands is not None and form.decimal == self._declared.decimal:
             return thousands
-        return Remedy("decimal", form.decimal, also=thousands)
+        return Remedy("decimal", form.decimal, companion=thousands)
 
 
 def _fits(text: pa.ChunkedArray, form: NumberFormat, is_plain: bool) -> bool:
@@ -253,8 +253,8 @@ class DelimitedSource(TableSource):
         super().require(name, option)
 
     def _encoding_of_head(self) -> str:
-        """As asked for, by the byte order mark, which is no part of the text, UTF-8, or Windows-1252."""
-        head = self._head(_HEAD)
+        """The requested encoding, or that of the byte order mark, or UTF-8, or else Windows-1252."""
+        head = self._head(_HEAD_BYTES)
         name = self.path.name
         requested = self.reading.encoding
         marked = next((encoding for mark, encoding in _MARKS.items() if head.startswith(mark)), None)
@@ -280,15 +280,15 @@ class DelimitedSource(TableSource):
             codecs.getincrementaldecoder("utf-8")().decode(head)
         except UnicodeDecodeError as error:
             self._guess_encoding(error)
-            return _GUESSED
+            return _FALLBACK_ENCODING
         return "utf-8-sig"
 
     def _guess_encoding(self, error: Exception) -> None:
-        """Take text that is not UTF-8 for Windows-1252; raises the error where that is no remedy."""
+        """Read text that is not UTF-8 as Windows-1252; raise the error if that cannot help."""
         utf8 = isinstance(error, UnicodeDecodeError) or "UTF8" in str(error)
         if not utf8 or self.reading.encoding is not None or self.remarks:
             raise error
-        self._encoding = _GUESSED
+        self._encoding = _FALLBACK_ENCODING
         self.remarks = (
             f"{self.path.name} is not UTF-8 text and is read as Windows-1252; if letters look wrong, "
             "set its encoding, such as latin-2",
@@ -296,11 +296,11 @@ class DelimitedSource(TableSource):
 
     def _read_header(self, delimiter: str | None) -> int:
         """Find delimiter and column names; returns the length of the longest of the first lines."""
-        size = _HEAD
+        size = _HEAD_BYTES
         complete = False
         records = list[list[str]]()
         # Very wide tables have headers longer than the first piece.
-        while len(records) < 2 and not complete and size <= _LONGEST:
+        while len(records) < 2 and not complete and size <= _MOST_HEAD_BYTES:
             data = self._head(size)
             complete = len(data) < size
             size = 8 * size
@@ -395,7 +395,7 @@ def _delimiter_of(text: str) -> str:
     """The one of ``, ; tab |`` that cuts the first records into equally many columns, the most."""
 
     def evidence(delimiter: str) -> tuple[bool, int]:
-        widths = [len(record) for record in _records(text, delimiter, _RECORDS)]
+        widths = [len(record) for record in _records(text, delimiter, _HEAD_RECORDS)]
         # The last record may be cut off.
         complete = widths[:-1] if len(widths) > 2 else widths
         return (len(set(complete)) == 1 and complete[0] > 1, widths[0] if widths else 0)

@@ -119,8 +119,8 @@ class ScoredRows:
 
 def no_scored_rows_error(weight: str | None) -> TableError:
     """The error for a test table without rows that count."""
-    of = "" if weight is None else f" with a positive weight in '{weight}'"
-    return TableError(f"there are no test rows{of}")
+    condition = "" if weight is None else f" with a positive weight in '{weight}'"
+    return TableError(f"there are no test rows{condition}")
 
 
 @dataclass(frozen=True)
@@ -404,7 +404,7 @@ def _training(
         test.check(preparation, named["target"], model.drop_missing_target)
     matrix = _encoded(model, preparation, rows.table, n, files, on_disk)
     facts = ColumnFacts.of(preparation, matrix, learned.learner.row_names(preparation.columns))
-    numeric_roles = [named.get("sample_weight", "")]
+    numeric_roles = [named["sample_weight"]] if "sample_weight" in named else []
     if learned.target is not None and model.task == "regression":
         numeric_roles.append(learned.target.name)
     first = replace(rows.first, remarks=learned.remarks)
