@@ -142,12 +142,12 @@ def path_of(ranks, track=FULL):
         ([None, -1.0, -0.999], False),
     ],
 )
-def test_a_path_goes_on_while_its_last_round_gains(ranks, gained) -> None:
+def test_a_path_may_continue_while_its_last_round_gains(ranks, gained) -> None:
     path = path_of(ranks)
     assert path.gained == gained
-    assert path.goes_on(len(ranks)) == gained
-    assert not path.goes_on(len(ranks) - 1)
-    assert not path_of(ranks, Track("linear", FULL.kernel, "none")).goes_on(9)
+    assert path.may_continue(len(ranks)) == gained
+    assert not path.may_continue(len(ranks) - 1)
+    assert not path_of(ranks, Track("linear", FULL.kernel, "none")).may_continue(9)
 
 
 def test_paths_are_values() -> None:

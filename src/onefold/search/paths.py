@@ -16,7 +16,7 @@ and goes through rounds there in one of two orders:
     again                 paths that were found on fewer rows: their metrics are learned anew from the
                           same cells, and only the last round is tried in a cross
 
-`Rounds.paths` are then the paths to the best cell of every round.
+Either order returns the paths to the best cell of every round that was tried.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Path:
         *before, last = (max(top - rank, 0.0) for rank in ranks)
         return not before or last <= (1 - _LEAST_GAIN) * min(before)
 
-    def goes_on(self, max_rounds: int) -> bool:
+    def may_continue(self, max_rounds: int) -> bool:
         """Whether another round is worth its time."""
         return self.track.kind != "none" and self.last < max_rounds and self.gained
 
@@ -212,7 +212,7 @@ def on_all_folds(setup: Setup, learning_rows: int) -> Comparison:
 # -- the rounds ---------------------------------------------------------------------------------------
 
 
-class _Trial(NamedTuple):
+class Trial(NamedTuple):
     """A round that is tried: the path to it, and its kernels."""
 
     path: Path
@@ -225,27 +225,44 @@ class _Trial(NamedTuple):
 
 
 class Rounds:
-    """Rounds of tracks on some rows: `stage.run` takes either order of them, then there are `paths`."""
+    """Rounds of tracks, compared on some rows in one stage of a search."""
 
     def __init__(self, search: Search, name: str, compared: Comparison) -> None:
         self._search = search
         self._compared = compared
         self._seed = search.setup.seed or 0
         self._parts = compared.scoring.held_out.left_out
-        self._trials = list[_Trial]()
         stage_name = f"{name}, {compared.rows} rows"
-        self.stage = search.stage(stage_name, scoring=compared.scoring, shown_as=name)
-        self._ledger = self.stage.ledger
+        self._stage = search.stage(stage_name, scoring=compared.scoring, shown_as=name)
+        self._ledger = self._stage.ledger
 
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """The paths to the best cell of every round that was tried."""
-        paths = (self._extended(trial) for trial in self._trials)
-        return tuple(path for path in paths if path is not None)
+    def from_the_start(
+        self, paths: Sequence[Path], widths: Sequence[float], max_rounds: int
+    ) -> tuple[Path, ...]:
+        """Try round 0, which the tracks of one family share, then a cross of cells for each metric.
+
+        Round 0 of a family begins at the cell where its path ends, and has the whole grid where none
+        has a step. Return the paths to the best cell of every round.
+        """
+        trials = list[Trial]()
+        self._stage.run(self._batches_from_the_start(paths, widths, max_rounds, trials))
+        return self._paths_to(trials)
+
+    def again(
+        self, paths: Sequence[Path], factors: Sequence[float], max_rounds: int = 0
+    ) -> tuple[Path, ...]:
+        """Learn the metrics of paths from other rows anew, and try their last round in a cross.
+
+        Those with a metric go on with further rounds while these gain, up to `max_rounds` in all.
+        Return the paths to the best cell of every round.
+        """
+        trials = list[Trial]()
+        self._stage.run(self._batches_again(paths, factors, max_rounds, trials))
+        return self._paths_to(trials)
 
     def result(self) -> SearchResult:
-        """What was found, with the best cell of every group, and the number of rows, as its history."""
-        result = self.stage.found()
+        """The best cell of every group so far; these, with the number of rows, are its history."""
+        result = self._stage.found()
         history = list[dict[str, Any]]()
         for leader in result.leaders:
             cell = leader.cell
@@ -255,47 +272,52 @@ class Rounds:
             history.append({**params, "gamma": params.get("gamma"), **counted})
         return replace(result, history=history)
 
-    def from_the_start(
-        self, paths: Sequence[Path], widths: Sequence[float], max_rounds: int
+    def _batches_from_the_start(
+        self,
+        paths: Sequence[Path],
+        widths: Sequence[float],
+        max_rounds: int,
+        trials: list[Trial],
     ) -> Iterator[list[Proposal]]:
-        """Round 0, which the tracks of one family share, then a cross of cells for each metric.
-
-        Round 0 of a family begins at the cell where its path ends, and has the whole grid where none
-        has a step.
-        """
+        """The proposals of `from_the_start`; every round that they try is appended to `trials`."""
         first = dict[str, Round]()
         for path in paths:
             first.setdefault(path.track.name, self._first(path.track))
-        trials = [
-            _Trial(Path(path.track), replace(first[path.track.name], track=path.track)) for path in paths
+        trials += [
+            Trial(Path(path.track), replace(first[path.track.name], track=path.track)) for path in paths
         ]
-        self._trials += trials
         start = {path.track.name: path.point for path in paths if path.steps}
         yield from self._round_zero(first, sorted(widths), start)
-        yield from self._further_rounds(trials, max_rounds)
+        yield from self._further_rounds(list(trials), max_rounds, trials)
 
-    def again(
-        self, paths: Sequence[Path], factors: Sequence[float], max_rounds: int = 0
+    def _batches_again(
+        self,
+        paths: Sequence[Path],
+        factors: Sequence[float],
+        max_rounds: int,
+        trials: list[Trial],
     ) -> Iterator[list[Proposal]]:
-        """Paths from other rows: metrics are learned anew, the last round is tried in a cross.
-
-        Those with a metric go on with further rounds while these gain, up to `max_rounds` in all.
-        """
+        """The proposals of `again`; every round that they try is appended to `trials`."""
         # With a cross on all folds, families are tried as they are, too.
         with_plain = self._compared.per_fold and len(factors) > 1
         plain = [replace(path, steps=path.steps[:1]) for path in paths] if with_plain else []
         distinct = {path.group: path for path in [*paths, *plain]}.values()
         rounds = map_in_order(self._last_round, distinct, self._max_parallel(distinct))
-        trials = [_Trial(path.before(path.last), last) for path, last in zip(distinct, rounds)]
-        self._trials += trials
+        trials += [Trial(path.before(path.last), last) for path, last in zip(distinct, rounds)]
         crosses = [
             self._cross(trial.round, path.point, factors) for path, trial in zip(distinct, trials)
         ]
         yield [proposal for cross in crosses for proposal in cross]
-        with_metric = [trial for trial in trials if trial.round.learned_from]
-        yield from self._further_rounds(with_metric if max_rounds else [], max_rounds)
+        if max_rounds:
+            with_metric = [trial for trial in trials if trial.round.learned_from]
+            yield from self._further_rounds(with_metric, max_rounds, trials)
 
-    def _extended(self, trial: _Trial) -> Path | None:
+    def _paths_to(self, trials: Sequence[Trial]) -> tuple[Path, ...]:
+        """The paths to the best cell of every trial that has a score."""
+        paths = (self._extended(trial) for trial in trials)
+        return tuple(path for path in paths if path is not None)
+
+    def _extended(self, trial: Trial) -> Path | None:
         """The path to a trial with the best cell of that; None where none has a score."""
         ledger = self._ledger
         scored = [number for number in ledger.groups.get(trial.group, []) if ledger.scored(number)]
@@ -305,17 +327,18 @@ class Rounds:
         point = (relative_width(ledger.params[number]), ridge)
         return trial.path.extended(Step(trial.round, point, float(ledger.ranks[number, ridge])))
 
-    def _further_rounds(self, trials: Sequence[_Trial], max_rounds: int) -> Iterator[list[Proposal]]:
-        """A cross of cells for the next metric of every path, while the last round has gained."""
-        while trials:
-            extended = [self._extended(trial) for trial in trials]
-            paths = [path for path in extended if path is not None and path.goes_on(max_rounds)]
+    def _further_rounds(
+        self, last_trials: Sequence[Trial], max_rounds: int, trials: list[Trial]
+    ) -> Iterator[list[Proposal]]:
+        """A cross of cells for the next metric of every path, while its last round has gained."""
+        while last_trials:
+            paths = [path for path in self._paths_to(last_trials) if path.may_continue(max_rounds)]
             steps = [path.steps[-1] for path in paths]
             rounds = map_in_order(self._next, steps, self._max_parallel(paths))
-            trials = [_Trial(path, following) for path, following in zip(paths, rounds)]
-            self._trials += trials
-            crosses = [self._cross(trial.round, trial.path.point, CROSS) for trial in trials]
-            if trials:
+            last_trials = [Trial(path, following) for path, following in zip(paths, rounds)]
+            trials += last_trials
+            crosses = [self._cross(trial.round, trial.path.point, CROSS) for trial in last_trials]
+            if last_trials:
                 yield [proposal for cross in crosses for proposal in cross]
 
     def _round_zero(
@@ -390,7 +413,7 @@ class Rounds:
         learned_from = (*last.learned_from, cell)
         journal = self._search.checkpoint
         params = {"kernel": track.name, "metric": track.kind}
-        key = [f"metric of {self.stage.name}", params, learned_from]
+        key = [f"metric of {self._stage.name}", params, learned_from]
 
         def read(record: dict[str, Any]) -> Round:
             metrics = record["metrics"]
@@ -444,7 +467,7 @@ class Rounds:
                 candidate = replace(
                     candidate, learned_from=last.learned_from, parts=self._parts, part_kernels=kernels
                 )
-            numbers.append(self.stage.add(candidate))
+            numbers.append(self._stage.add(candidate))
         return numbers
 
 
