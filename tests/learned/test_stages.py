@@ -73,7 +73,7 @@ def test_a_search_costs_what_its_stages_cost(blend) -> None:
     load = Workload(1, RIDGES, FOLDS)
     look = 2 * 4 * fit_cost(500, FEATURES, 6)
     few = 2 * 9 * fit_cost(1000, FEATURES) + 4 * 3 * (5 * fit_cost(1000, FEATURES) + metric(1000))
-    slower = {"heldout": True, "slow": 0}
+    slower = {"heldout": True, "overhead_rows": 0}
 
     def counted(n, metric_rows):
         given = learned_load(load, strategy(metric_rows, blend=blend), (n, FEATURES, 1))

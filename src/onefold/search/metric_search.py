@@ -579,11 +579,11 @@ class MetricSearch:
 
 
 def fit_cost(
-    rows: float, d: int, alphas: int = 1, *, heldout: bool = False, slow: int = _OVERHEAD_ROWS
+    rows: float, d: int, alphas: int = 1, *, heldout: bool = False, overhead_rows: int = _OVERHEAD_ROWS
 ) -> float:
-    """Multiply-adds of a model; of few rows, the matrix takes as long as its factorisation."""
+    """Multiply-adds of a model, and of its overhead, which matters for few rows."""
     route = choose_route(int(rows), alphas, "heldout" if heldout else "coefficients")
-    return (route.cost * rows**3 + rows**2 * d / 2) * (1 + slow / max(rows, 1))
+    return (route.cost * rows**3 + rows**2 * d / 2) * (1 + overhead_rows / max(rows, 1))
 
 
 def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, int]) -> Workload:
@@ -616,6 +616,6 @@ def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, 
     costs = [stage.cost(sizes) for stage in stages]
     operations = sum(cost.operations for cost in costs)
     kernels = sum(cost.kernels for cost in costs)
-    kernels += ceil(operations / fit_cost(n, d, heldout=True, slow=0))
+    kernels += ceil(operations / fit_cost(n, d, heldout=True, overhead_rows=0))
     preliminary = sum(cost.preliminary for cost in costs)
     return replace(load, kernels=max(1, kernels), alphas=1, preliminary_operations=preliminary)

@@ -30,9 +30,9 @@ from onefold.linalg import Array, HostArray, Index, namespace, reorder_in_place,
 Flags: TypeAlias = NDArray[np.bool_]
 
 _EPS = float(np.finfo(np.float64).eps)
-# Of the largest eigenvalue: smaller ones are rounding errors of the decomposition.
+# Share of the largest eigenvalue below which eigenvalues are rounding errors of the decomposition.
 _NOISE = 8 * _EPS
-# Of the largest eigenvalue, times n: a negative eigenvalue of float64 rounding is no further below 0.
+# How far below 0 rounding in float64 leaves an eigenvalue, over n times the largest one.
 _FLOAT64_ROUNDING = 16 * _EPS
 
 
@@ -211,7 +211,7 @@ _EIGEN_ARRAYS = 2.7
 _GPU_EIGEN_ARRAYS = 5
 # Arrays of n × n of a Cholesky factorisation for one ridge: the factor takes the place of K.
 _ONE_FACTOR = 1
-# The same for several ridges, or held-out rows: K stays for the next factor.
+# The same for several ridges and, on the host, for held-out rows: K stays for the next factor.
 _FACTOR_AND_MATRIX = 2
 # Blocks of a fold's rows that exist at once, on the host and on a GPU.
 _HOST_BLOCKS = 1

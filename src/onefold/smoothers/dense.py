@@ -62,9 +62,10 @@ from onefold.linalg import (
 from onefold.machine.threads import check_stop, spans
 from onefold.smoothers.base import Flags, Smoother
 
-# Times the noise of K: rounding would decide the solution at a smaller ridge.
+# Ridge over the noise of K below which rounding would decide the solution.
 BELOW_ROUNDING = 100.0
-# Of (R_b)_ii, at most 1: a row with less decides its own fitted value, at a ridge below rounding.
+# Smallest (R_b)_ii, which is at most 1: a row with less decides its own fitted value. Applied
+# only at ridges below rounding.
 _SATURATED = 1e-8
 
 Result = TypeVar("Result")
