@@ -49,6 +49,8 @@ RESERVED_ROWS = 500
 _RESERVED_SHARE = 0.5
 # Rows that rounds are compared on at most; chosen, not measured.
 _VALIDATION_ROWS = 1000
+# Parts of the rows, one of which validates where no split says which: those of scikit-learn's default.
+_VALIDATION_PARTS = 5
 
 GridPoint = tuple[float, int]
 """A relative width and the number of a ridge: a cell, whatever the kernels of its round."""
@@ -136,29 +138,11 @@ def divide(splits: Splits, task: Task, size: int, seed: int, *, reserve: bool) -
     `size` rows are for training at most.
     """
     generator = np.random.default_rng([seed, 0])
-    reserved = list[int]()
+    reserved = _reserved_splits(splits) if reserve else []
     free = np.ones(splits.n, dtype=bool)
-    numbers = range(len(splits.left_out))
-    for number in reversed(numbers) if reserve else ():
-        remaining = free.copy()
-        remaining[splits.left_out[number]] = False
-        enough = reserved and splits.n - np.count_nonzero(free) >= RESERVED_ROWS
-        if enough or (reserved and remaining.mean() < 1 - _RESERVED_SHARE):
-            break
-        reserved = [number, *reserved]
-        free = remaining
-    for number in reversed(numbers):
-        tests = splits.tests[number]
-        validation = np.unique(tests[free[tests]])
-        training = free.copy()
-        training[splits.left_out[number]] = False
-        if number not in reserved and validation.size and training.any():
-            break
-    else:  # no split but the reserved ones: any fifth of the other rows
-        order = generator.permutation(np.flatnonzero(free))
-        validation = order[: max(1, order.size // 5)]
-        training = free.copy()
-        training[validation] = False
+    for number in reserved:
+        free[splits.left_out[number]] = False
+    training, validation = _training_and_validation(splits, reserved, free, generator)
     if not training.any():
         raise ValueError(
             "the splits leave no rows to learn a metric from, apart from those that validate it; use "
@@ -167,6 +151,43 @@ def divide(splits: Splits, task: Task, size: int, seed: int, *, reserve: bool) -
     validation = sample_rows(validation, _VALIDATION_ROWS, generator, task.labels)
     learned_from = sample_rows(np.flatnonzero(training), size, generator, task.labels)
     return Division(reserved, learned_from, validation)
+
+
+def _reserved_splits(splits: Splits) -> list[int]:
+    """Numbers of the last splits: enough to leave out `RESERVED_ROWS`, but not too large a share."""
+    reserved = list[int]()
+    free = np.ones(splits.n, dtype=bool)
+    for number in reversed(range(len(splits.left_out))):
+        remaining = free.copy()
+        remaining[splits.left_out[number]] = False
+        enough = splits.n - np.count_nonzero(free) >= RESERVED_ROWS
+        too_many = remaining.mean() < 1 - _RESERVED_SHARE
+        if reserved and (enough or too_many):
+            break
+        reserved = [number, *reserved]
+        free = remaining
+    return reserved
+
+
+def _training_and_validation(
+    splits: Splits, reserved: Sequence[int], free: Any, generator: np.random.Generator
+) -> tuple[Any, Index]:
+    """Of the `free` rows, flags of those that the last split trains on, and those that it tests.
+
+    Where the reserved splits leave no other one to divide them, any fifth of the free rows validates.
+    """
+    for number in reversed(range(len(splits.left_out))):
+        tests = splits.tests[number]
+        validation = np.unique(tests[free[tests]])
+        training = free.copy()
+        training[splits.left_out[number]] = False
+        if number not in reserved and validation.size and training.any():
+            return training, validation
+    order = generator.permutation(np.flatnonzero(free))
+    validation = order[: max(1, order.size // _VALIDATION_PARTS)]
+    training = free.copy()
+    training[validation] = False
+    return training, validation
 
 
 @dataclass(frozen=True)
