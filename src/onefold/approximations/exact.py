@@ -129,7 +129,7 @@ class ExactModel(SmoothingModel):
     def __init__(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
         self.problem = problem
         self._kernel = kernel
-        K = self.kernel_matrix()
+        K = gram(kernel, problem.X)
         rounding = _rounding_of(kernel, problem)
         _check_matrix(K, None if kernel.always_psd else rounding)
         system = WeightedKernel.prepare(K, problem, rounding)
@@ -148,10 +148,10 @@ class ExactModel(SmoothingModel):
         self.report = {"name": "exact", "route": route.name, "reason": route.reason}
         self.one_by_one = route.name == "cholesky"
 
-        def remade() -> Array:
+        def remake() -> Array:
             return WeightedKernel.prepare(gram(kernel, problem.X), problem, rounding).matrix
 
-        self.smoother = system.smoother(route, load, thin, remade)
+        self.smoother = system.smoother(route, load, thin, remake)
 
     def usable(self, parts: Parts | None, alphas: ArrayLike) -> Flags:
         below = np.count_nonzero(self.smoother.below_rounding(alphas))
