@@ -159,14 +159,7 @@ def make_splits(
         test = _as_rows(test, n, number, "test")
         in_training = np.zeros(n, dtype=bool)
         in_training[train] = True
-        if np.count_nonzero(in_training) != train.size:
-            raise ValueError(f"split {number} trains on the same row twice; use sample_weight instead.")
-        if in_training[test].any():
-            raise ValueError(
-                f"split {number} tests rows that it trains on; training and test rows must be disjoint."
-            )
-        if not train.size or not test.size:
-            raise ValueError(f"split {number} has no rows to {'test' if train.size else 'train on'}.")
+        _check_split(train, test, in_training, number)
         if kept is not None:
             train = place[train]
             test = place[test]
@@ -236,6 +229,18 @@ def _as_rows(index: Any, n: int, number: int, what: str) -> Index:
     if least < -n or rows.max() >= n:
         raise ValueError(f"split {number}: the {what} rows contain numbers outside the {n} rows of X.")
     return np.asarray(rows % n if least < 0 else rows, dtype=np.intp)
+
+
+def _check_split(train: Index, test: Index, in_training: NDArray[Any], number: int) -> None:
+    """Raise unless a split has training and test rows, disjoint, and trains on each row once."""
+    if np.count_nonzero(in_training) != train.size:
+        raise ValueError(f"split {number} trains on the same row twice; use sample_weight instead.")
+    if in_training[test].any():
+        raise ValueError(
+            f"split {number} tests rows that it trains on; training and test rows must be disjoint."
+        )
+    if not train.size or not test.size:
+        raise ValueError(f"split {number} has no rows to {'test' if train.size else 'train on'}.")
 
 
 def _check_leave_one_out(n: int, labels: NDArray[Any] | None) -> None:

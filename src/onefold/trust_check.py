@@ -55,9 +55,9 @@ _ORDER: tuple[Verdict, ...] = ("applies", "doubtful", "does not apply")
 _NEAR = 2
 # Times the tolerance: a regret or a loss above it means that the approximation does not apply.
 _TOO_FAR = 3.0
-# Of what there is to gain: a regret or a loss that is negligible.
+# Share of what there is to gain at which a regret or a loss is negligible.
 _SHARE = 0.05
-# Of a constant prediction's loss: a difference of two losses that is rounding.
+# Share of a constant prediction's loss at which a difference of two losses is rounding.
 _ROUNDING = 1e-12
 
 

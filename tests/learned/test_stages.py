@@ -73,7 +73,7 @@ def test_a_search_costs_what_its_stages_cost(blend) -> None:
     load = Workload(1, RIDGES, FOLDS)
     look = 2 * 4 * fit_cost(500, FEATURES, 6)
     few = 2 * 9 * fit_cost(1000, FEATURES) + 4 * 3 * (5 * fit_cost(1000, FEATURES) + metric(1000))
-    slower = {"heldout": True, "slow": 0}
+    slower = {"heldout": True, "overhead_rows": 0}
 
     def counted(n, metric_rows):
         given = learned_load(load, strategy(metric_rows, blend=blend), (n, FEATURES, 1))
@@ -142,12 +142,12 @@ def path_of(ranks, track=FULL):
         ([None, -1.0, -0.999], False),
     ],
 )
-def test_a_path_goes_on_while_its_last_round_gains(ranks, gained) -> None:
+def test_a_path_may_continue_while_its_last_round_gains(ranks, gained) -> None:
     path = path_of(ranks)
     assert path.gained == gained
-    assert path.goes_on(len(ranks)) == gained
-    assert not path.goes_on(len(ranks) - 1)
-    assert not path_of(ranks, Track("linear", FULL.kernel, "none")).goes_on(9)
+    assert path.may_continue(len(ranks)) == gained
+    assert not path.may_continue(len(ranks) - 1)
+    assert not path_of(ranks, Track("linear", FULL.kernel, "none")).may_continue(9)
 
 
 def test_paths_are_values() -> None:

@@ -65,19 +65,19 @@ from onefold.smoothers.base import (
 
 # Rows of K that are worked on at a time, where all of them would make a second array of n × n.
 _STRIP = 256
-# Of a sum of kernel values: products with it stay below float64's 1.8e308.
+# Largest sum of kernel values: products with it stay below float64's maximum, 1.8e308.
 _LARGEST_SUM = 1e290
 # Rows of a user's kernel whose eigenvalues are computed before all others, some milliseconds.
 _PROBED_ROWS = 256
-# The smallest default ridge: below, R, wrong by eps · λ_max / μ, has fewer digits than a refit.
+# The smallest default ridge: below it R, whose error is eps · λ_max / μ, has fewer digits than a refit.
 _REFITTED_RIDGE = 2.0**-21
 # Parts that are always refitted at such ridges, up to `LARGE` rows: ten folds.
 _REFITTED_PARTS = 10
-# Multiply-adds, parts · n³, up to which more parts are: about a second.
+# Multiply-adds, parts · n³, up to which more parts than that are refitted: about a second.
 _REFIT_WORK = 1e10
-# Of the largest eigenvalue: the rounding of a matrix that was computed in single precision.
+# Rounding of a matrix that was computed in single precision, as a share of its largest eigenvalue.
 _SINGLE_ROUNDING = 1e-6
-# Of the total weight: other rows with less lose half of their digits to those left out.
+# Share of the total weight below which the remaining rows lose half of their digits to those left out.
 _OUTWEIGHED_SHARE = 1e-6
 # Largest √weight over the smallest, above which an eigendecomposition would lose the light rows' digits.
 _UNEVEN_RATIO = 10.0
@@ -129,7 +129,7 @@ class ExactModel(SmoothingModel):
     def __init__(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
         self.problem = problem
         self._kernel = kernel
-        K = self.kernel_matrix()
+        K = gram(kernel, problem.X)
         rounding = _rounding_of(kernel, problem)
         _check_matrix(K, None if kernel.always_psd else rounding)
         system = WeightedKernel.prepare(K, problem, rounding)
@@ -148,10 +148,10 @@ class ExactModel(SmoothingModel):
         self.report = {"name": "exact", "route": route.name, "reason": route.reason}
         self.one_by_one = route.name == "cholesky"
 
-        def remade() -> Array:
+        def remake() -> Array:
             return WeightedKernel.prepare(gram(kernel, problem.X), problem, rounding).matrix
 
-        self.smoother = system.smoother(route, load, thin, remade)
+        self.smoother = system.smoother(route, load, thin, remake)
 
     def usable(self, parts: Parts | None, alphas: ArrayLike) -> Flags:
         below = np.count_nonzero(self.smoother.below_rounding(alphas))
@@ -221,15 +221,19 @@ class ExactModel(SmoothingModel):
     def _heldout_by_duals(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         """(4): as good as refits, to the last digits."""
         coef, intercept = self._coefficients_without(parts, alphas)
-        a, k, n, t = coef.shape
+        n_alphas, n_parts, n, targets = coef.shape
         xp = namespace(coef)
-        columns = xp.reshape(xp.permute_dims(coef, (2, 0, 1, 3)), (n, a * k * t))
+        columns = xp.reshape(xp.permute_dims(coef, (2, 0, 1, 3)), (n, n_alphas * n_parts * targets))
         X = self.problem.X
         precomputed = isinstance(self._kernel, Precomputed)
         values = X @ columns if precomputed else kernel_product(self._kernel, X, X, columns)
         values = values + xp.reshape(intercept, (-1,))[None, :]
-        values = xp.permute_dims(xp.reshape(values, (n, a, k, t)), (2, 1, 0, 3))
-        return [xp.take(values[i, ...], index_like(J, values), axis=1) for i, J in enumerate(parts)]
+        values = xp.reshape(values, (n, n_alphas, n_parts, targets))
+        by_part = xp.permute_dims(values, (2, 1, 0, 3))
+        return [
+            xp.take(by_part[number, ...], index_like(rows, by_part), axis=1)
+            for number, rows in enumerate(parts)
+        ]
 
     def _coefficients_without(self, parts: Parts, alphas: ArrayLike) -> tuple[Array, Array]:
         r"""(3) for the targets ŷ of each part: α (μ, parts, n, t) and b (μ, parts, t)."""

@@ -23,7 +23,7 @@ from onefold.smoothers.base import Flags
 
 
 class Model(ABC):
-    """A problem solved with one kernel, for any μ.
+    """A problem solved with one kernel, for any μ; parameters named `alphas` hold values of μ.
 
     Examples
     --------

@@ -43,7 +43,7 @@ Training: TypeAlias = Literal["factors", "whitened sums", "sums"]
 _SMALL_WORK = 10**10
 # The same where plain sums would lose directions or digits.
 _MEDIUM_WORK = 4 * 10**10
-# Of the smallest ridge: rounding errors that look like a larger one are a loss.
+# Rounding errors that matter, as a share of the smallest ridge: they act like a larger ridge.
 _ROUNDING_SHARE = 1e-3
 # Landmarks that cost next to nothing on the few rows that a search compares kernels on.
 _FEW_LANDMARKS = 100

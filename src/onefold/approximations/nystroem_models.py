@@ -84,13 +84,13 @@ Route: TypeAlias = Literal["subtraction", "each set", "block"]
 _PIECES = 8
 # Multiply-adds that literal refits may take: some seconds on a core.
 _REFIT_WORK = 10**11
-# Of (R_b)_ii: below it, its rounding errors reach the tenth digit.
+# Smallest (R_b)_ii: the rounding errors of a smaller one reach its tenth digit.
 _SMALL_RESIDUAL = 1e-7
 # Sets above which one eigendecomposition for each costs more than its block of R.
 _MANY_PARTS = 64
 # Relative error of 1 − h above which a leverage is not to be relied on.
 _LEVERAGE_ERROR = 1e-3
-# Of Σ v y²: a squared error below it has lost its digits to cancellation.
+# Share of Σ v y² below which a squared error has lost its digits to cancellation.
 _LEAST_SHARE = 1e-7
 
 

@@ -144,10 +144,10 @@ class Machine:
         """The host for None, or a torch device by its name."""
         if device is None:
             return cls(memory.available_memory())
-        return cls.behind(linalg.on_device(np.empty(0), device))
+        return cls.holding(linalg.on_device(np.empty(0), device))
 
     @classmethod
-    def behind(cls, reference: Array) -> Machine:
+    def holding(cls, reference: Array) -> Machine:
         """The machine that an array lies on."""
         free = linalg.free_memory_of(reference)
         if not linalg.on_accelerator(reference):
@@ -228,7 +228,7 @@ class Problem:
     @cached_property
     def machine(self) -> Machine:
         """The machine where the rows are, or are streamed to; its memory is looked at once."""
-        return Machine.behind(self.source.reference) if self.on_device else Machine.of(None)
+        return Machine.holding(self.source.reference) if self.on_device else Machine.of(None)
 
     @property
     def free(self) -> int | None:
@@ -327,7 +327,7 @@ class Problem:
         return replace(self, loss="mean", alpha_unit=1.0 / total)
 
     def ridge(self, alpha: ArrayLike) -> HostArray:
-        """The problem's μ behind the user's alpha."""
+        """The problem's μ for the user's alpha."""
         with np.errstate(over="ignore", under="ignore"):
             mu = np.asarray(alpha, dtype=np.float64) / self.alpha_unit
         if not np.all(np.isfinite(mu) & (mu > 0)):

@@ -36,7 +36,7 @@ _FOR_REGRESSORS = _FOR_BOTH | {
 def resolve_criteria(
     criterion: Any, *, classifier: bool, calibration: str | None = None
 ) -> dict[str, Criterion]:
-    """The criteria behind one, or behind a list of them, by name; the first one decides."""
+    """The criteria by name, for one or a list of names, scorers and criteria; the first one decides."""
     members = list(criterion) if isinstance(criterion, list | tuple) else [criterion]
     if not members:
         raise ValueError("criterion is an empty list; give at least one criterion.")
@@ -56,7 +56,7 @@ def resolve_criteria(
 
 
 def resolve_criterion(criterion: Any, *, classifier: bool, calibration: str | None = None) -> Criterion:
-    """The Criterion behind a name or a scorer, which may ask for probabilities of the `calibration`."""
+    """The criterion for a name or a scorer, which may ask for probabilities of the `calibration`."""
     if isinstance(criterion, Criterion):
         return criterion
     by_name = _FOR_CLASSIFIERS if classifier else _FOR_REGRESSORS

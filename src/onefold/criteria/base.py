@@ -228,9 +228,11 @@ class Scoring(ABC):
         """Held-out predictions in the user's units at one of the blocks' μ: of rows, and of splits."""
         if self.splits is None or not blocks:
             return None, None
-        add = self.problem.offset
+        offset = self.problem.offset
         of_rows, of_splits = at_ridge(blocks, self.splits, number)
-        return of_rows + add, of_splits and [values + add for values in of_splits]
+        if of_splits is not None:
+            of_splits = [values + offset for values in of_splits]
+        return of_rows + offset, of_splits
 
 
 @dataclass(frozen=True)
@@ -271,8 +273,8 @@ def ask(
     attempts = [singles] if one_by_one else [[numbers], [numbers], singles]
     reasons: dict[int, str] = {}
     answers: list[Answer] = []
-    # A failed factorisation tells the model which ridges it cannot use, so the second attempt is without
-    # these; the third asks about each ridge by itself.
+    # A model remembers the ridges at which it could not be solved, and `Model.usable` leaves them out:
+    # the second attempt is that of all others, and the third asks about each ridge by itself.
     for pieces in attempts:
         for piece in pieces:
             answer = attempt(partial(_answers, model, scorings, alphas, piece))

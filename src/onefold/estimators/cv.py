@@ -108,21 +108,27 @@ class KernelMachineCV(KernelMachine):
                 search.warn_if_stopped()
                 self._record(result, search, setup.strategy.name, trust)
         # Rounds, and a search that was stopped, try a few cells: their extremes are not edges of a grid.
-        complete_grid = self.metric is None and search.stopped is None
-        if at_edge := edges(self.cv_results_, self.best_index_) if complete_grid else []:
-            names = " and ".join(f"{edge.parameter}s=" for edge in at_edge)
-            if self._feature_groups is None:
-                remedy = f"extend {names}, or standardise the features if they are not yet"
-            else:  # those of a table, which are standardised
-                options = " and ".join(f"--{edge.parameter}s" for edge in at_edge)
-                remedy = f"extend the grid: {names}, or {options} on the command line"
-            ends = " and the ".join(map(str, at_edge))
-            warn_user(
-                f"the search chose the {ends} that it tried, and the scores are still rising there; "
-                f"{remedy}.",
-                GridEdgeWarning,
-            )
+        if self.metric is None and search.stopped is None:
+            self._warn_of_edges()
         return self
+
+    def _warn_of_edges(self) -> None:
+        """Warn of a choice at an end of the grid, where scores are still rising."""
+        at_edge = edges(self.cv_results_, self.best_index_)
+        if not at_edge:
+            return
+        names = " and ".join(f"{edge.parameter}s=" for edge in at_edge)
+        if self._feature_groups is None:
+            remedy = f"extend {names}, or standardise the features if they are not yet"
+        else:  # those of a table, which are standardised
+            options = " and ".join(f"--{edge.parameter}s" for edge in at_edge)
+            remedy = f"extend the grid: {names}, or {options} on the command line"
+        ends = " and the ".join(map(str, at_edge))
+        warn_user(
+            f"the search chose the {ends} that it tried, and the scores are still rising there; "
+            f"{remedy}.",
+            GridEdgeWarning,
+        )
 
     def _record(
         self, result: SearchResult, search: Search, method: str, trust: dict[str, Any] | None
@@ -270,8 +276,8 @@ class Objective:
         check(request, Offer(resolve_approximation(copied.approximation)))
         with open_checkpoint(copied.checkpoint) as checkpoint:
             self._setup = setup = set_up(copied, X, y, sample_weight, groups, decided=checkpoint.decided)
-            self._whose = cache(lambda: fingerprint(setup, decisive_settings(copied, setup)))
-            checkpoint.begin(self._whose, setup.run.reason)
+            self._fingerprint = cache(lambda: fingerprint(setup, decisive_settings(copied, setup)))
+            checkpoint.begin(self._fingerprint, setup.run.reason)
         self._trust = copied._trust(self._setup) if copied.check else None
         self._search = Search(
             self._setup, Progress(type(copied).__name__, copied.verbose, copied.callback)
@@ -310,7 +316,7 @@ class Objective:
             if missing.size:
                 # The journal is open for one evaluation: others may use it in between.
                 with open_checkpoint(self._estimator.checkpoint) as checkpoint:
-                    checkpoint.begin(self._whose, setup.run.reason)
+                    checkpoint.begin(self._fingerprint, setup.run.reason)
                     self._search.checkpoint = checkpoint
                     self._stage.evaluate([Proposal(number, missing)])
                 if self._search.stopped:

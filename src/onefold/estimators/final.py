@@ -168,8 +168,15 @@ def calibrate_heldout(estimator: Any, fit: CrossFit, scoring: Scoring, setup: Se
         return  # nothing to calibrate the one row by
     tested = np.concatenate(splits.tests)
     index = np.searchsorted(estimator.classes_, task.y)
-    settings = estimator.calibration, by_row[tested][None], index, task.sample_weight
-    means = mean_by_row(tested, crossfitted(*settings, splits, task.class_weight)[0], splits.n)
+    probabilities = crossfitted(
+        estimator.calibration,
+        by_row[tested][None],
+        index,
+        task.sample_weight,
+        splits,
+        task.class_weight,
+    )
+    means = mean_by_row(tested, probabilities[0], splits.n)
     estimator.heldout_proba_ = scoring.problem.in_table(means, setup.rows)
 
 
@@ -178,8 +185,9 @@ def calibrate(estimator: Any, values: HostArray, rows: Any, task: Task) -> None:
     estimator.calibrator_ = None
     if estimator.calibration is not None:
         index = np.searchsorted(estimator.classes_, task.y[rows])
-        weights = task.weight_of(rows), task.class_weight
-        estimator.calibrator_ = fit_calibrator(estimator.calibration, values, index, *weights)
+        estimator.calibrator_ = fit_calibrator(
+            estimator.calibration, values, index, task.weight_of(rows), task.class_weight
+        )
 
 
 def require_jackknife_memory(problem: Problem) -> None:

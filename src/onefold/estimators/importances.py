@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,12 +67,7 @@ def heldout_importances(
         Y = problem.targets[rows]
         v = scoring.training_weights[rows]
         order = generator.permutation(rows.size)
-
-        def loss(X: Any, members: Any = members, v: Any = v, Y: Any = Y) -> float:
-            X = rows_like(X, problem.X)
-            values = sum(w * host_array(member.predict(X)) for w, member in zip(fit.weights, members))
-            return float(v @ np.sum((values - Y) ** 2, axis=1))
-
+        loss = partial(_loss, members=members, weights=fit.weights, Y=Y, v=v, reference=problem.X)
         unpermuted_loss = loss(X)
         for group in groups:
             permuted = X.copy()
@@ -82,6 +78,15 @@ def heldout_importances(
             break
     shares = np.maximum(rises, 0.0)
     return Importances(shares / (shares.sum() or 1.0))
+
+
+def _loss(
+    X: HostArray, *, members: Sequence[Any], weights: Any, Y: HostArray, v: Any, reference: Any
+) -> float:
+    """Σ_i v_i ‖y_i − f(x_i)‖² of a sum of members, whose rows are of the kind of `reference`."""
+    X = rows_like(X, reference)
+    values = sum(weight * host_array(member.predict(X)) for weight, member in zip(weights, members))
+    return float(v @ np.sum((values - Y) ** 2, axis=1))
 
 
 def _members_without(fit: CrossFit, training: Problem, number: int) -> list[Any] | None:

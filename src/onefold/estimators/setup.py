@@ -50,9 +50,9 @@ RELATIVE_ALPHAS = 2.0 ** np.arange(-21, 6, 2)
 _MIN_WIDTH = 1e-50
 # Rows up to which every fold has a metric of its own by default; chosen, not measured.
 _MAX_ROWS_PER_FOLD_METRICS = 5000
-# Settings that an evaluation does not depend on: a larger grid goes on from a smaller one, and
-# approximation, seed, splits and weights are compared as they came out.
-_FREE = {
+# Settings that a single evaluation does not depend on, so that the journal of a smaller grid serves a
+# larger one. Approximation, seed, splits and weights are in the journal by what became of them.
+_NOT_DECISIVE = {
     "gammas", "alphas", "approximation", "random_state", "cv", "class_weight", "refit", "select",
     "intervals", "check", "time_budget", "checkpoint", "client", "n_jobs", "verbose", "callback",
 }  # fmt: skip
@@ -77,8 +77,7 @@ def set_up(
     approximation = resolve_approximation(estimator.approximation)
     reason = None
     request = request_of(estimator, list(criteria.values()), strategy)
-    offer = offer_of(X, approximation, families)
-    check(request, offer)
+    check(request, offer_of(X, approximation, families))  # before rows are read
     seed = validation.seed_of(estimator.random_state)
     if decided is not None and isinstance(approximation, Auto):
         approximation, reason = decided
@@ -116,10 +115,10 @@ def set_up(
         splits=None if splits is None else len(splits),
         single_ridges=problem.single_ridges if request.single_rows else 1,
     )
-    check(request, offer)
+    check(request, offer)  # before memory is asked for
     if estimator.metric is not None:
         strategy = metric_search(estimator, families, problem)
-    criterion = criteria[first].for_several_kernels() if relative else criteria[first]
+    decisive = criteria[first].for_several_kernels() if relative else criteria[first]
     candidates = len(kernels) * len(approximation.choices())
     load = workload(problem, candidates, alphas.size, splits, list(criteria.values()), estimator.refit)
     if isinstance(strategy, MetricSearch):
@@ -131,11 +130,12 @@ def set_up(
         run = run if reason is None else replace(run, reason=reason)
         # What only fits the model of a metric search is not what its scores come from.
         if run.approximation.selects or not isinstance(strategy, MetricSearch):
-            for member in criteria.values():
-                member.check(run.approximation)
+            for criterion in criteria.values():
+                criterion.check(run.approximation)
         final = (run.refit or run).approximation
+        # "auto" has chosen by now.
         check(request, replace(offer, approximation=run.approximation, final=final))
-        scoring = criterion.start(problem, task, splits)
+        scoring = decisive.start(problem, task, splits)
         recorded = {name: criteria[name].start(problem, task, splits) for name in recorded_names}
     setup = Setup(
         table=X,
@@ -176,7 +176,7 @@ def decisive_settings(estimator: Any, setup: Setup) -> dict[str, Any]:
     scorings = [setup.scoring, *setup.recorded.values()]
     if not any(scoring.criterion.asks_probabilities for scoring in scorings):
         params.pop("calibration", None)
-    decisive = {name: value for name, value in params.items() if name not in _FREE}
+    decisive = {name: value for name, value in params.items() if name not in _NOT_DECISIVE}
     return {"estimator": type(estimator).__name__, **decisive}
 
 
@@ -263,8 +263,8 @@ def families_of(estimator: Any) -> list[Family]:
     families: list[Family] = []
     for kernel in kernels:
         name = kernel_name(kernel) or f"{kernel!r:.40}"
-        same = sum(taken == name or taken.startswith(f"{name} #") for taken, _ in families)
-        families.append((name if not same else f"{name} #{same + 1}", kernel))
+        namesakes = sum(earlier == name or earlier.startswith(f"{name} #") for earlier, _ in families)
+        families.append((f"{name} #{namesakes + 1}" if namesakes else name, kernel))
     return families
 
 
@@ -331,10 +331,15 @@ def metric_search(estimator: Any, families: Sequence[Family], problem: Problem) 
     validation.check_count("metric_rows", rows)
     tracks = tracks_of(families, estimator.metric, problem.X)
     widths = _relative_widths(estimator.gammas)
-    rounds = int(estimator.max_rounds)
-    # One row to learn from and one to validate on are the least that a round can do with.
-    counts = rounds, max(2, int(rows)), max(2, int(fold_rows))
-    return MetricSearch(tracks, widths, *counts, bool(estimator.blend))
+    return MetricSearch(
+        tracks=tracks,
+        widths=widths,
+        max_rounds=int(estimator.max_rounds),
+        # One row to learn from and one to validate on are the least that a round can do with.
+        metric_rows=max(2, int(rows)),
+        fold_learning_rows=max(2, int(fold_rows)),
+        blend=bool(estimator.blend),
+    )
 
 
 # -- splits and work ----------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def check_rows(estimator: Any, X: Any, *, sparse: bool, fitting: bool) -> Any:
         of_library = library_rows(X)
         if of_library is None:
             X = _check_host_rows(estimator, X, sparse, fitting)
-        else:  # whose column names, if any, and number are looked at alone
+        else:  # only the names and the number of its columns are left to check
             X = validate_data(estimator, of_library, reset=fitting, skip_check_array=True)
         if is_precomputed(estimator.kernel):
             return X
@@ -72,6 +72,7 @@ def check_rows(estimator: Any, X: Any, *, sparse: bool, fitting: bool) -> Any:
 
 
 def _check_host_rows(estimator: Any, X: Any, sparse: bool, fitting: bool) -> Any:
+    """X of NumPy or SciPy, checked by scikit-learn; an error about text names the remedy."""
     allowed = {"accept_sparse": "csr" if sparse else False, "dtype": [np.float64, np.float32]}
     try:
         return validate_data(estimator, X, reset=fitting, **allowed)
@@ -116,7 +117,7 @@ def problem_of(
         if estimator.calibration is not None:
             check_calibration(estimator.calibration)
         classes, index = np.unique(y, return_inverse=True)
-        _check_two(classes, "y contains only one class ({})")
+        _check_two_classes(classes, "y contains only one class ({})")
         # Two classes have one column, whose sign is the label.
         targets = 2.0 * is_class(index, 1 if classes.size == 2 else classes.size) - 1.0
         estimator.classes_ = classes
@@ -152,13 +153,13 @@ def problem_of(
     if weight is not None and not np.all(weight > 0):
         rows = np.flatnonzero(weight > 0)
         weight = weight[rows]
-        kept = problem.rows(rows, precomputed=precomputed, fetch=False)
+        part = problem.rows(rows, precomputed=precomputed, fetch=False)
         # Scorers see rows where they were.
-        X = kept.X if task.X is problem.X else take_rows(task.X, rows)
+        X = part.X if task.X is problem.X else take_rows(task.X, rows)
         task = replace(task, X=X, y=y[rows], sample_weight=task.weight_of(rows))
-        problem = kept
+        problem = part
         if classes is not None:
-            _check_two(np.unique(task.y), "only one class ({}) has rows of positive weight")
+            _check_two_classes(np.unique(task.y), "only one class ({}) has rows of positive weight")
     if weight is not None:  # divided by their mean: equal weights become exactly 1
         largest = float(weight.max())
         unit = largest * float(np.mean(weight / largest))
@@ -171,7 +172,7 @@ def problem_of(
     return (problem if classes is not None else problem.about_its_mean()), task
 
 
-def _check_two(classes: Any, complaint: str) -> None:
+def _check_two_classes(classes: Any, complaint: str) -> None:
     """Raise unless there are two classes."""
     if classes.size < 2:
         what = complaint.format(repr(classes.tolist()[0]))

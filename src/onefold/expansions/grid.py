@@ -29,7 +29,7 @@ LARGEST_DIMENSION = 4
 _TOTAL = {1: 65536, 2: 131072, 3: 32768, 4: 10000}
 # Points of an axis, at least.
 _FEWEST = 8
-# Of the size of the numbers on an axis: the extent of an axis, at least.
+# Smallest extent of an axis, as a share of the size of the numbers on it.
 _SMALLEST = 1e-10
 # Powers of ten, on either side of 1, in which a half width is looked for: their squares are finite.
 _DECADES = 150
@@ -37,7 +37,7 @@ _DECADES = 150
 _PARTS_OF_DECADE = 200
 # Grid steps over which the kernel falls to one half.
 _POINTS_PER_WIDTH = 6
-# Of a grid step: the margin that keeps rounding from pushing the outermost rows off the grid.
+# Margin that keeps rounding from pushing the outermost rows off the grid, as a share of a grid step.
 _MARGIN = 1e-6
 # Interpolation weights that are formed at a time.
 _BLOCK = 2**22

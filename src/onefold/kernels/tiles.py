@@ -31,7 +31,7 @@ _DEVICE_TILE = 2**29
 _BLOCK = 2**27
 # Values that are not finite raise no warning: callers check the result.
 _QUIET = np.errstate(over="ignore", invalid="ignore")
-# Of the largest value: the error of a user's function that computes in single precision.
+# Error of a user's function that computes in single precision, as a share of the largest value.
 _SINGLE = 1e-6
 # Arrays of tile size that a kernel holds at a time, at most.
 _TILES_ALIVE = 4

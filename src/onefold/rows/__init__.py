@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from sklearn.utils import _safe_indexing
 
-from onefold.linalg import Array, Device, free_device_memory, is_foreign, is_sparse, on_device, take_rows
+from onefold.linalg import (
+    Array,
+    Device,
+    free_device_memory,
+    is_foreign,
+    is_sparse,
+    on_device,
+    take_rows,
+    to_numpy,
+)
 from onefold.rows.base import Block, GroupedSplits, Groups, HostRows, Rows, group_rows
-from onefold.rows.dask import DaskRows, example_of, gathered, is_dask, is_remote, lazily, opened, to_host
+from onefold.rows.dask import DaskRows, DaskTable, example_of, lazily, runner_of, table_of
 from onefold.rows.device import DeviceRows, StreamedRows
 from onefold.rows.fifths import FIFTHS, consecutive_fifths, interleaved_fifths
 from onefold.rows.hashing import has_all_rows, row_fingerprint, row_hashes, rows_with_weight
@@ -17,6 +27,32 @@ from onefold.rows.hashing import has_all_rows, row_fingerprint, row_hashes, rows
 _MOVED_AT_ONCE = 4 * 2**30
 # Share of the device's free memory that rows may take.
 _SHARE = 0.25
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a collection of Dask; nothing is imported to find out."""
+    return "dask" in sys.modules and bool(sys.modules["dask"].is_dask_collection(X))
+
+
+def is_remote(X: Any) -> bool:
+    """Whether X is a table whose rows stay on Dask's workers."""
+    return isinstance(X, DaskTable)
+
+
+def opened(X: Any, client: Any = None) -> Any:
+    """A Dask array or dataframe as a table, inspected in one pass; anything else as it is."""
+    return table_of(X, client) if is_dask(X) else X
+
+
+def gathered(values: Any, client: Any = None) -> Any:
+    """A Dask collection of targets, weights or groups in memory; anything else as it is."""
+    return runner_of(client).value(values) if is_dask(values) else values
+
+
+def to_host(values: Any, client: Any = None) -> Any:
+    """Rows, targets, weights or groups of Dask or of a device in host memory; others as they are."""
+    values = gathered(values, client)
+    return to_numpy(values) if is_foreign(values) else values
 
 
 def to_device(X: Any, device: Device) -> Array:

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onefold.linalg import Device, Index, is_foreign, is_sparse, on_device, to_numpy
+from onefold.linalg import Device, Index, is_sparse, on_device, to_numpy
 from onefold.machine.extras import pip_install
 from onefold.machine.threads import Lock, check_stop, limit_blas, spans, thread_budget, use_threads
 from onefold.machine.warning import warn_user
@@ -78,11 +78,6 @@ def require_dask() -> Any:
             "memory."
         ) from error
     return dask
-
-
-def is_dask(X: Any) -> bool:
-    """Whether X is a collection of Dask; nothing is imported to find out."""
-    return "dask" in sys.modules and bool(sys.modules["dask"].is_dask_collection(X))
 
 
 class Runner:
@@ -452,15 +447,8 @@ class DaskTable:
         return squares / max(1.0, size)
 
 
-def is_remote(X: Any) -> bool:
-    """Whether X is a table whose rows stay on Dask's workers."""
-    return isinstance(X, DaskTable)
-
-
-def opened(X: Any, client: Any = None) -> Any:
-    """A Dask array or dataframe as a table, inspected in one pass; anything else as it is."""
-    if not is_dask(X):
-        return X
+def table_of(X: Any, client: Any = None) -> DaskTable:
+    """A Dask array or dataframe as a table, inspected in one pass."""
     if is_frame(X):
         names = list(X.columns)
         parts = list(X.to_delayed())
@@ -486,8 +474,11 @@ def opened(X: Any, client: Any = None) -> Any:
 
 def example_of(X: Any) -> Any:
     """A row of zeros with the columns of a table or a Dask collection; nothing is computed."""
-    names = X.names if is_remote(X) else list(X.columns) if is_frame(X) else None
-    zeros = np.zeros((1, (X if is_remote(X) or is_frame(X) else as_row_chunks(X)).shape[1]))
+    names = list(X.columns) if is_frame(X) else None
+    if isinstance(X, DaskTable):
+        names = X.names
+    array = X if isinstance(X, DaskTable) or is_frame(X) else as_row_chunks(X)
+    zeros = np.zeros((1, array.shape[1]))
     if names is None:
         return zeros
     import pandas
@@ -512,17 +503,6 @@ def as_row_chunks(X: Any) -> Any:
     if np.isnan(X.shape[1]):
         raise ValueError("the number of columns of X is unknown; call X.compute_chunk_sizes() first.")
     return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
-
-
-def gathered(values: Any, client: Any = None) -> Any:
-    """A Dask collection of targets, weights or groups in memory; anything else as it is."""
-    return runner_of(client).value(values) if is_dask(values) else values
-
-
-def to_host(values: Any, client: Any = None) -> Any:
-    """Rows, targets, weights or groups of Dask or of a device in host memory; others as they are."""
-    values = gathered(values, client)
-    return to_numpy(values) if is_foreign(values) else values
 
 
 # Passes over the table

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from onefold.linalg import is_sparse, take_rows, to_numpy
-from onefold.rows.dask import is_remote
+from onefold.rows.dask import DaskTable
 
 # Rows in a fingerprint.
 _MOST_ROWS = 1000
@@ -51,7 +51,7 @@ def row_fingerprint(problem: Any, n: int, *, precomputed: bool = False) -> dict[
     of weight 0 were left out, ``kept`` is the number of all others. None for rows on Dask's workers,
     which would take another pass.
     """
-    if is_remote(problem.X):
+    if isinstance(problem.X, DaskTable):
         return None
     kept, d = problem.X.shape
     count = min(kept, _most_rows(d))

@@ -54,7 +54,7 @@ _MAX_KEPT_PREDICTIONS = 2**18
 _WHY = "reason"
 _KEPT = ("scores", "reasons", "seconds", "report", "ranks", "others")  # of an evaluation
 _Value = TypeVar("_Value")
-# Of the generator splitmix64, whose steps take near numbers far apart.
+# Constants of the generator splitmix64, whose steps take nearby numbers far apart.
 _FIRST_MULTIPLIER = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND_MULTIPLIER = np.uint64(0x94D049BB133111EB)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")

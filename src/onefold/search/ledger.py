@@ -36,8 +36,10 @@ class Ledger:
         }
         self.entries: list[Evaluation] = []
         self.groups: dict[Any, list[int]] = {}  # numbers of the candidates of each
-        # Mean scores (candidates, ridges), what cells are compared by, and which were evaluated.
-        self.means, self.ranks, self._tried = np.empty((3, 0, self.alphas.size))
+        # Three tables (candidates, ridges).
+        self.means = np.empty((0, self.alphas.size))  # mean scores
+        self.ranks = np.empty((0, self.alphas.size))  # what cells are compared by
+        self._tried = np.empty((0, self.alphas.size), dtype=bool)  # which cells were evaluated
 
     def admit(self, params: dict[str, Any], group: Any = None) -> int:
         """A candidate to come, and its number."""
@@ -56,21 +58,22 @@ class Ledger:
         return self.alphas.size - 1
 
     def _widen(self, rows: int, columns: int) -> None:
-        by = ((0, rows), (0, columns))
-        tables = (self.means, self.ranks)
-        self.means, self.ranks = (np.pad(old, by, constant_values=np.nan) for old in tables)
-        self._tried = np.pad(self._tried, by)
+        """Add empty rows and columns to the tables."""
+        added = ((0, rows), (0, columns))
+        self.means = np.pad(self.means, added, constant_values=np.nan)
+        self.ranks = np.pad(self.ranks, added, constant_values=np.nan)
+        self._tried = np.pad(self._tried, added)
 
     def append(self, entry: Evaluation) -> None:
         """Record an evaluation."""
         self.entries.append(entry)
         self.means[entry.candidate, entry.ridges] = entry.means
         self.ranks[entry.candidate, entry.ridges] = entry.means if entry.ranks is None else entry.ranks
-        self._tried[entry.candidate, entry.ridges] = 1
+        self._tried[entry.candidate, entry.ridges] = True
 
     def untried(self, candidate: int) -> Any:
         """Numbers of the ridges that a candidate has not been evaluated with."""
-        return np.flatnonzero(self._tried[candidate] == 0)
+        return np.flatnonzero(~self._tried[candidate])
 
     def best(self, among: Sequence[int] | None = None) -> tuple[int, int]:
         """Candidate and ridge of the best cell of all candidates, or of some."""
@@ -191,9 +194,9 @@ def best_cell(scores: Any, widths: Any, ridges: Any) -> tuple[int, int]:
     widths = np.asarray(widths, dtype=float)
     ridges = np.asarray(ridges, dtype=float)
     tied = comparable >= comparable.max() - tie_tolerance(scores)
-    columns = np.flatnonzero(tied.any(axis=1))
-    columns = columns[widths[columns] == widths[columns].max()]
-    cells = [(int(c), int(r)) for c in columns for r in np.flatnonzero(tied[c])]
+    rows = np.flatnonzero(tied.any(axis=1))
+    rows = rows[widths[rows] == widths[rows].max()]
+    cells = [(int(row), int(column)) for row in rows for column in np.flatnonzero(tied[row])]
     return max(cells, key=lambda cell: ridges[cell[1]])  # the first of equals
 
 

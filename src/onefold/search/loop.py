@@ -158,9 +158,10 @@ class Search:
         return stage
 
     def goes_on(self) -> bool:
-        """Whether more may be begun."""
-        over = self.seconds is not None and time.monotonic() - self.began >= self.seconds
-        self.stopped = TIME_IS_UP if self.stopped is None and over else self.stopped
+        """Whether more may be begun; once the time is up, the search is stopped."""
+        time_is_up = self.seconds is not None and time.monotonic() - self.began >= self.seconds
+        if time_is_up and self.stopped is None:
+            self.stopped = TIME_IS_UP
         return self.stopped is None
 
     def warn_if_stopped(self) -> None:
@@ -170,12 +171,20 @@ class Search:
         why = f"the search was {self.stopped}"
         if self.stopped == TIME_IS_UP:
             why = f"the search reached its time_budget of {self.seconds:g} s"
-        names = [", ".join(f"{k}={v}" for k, v in params.items()) for params in self.untried]
-        listed = f": {'; '.join(names)}" if 0 < len(names) <= _MAX_NAMED else ""
-        what = "later steps were" if not names else "1 candidate was"
-        what = f"{len(names)} candidates were" if len(names) > 1 else what
-        what = f"{what} not tried{listed}"
-        warn_user(f"{why}; the best so far is used, and {what}.", SearchStoppedWarning)
+        count = len(self.untried)
+        if count == 0:
+            subject = "later steps were"
+        elif count == 1:
+            subject = "1 candidate was"
+        else:
+            subject = f"{count} candidates were"
+        candidates = [
+            ", ".join(f"{name}={value}" for name, value in params.items()) for params in self.untried
+        ]
+        listed = f": {'; '.join(candidates)}" if 0 < count <= _MAX_NAMED else ""
+        warn_user(
+            f"{why}; the best so far is used, and {subject} not tried{listed}.", SearchStoppedWarning
+        )
 
 
 @dataclass(eq=False, repr=False)
@@ -261,18 +270,23 @@ class Stage:
         for solved in map_threads(solve, handed_out(), min([len(unknown), *limits])):
             self._record(solved)
             del solved  # and its predictions, before the next model makes its own
-            if search.callback is None:
-                continue
-            event = ledger.progress()
-            now = time.monotonic()
-            to_come = max(event["total"] - event["done"], 0)
-            self._evaluated = self._evaluated + 1
-            seconds_left = (now - self._began) / self._evaluated * to_come
-            try:
-                times = {"seconds": now - search.began, "left": seconds_left}
-                search.callback(event | {"part": self._shown_as} | times)
-            except StopSearch:
-                search.stopped = search.stopped or BY_CALLBACK
+            if search.callback is not None:
+                self._report_progress(search.callback)
+
+    def _report_progress(self, callback: Callback) -> None:
+        """Tell the callback of one more evaluation; it may stop the search."""
+        search = self._search
+        event = self.ledger.progress()
+        now = time.monotonic()
+        self._evaluated += 1
+        seconds_each = (now - self._began) / self._evaluated
+        event["part"] = self._shown_as
+        event["seconds"] = now - search.began
+        event["left"] = seconds_each * max(event["total"] - event["done"], 0)
+        try:
+            callback(event)
+        except StopSearch:
+            search.stopped = search.stopped or BY_CALLBACK
 
     def _key(self, number: int) -> list[Any]:
         """What finds a candidate in the journal."""
@@ -319,7 +333,7 @@ class Stage:
     def found(
         self, select: Select = "min", *, cell: tuple[int, int] | None = None, **fields: Any
     ) -> SearchResult:
-        """The choice among what was evaluated, or a given cell; `fields` are added to the result."""
+        """The choice among what was evaluated, or this `cell`; `fields` are added to the result."""
         ledger = self.ledger
         if cell is not None:
             chosen = self.crossfit(*cell)
@@ -339,7 +353,7 @@ class Stage:
     def _flattest(self) -> tuple[int, int]:
         """The cell of the largest ridge, then of the smallest width, of the simplest candidates."""
         ledger = self.ledger
-        scored = np.argwhere(np.isfinite(self.ledger.means)).tolist()
+        scored = np.argwhere(np.isfinite(ledger.means)).tolist()
         least = min(self.candidates[number].complexity for number, _ in scored)
         cells = [
             (ledger.alphas[ridge], -float(ledger.params[number].get("gamma", 1.0)), -number, ridge)

@@ -137,10 +137,9 @@ class State:
         paths = {path.group: path for path in self.paths}
         return tuple(paths[leader.cell.candidate.group] for leader in leaders)
 
-    def after(self, rounds: Rounds) -> State:
-        """The paths that rounds on some rows have led to."""
-        result = rounds.result()
-        return State(rounds.paths, result, self.history + result.history)
+    def after(self, paths: tuple[Path, ...], result: SearchResult) -> State:
+        """The paths that rounds on some rows have led to, and their result."""
+        return State(paths, result, self.history + result.history)
 
 
 class Cost(NamedTuple):
@@ -228,8 +227,8 @@ class FirstLook(MetricStage):
         rows = _sampled(search.setup, division.training, LOOK_ROWS, 5)
         compared = on_validation_rows(search.setup, rows, division.validation)
         rounds = Rounds(search, _LOOK, compared)
-        rounds.stage.run(rounds.from_the_start(state.paths, self.widths, 0))
-        starts = {path.track.name: path.before(1).steps for path in rounds.paths}
+        looked = rounds.from_the_start(state.paths, self.widths, 0)
+        starts = {path.track.name: path.before(1).steps for path in looked}
         paths = (replace(path, steps=starts.get(path.track.name, ())) for path in state.paths)
         return replace(state, paths=tuple(paths))
 
@@ -253,9 +252,10 @@ class RoundsOnFewRows(MetricStage):
         rows = _sampled(search.setup, division.training, self.rows, 1)
         compared = on_validation_rows(search.setup, rows, division.validation)
         rounds = Rounds(search, _ROUNDS, compared)
-        rounds.stage.run(rounds.from_the_start(state.paths, self.widths, self.max_rounds))
+        paths = rounds.from_the_start(state.paths, self.widths, self.max_rounds)
         tracks = [path.track for path in state.paths]
-        return _promising(state.after(rounds), tracks, going_on=search.goes_on())
+        state = state.after(paths, rounds.result())
+        return _promising(state, tracks, going_on=search.goes_on())
 
     def cost(self, sizes: Sizes) -> Cost:
         """The cells of round 0, then for each round and track a metric and a cross."""
@@ -300,8 +300,8 @@ class Repeat(MetricStage):
         """The paths with their last cells on these rows, and those to every further round."""
         compared = on_validation_rows(search.setup, division.training, division.validation)
         rounds = Rounds(search, _REPEATED, compared)
-        rounds.stage.run(rounds.again(state.paths, FINER, self.max_rounds))
-        return state.after(rounds)
+        paths = rounds.again(state.paths, FINER, self.max_rounds)
+        return state.after(paths, rounds.result())
 
     def cost(self, sizes: Sizes) -> Cost:
         """A metric and a cross for each track."""
@@ -321,8 +321,8 @@ class RoundsOnAllFolds(MetricStage):
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths to all rounds."""
         rounds = Rounds(search, _ROUNDS, on_all_folds(search.setup, self.learning_rows))
-        rounds.stage.run(rounds.from_the_start(state.paths, self.widths, self.max_rounds))
-        return state.after(rounds)
+        paths = rounds.from_the_start(state.paths, self.widths, self.max_rounds)
+        return state.after(paths, rounds.result())
 
     def cost(self, sizes: Sizes) -> Cost:
         """The cells of round 0 in closed form, then for each round and track k fits per cell."""
@@ -343,8 +343,8 @@ class CrossOnAllFolds(MetricStage):
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths with their last cells on all rows, and the families as they are."""
         rounds = Rounds(search, _FOLDS, on_all_folds(search.setup, self.learning_rows))
-        rounds.stage.run(rounds.again(state.paths, FINER))
-        return state.after(rounds)
+        paths = rounds.again(state.paths, FINER)
+        return state.after(paths, rounds.result())
 
     def cost(self, sizes: Sizes) -> Cost:
         """A cross of each family in closed form, and of each track by k fits per cell."""
@@ -364,8 +364,8 @@ class CellOnAllFolds(MetricStage):
     def run(self, search: Search, division: Division, state: State) -> State:
         """The same paths, the best first."""
         rounds = Rounds(search, _FOLDS, on_all_folds(search.setup, self.learning_rows))
-        rounds.stage.run(rounds.again(state.best_first, SAME))
-        return state.after(rounds)
+        paths = rounds.again(state.best_first, SAME)
+        return state.after(paths, rounds.result())
 
     def cost(self, sizes: Sizes) -> Cost:
         """The metrics of each member, and k fits."""
@@ -564,11 +564,11 @@ class MetricSearch:
 
 
 def fit_cost(
-    rows: float, d: int, alphas: int = 1, *, heldout: bool = False, slow: int = _OVERHEAD_ROWS
+    rows: float, d: int, alphas: int = 1, *, heldout: bool = False, overhead_rows: int = _OVERHEAD_ROWS
 ) -> float:
-    """Multiply-adds of a model; of few rows, the matrix takes as long as its factorisation."""
+    """Multiply-adds of a model, and of its overhead, which matters for few rows."""
     route = choose_route(int(rows), alphas, "heldout" if heldout else "coefficients")
-    return (route.cost * rows**3 + rows**2 * d / 2) * (1 + slow / max(rows, 1))
+    return (route.cost * rows**3 + rows**2 * d / 2) * (1 + overhead_rows / max(rows, 1))
 
 
 def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, int]) -> Workload:
@@ -601,6 +601,6 @@ def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, 
     costs = [stage.cost(sizes) for stage in stages]
     operations = sum(cost.operations for cost in costs)
     kernels = sum(cost.kernels for cost in costs)
-    kernels += ceil(operations / fit_cost(n, d, heldout=True, slow=0))
+    kernels += ceil(operations / fit_cost(n, d, heldout=True, overhead_rows=0))
     preliminary = sum(cost.preliminary for cost in costs)
     return replace(load, kernels=max(1, kernels), alphas=1, preliminary_operations=preliminary)

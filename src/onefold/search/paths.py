@@ -16,7 +16,7 @@ and goes through rounds there in one of two orders:
     again                 paths that were found on fewer rows: their metrics are learned anew from the
                           same cells, and only the last round is tried in a cross
 
-`Rounds.paths` are then the paths to the best cell of every round.
+Either order returns the paths to the best cell of every round that was tried.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ RESERVED_ROWS = 500
 _RESERVED_SHARE = 0.5
 # Rows that rounds are compared on at most; chosen, not measured.
 _VALIDATION_ROWS = 1000
+# Parts of the rows, one of which validates where no split says which: those of scikit-learn's default.
+_VALIDATION_PARTS = 5
 
 GridPoint = tuple[float, int]
 """A relative width and the number of a ridge: a cell, whatever the kernels of its round."""
@@ -104,7 +106,7 @@ class Path:
         *before, last = (max(top - rank, 0.0) for rank in ranks)
         return not before or last <= (1 - _LEAST_GAIN) * min(before)
 
-    def goes_on(self, max_rounds: int) -> bool:
+    def may_continue(self, max_rounds: int) -> bool:
         """Whether another round is worth its time."""
         return self.track.kind != "none" and self.last < max_rounds and self.gained
 
@@ -136,29 +138,11 @@ def divide(splits: Splits, task: Task, size: int, seed: int, *, reserve: bool) -
     `size` rows are for training at most.
     """
     generator = np.random.default_rng([seed, 0])
-    reserved = list[int]()
+    reserved = _reserved_splits(splits) if reserve else []
     free = np.ones(splits.n, dtype=bool)
-    numbers = range(len(splits.left_out))
-    for number in reversed(numbers) if reserve else ():
-        remaining = free.copy()
-        remaining[splits.left_out[number]] = False
-        enough = reserved and splits.n - np.count_nonzero(free) >= RESERVED_ROWS
-        if enough or (reserved and remaining.mean() < 1 - _RESERVED_SHARE):
-            break
-        reserved = [number, *reserved]
-        free = remaining
-    for number in reversed(numbers):
-        tests = splits.tests[number]
-        validation = np.unique(tests[free[tests]])
-        training = free.copy()
-        training[splits.left_out[number]] = False
-        if number not in reserved and validation.size and training.any():
-            break
-    else:  # no split but the reserved ones: any fifth of the other rows
-        order = generator.permutation(np.flatnonzero(free))
-        validation = order[: max(1, order.size // 5)]
-        training = free.copy()
-        training[validation] = False
+    for number in reserved:
+        free[splits.left_out[number]] = False
+    training, validation = _training_and_validation(splits, reserved, free, generator)
     if not training.any():
         raise ValueError(
             "the splits leave no rows to learn a metric from, apart from those that validate it; use "
@@ -167,6 +151,43 @@ def divide(splits: Splits, task: Task, size: int, seed: int, *, reserve: bool) -
     validation = sample_rows(validation, _VALIDATION_ROWS, generator, task.labels)
     learned_from = sample_rows(np.flatnonzero(training), size, generator, task.labels)
     return Division(reserved, learned_from, validation)
+
+
+def _reserved_splits(splits: Splits) -> list[int]:
+    """Numbers of the last splits: enough to leave out `RESERVED_ROWS`, but not too large a share."""
+    reserved = list[int]()
+    free = np.ones(splits.n, dtype=bool)
+    for number in reversed(range(len(splits.left_out))):
+        remaining = free.copy()
+        remaining[splits.left_out[number]] = False
+        enough = splits.n - np.count_nonzero(free) >= RESERVED_ROWS
+        too_many = remaining.mean() < 1 - _RESERVED_SHARE
+        if reserved and (enough or too_many):
+            break
+        reserved = [number, *reserved]
+        free = remaining
+    return reserved
+
+
+def _training_and_validation(
+    splits: Splits, reserved: Sequence[int], free: Any, generator: np.random.Generator
+) -> tuple[Any, Index]:
+    """Of the `free` rows, flags of those that the last split trains on, and those that it tests.
+
+    Where the reserved splits leave no other one to divide them, any fifth of the free rows validates.
+    """
+    for number in reversed(range(len(splits.left_out))):
+        tests = splits.tests[number]
+        validation = np.unique(tests[free[tests]])
+        training = free.copy()
+        training[splits.left_out[number]] = False
+        if number not in reserved and validation.size and training.any():
+            return training, validation
+    order = generator.permutation(np.flatnonzero(free))
+    validation = order[: max(1, order.size // _VALIDATION_PARTS)]
+    training = free.copy()
+    training[validation] = False
+    return training, validation
 
 
 @dataclass(frozen=True)
@@ -212,7 +233,7 @@ def on_all_folds(setup: Setup, learning_rows: int) -> Comparison:
 # -- the rounds ---------------------------------------------------------------------------------------
 
 
-class _Trial(NamedTuple):
+class Trial(NamedTuple):
     """A round that is tried: the path to it, and its kernels."""
 
     path: Path
@@ -225,27 +246,44 @@ class _Trial(NamedTuple):
 
 
 class Rounds:
-    """Rounds of tracks on some rows: `stage.run` takes either order of them, then there are `paths`."""
+    """Rounds of tracks, compared on some rows in one stage of a search."""
 
     def __init__(self, search: Search, name: str, compared: Comparison) -> None:
         self._search = search
         self._compared = compared
         self._seed = search.setup.seed or 0
         self._parts = compared.scoring.held_out.left_out
-        self._trials = list[_Trial]()
         stage_name = f"{name}, {compared.rows} rows"
-        self.stage = search.stage(stage_name, scoring=compared.scoring, shown_as=name)
-        self._ledger = self.stage.ledger
+        self._stage = search.stage(stage_name, scoring=compared.scoring, shown_as=name)
+        self._ledger = self._stage.ledger
 
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """The paths to the best cell of every round that was tried."""
-        paths = (self._extended(trial) for trial in self._trials)
-        return tuple(path for path in paths if path is not None)
+    def from_the_start(
+        self, paths: Sequence[Path], widths: Sequence[float], max_rounds: int
+    ) -> tuple[Path, ...]:
+        """Try round 0, which the tracks of one family share, then a cross of cells for each metric.
+
+        Round 0 of a family begins at the cell where its path ends, and has the whole grid where none
+        has a step. Return the paths to the best cell of every round.
+        """
+        trials = list[Trial]()
+        self._stage.run(self._batches_from_the_start(paths, widths, max_rounds, trials))
+        return self._paths_to(trials)
+
+    def again(
+        self, paths: Sequence[Path], factors: Sequence[float], max_rounds: int = 0
+    ) -> tuple[Path, ...]:
+        """Learn the metrics of paths from other rows anew, and try their last round in a cross.
+
+        Those with a metric go on with further rounds while these gain, up to `max_rounds` in all.
+        Return the paths to the best cell of every round.
+        """
+        trials = list[Trial]()
+        self._stage.run(self._batches_again(paths, factors, max_rounds, trials))
+        return self._paths_to(trials)
 
     def result(self) -> SearchResult:
-        """What was found, with the best cell of every group, and the number of rows, as its history."""
-        result = self.stage.found()
+        """The best cell of every group so far; these, with the number of rows, are its history."""
+        result = self._stage.found()
         history = list[dict[str, Any]]()
         for leader in result.leaders:
             cell = leader.cell
@@ -255,47 +293,52 @@ class Rounds:
             history.append({**params, "gamma": params.get("gamma"), **counted})
         return replace(result, history=history)
 
-    def from_the_start(
-        self, paths: Sequence[Path], widths: Sequence[float], max_rounds: int
+    def _batches_from_the_start(
+        self,
+        paths: Sequence[Path],
+        widths: Sequence[float],
+        max_rounds: int,
+        trials: list[Trial],
     ) -> Iterator[list[Proposal]]:
-        """Round 0, which the tracks of one family share, then a cross of cells for each metric.
-
-        Round 0 of a family begins at the cell where its path ends, and has the whole grid where none
-        has a step.
-        """
+        """The proposals of `from_the_start`; every round that they try is appended to `trials`."""
         first = dict[str, Round]()
         for path in paths:
             first.setdefault(path.track.name, self._first(path.track))
-        trials = [
-            _Trial(Path(path.track), replace(first[path.track.name], track=path.track)) for path in paths
+        trials += [
+            Trial(Path(path.track), replace(first[path.track.name], track=path.track)) for path in paths
         ]
-        self._trials += trials
         start = {path.track.name: path.point for path in paths if path.steps}
         yield from self._round_zero(first, sorted(widths), start)
-        yield from self._further_rounds(trials, max_rounds)
+        yield from self._further_rounds(list(trials), max_rounds, trials)
 
-    def again(
-        self, paths: Sequence[Path], factors: Sequence[float], max_rounds: int = 0
+    def _batches_again(
+        self,
+        paths: Sequence[Path],
+        factors: Sequence[float],
+        max_rounds: int,
+        trials: list[Trial],
     ) -> Iterator[list[Proposal]]:
-        """Paths from other rows: metrics are learned anew, the last round is tried in a cross.
-
-        Those with a metric go on with further rounds while these gain, up to `max_rounds` in all.
-        """
+        """The proposals of `again`; every round that they try is appended to `trials`."""
         # With a cross on all folds, families are tried as they are, too.
         with_plain = self._compared.per_fold and len(factors) > 1
         plain = [replace(path, steps=path.steps[:1]) for path in paths] if with_plain else []
         distinct = {path.group: path for path in [*paths, *plain]}.values()
         rounds = map_in_order(self._last_round, distinct, self._max_parallel(distinct))
-        trials = [_Trial(path.before(path.last), last) for path, last in zip(distinct, rounds)]
-        self._trials += trials
+        trials += [Trial(path.before(path.last), last) for path, last in zip(distinct, rounds)]
         crosses = [
             self._cross(trial.round, path.point, factors) for path, trial in zip(distinct, trials)
         ]
         yield [proposal for cross in crosses for proposal in cross]
-        with_metric = [trial for trial in trials if trial.round.learned_from]
-        yield from self._further_rounds(with_metric if max_rounds else [], max_rounds)
+        if max_rounds:
+            with_metric = [trial for trial in trials if trial.round.learned_from]
+            yield from self._further_rounds(with_metric, max_rounds, trials)
 
-    def _extended(self, trial: _Trial) -> Path | None:
+    def _paths_to(self, trials: Sequence[Trial]) -> tuple[Path, ...]:
+        """The paths to the best cell of every trial that has a score."""
+        paths = (self._extended(trial) for trial in trials)
+        return tuple(path for path in paths if path is not None)
+
+    def _extended(self, trial: Trial) -> Path | None:
         """The path to a trial with the best cell of that; None where none has a score."""
         ledger = self._ledger
         scored = [number for number in ledger.groups.get(trial.group, []) if ledger.scored(number)]
@@ -305,17 +348,18 @@ class Rounds:
         point = (relative_width(ledger.params[number]), ridge)
         return trial.path.extended(Step(trial.round, point, float(ledger.ranks[number, ridge])))
 
-    def _further_rounds(self, trials: Sequence[_Trial], max_rounds: int) -> Iterator[list[Proposal]]:
-        """A cross of cells for the next metric of every path, while the last round has gained."""
-        while trials:
-            extended = [self._extended(trial) for trial in trials]
-            paths = [path for path in extended if path is not None and path.goes_on(max_rounds)]
+    def _further_rounds(
+        self, last_trials: Sequence[Trial], max_rounds: int, trials: list[Trial]
+    ) -> Iterator[list[Proposal]]:
+        """A cross of cells for the next metric of every path, while its last round has gained."""
+        while last_trials:
+            paths = [path for path in self._paths_to(last_trials) if path.may_continue(max_rounds)]
             steps = [path.steps[-1] for path in paths]
             rounds = map_in_order(self._next, steps, self._max_parallel(paths))
-            trials = [_Trial(path, following) for path, following in zip(paths, rounds)]
-            self._trials += trials
-            crosses = [self._cross(trial.round, trial.path.point, CROSS) for trial in trials]
-            if trials:
+            last_trials = [Trial(path, following) for path, following in zip(paths, rounds)]
+            trials += last_trials
+            crosses = [self._cross(trial.round, trial.path.point, CROSS) for trial in last_trials]
+            if last_trials:
                 yield [proposal for cross in crosses for proposal in cross]
 
     def _round_zero(
@@ -390,7 +434,7 @@ class Rounds:
         learned_from = (*last.learned_from, cell)
         journal = self._search.checkpoint
         params = {"kernel": track.name, "metric": track.kind}
-        key = [f"metric of {self.stage.name}", params, learned_from]
+        key = [f"metric of {self._stage.name}", params, learned_from]
 
         def read(record: dict[str, Any]) -> Round:
             metrics = record["metrics"]
@@ -444,7 +488,7 @@ class Rounds:
                 candidate = replace(
                     candidate, learned_from=last.learned_from, parts=self._parts, part_kernels=kernels
                 )
-            numbers.append(self.stage.add(candidate))
+            numbers.append(self._stage.add(candidate))
         return numbers
 
 

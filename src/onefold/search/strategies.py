@@ -81,9 +81,10 @@ class Setup:
     def candidate(self, family: Family, width: float | None, **settings: Any) -> Candidate:
         """A kernel at any width, on the grid or off it, and settings of the approximation."""
         widths = [] if width is None else [width]
-        args = [family], widths, self.problem, self.seed or 0
-        (kernel,), (params,) = family_kernels(*args, relative=self.relative)
-        return Candidate(self.run.with_settings(**settings), kernel, params | settings)
+        kernels, params = family_kernels(
+            [family], widths, self.problem, self.seed or 0, relative=self.relative
+        )
+        return Candidate(self.run.with_settings(**settings), kernels[0], params[0] | settings)
 
 
 def family_kernels(

@@ -30,9 +30,9 @@ from onefold.linalg import Array, HostArray, Index, namespace, reorder_in_place,
 Flags: TypeAlias = NDArray[np.bool_]
 
 _EPS = float(np.finfo(np.float64).eps)
-# Of the largest eigenvalue: smaller ones are rounding errors of the decomposition.
+# Share of the largest eigenvalue below which eigenvalues are rounding errors of the decomposition.
 _NOISE = 8 * _EPS
-# Of the largest eigenvalue, times n: a negative eigenvalue of float64 rounding is no further below 0.
+# How far below 0 rounding in float64 leaves an eigenvalue, over n times the largest one.
 _FLOAT64_ROUNDING = 16 * _EPS
 
 
@@ -203,6 +203,19 @@ Need = Literal["coefficients", "heldout"]
 LARGE = 4096
 # Rows above which a GPU's eigendecomposition takes still longer, between the last two measured sizes.
 _HUGE = 15_000
+# Arrays of n × n at the peak of NumPy's eigendecomposition, which threads share: it copies the matrix.
+_SHARED_EIGEN_ARRAYS = 5
+# The same of SciPy's, which overwrites the matrix.
+_EIGEN_ARRAYS = 2.7
+# The same on a GPU.
+_GPU_EIGEN_ARRAYS = 5
+# Arrays of n × n of a Cholesky factorisation for one ridge: the factor takes the place of K.
+_ONE_FACTOR = 1
+# The same for several ridges and, on the host, for held-out rows: K stays for the next factor.
+_FACTOR_AND_MATRIX = 2
+# Blocks of a fold's rows that exist at once, on the host and on a GPU.
+_HOST_BLOCKS = 1
+_GPU_BLOCKS = 3
 
 
 @dataclass(frozen=True)
@@ -218,15 +231,20 @@ class Route:
 
     def matrices(self, folds: int) -> float:
         """Arrays of n × n at the peak of the factorisation, with this many folds (0: only a fit)."""
-        if self.gpu:  # K gives way to its factor, or keeps a copy of itself for the next ridge
-            held = 5 if self.name == "eigen" else 1 if self.ridges == 1 else 2
-            return held + (1 / folds + 3 / folds**2 if folds > 1 else 0.0)
-        if self.name == "eigen":  # NumPy's routine, which threads share, copies; SciPy's overwrites
-            return 5 if self.n <= LARGE else 2.7
+        factors: float = _ONE_FACTOR if self.ridges == 1 else _FACTOR_AND_MATRIX
+        if self.gpu:
+            factors = _GPU_EIGEN_ARRAYS if self.name == "eigen" else factors
+            return factors + _fold_arrays(folds, _GPU_BLOCKS)
+        if self.name == "eigen":
+            return _SHARED_EIGEN_ARRAYS if self.n <= LARGE else _EIGEN_ARRAYS
         if not folds:
-            return 1 if self.ridges == 1 else 2
-        # The matrix, a factor, and the columns of a fold with their products.
-        return 2 + (1 / folds + 1 / folds**2 if folds > 1 else 0.0)
+            return factors
+        return _FACTOR_AND_MATRIX + _fold_arrays(folds, _HOST_BLOCKS)
+
+
+def _fold_arrays(folds: int, blocks: int) -> float:
+    """The columns of a fold and so many blocks of its rows, in arrays of n × n."""
+    return 1 / folds + blocks / folds**2 if folds > 1 else 0.0
 
 
 def choose_route(

@@ -50,13 +50,14 @@ from onefold.smoothers.spectral import SpectralSmoother
 
 # Rows from which a factor of float32 saves time.
 _SINGLE_ROWS = 600
-# Of the residuals μα: how wrong a rough solution may be.
+# Largest error of a rough solution, as a share of its residuals μα.
 _ROUGH_ERROR = 0.003
 # Steps of (3) before a factor of float64 takes over.
 _ROUGH_STEPS = 4
 # Rows of L⁻¹ that are squared at a time: all at once would be a second array of n × n.
 _STRIP = 256
-# Of the rows: a corner that begins further up would take more than half the memory of L.
+# Share of the rows above a corner of L⁻¹, at least: a larger corner would take more than half the
+# memory of L.
 _CORNER_SHARE = 0.25
 
 

@@ -83,7 +83,7 @@ _MAX_ITERATIONS = 1000
 _LOOSE_RESIDUAL = 1e-6
 # Runs per row, above which a set counts as scattered.
 _SCATTERED = 0.25
-# Of the largest number: a smaller eigenvalue counts as 0.
+# Share of the largest number below which an eigenvalue counts as 0.
 _ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 Negative = Literal["raise", "clip", "solve"]

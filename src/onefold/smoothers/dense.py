@@ -62,9 +62,10 @@ from onefold.linalg import (
 from onefold.machine.threads import check_stop, spans
 from onefold.smoothers.base import Flags, Smoother
 
-# Times the noise of K: rounding would decide the solution at a smaller ridge.
+# Ridge over the noise of K below which rounding would decide the solution.
 BELOW_ROUNDING = 100.0
-# Of (R_b)_ii, at most 1: a row with less decides its own fitted value, at a ridge below rounding.
+# Smallest (R_b)_ii, which is at most 1: a row with less decides its own fitted value. Applied
+# only at ridges below rounding.
 _SATURATED = 1e-8
 
 Result = TypeVar("Result")
@@ -218,10 +219,10 @@ class DenseSmoother(Smoother):
         correction = BorderCorrection(rho, rho @ self.border)
         return correction.vectors(products[:, :, :t], Y), correction
 
-    def _residuals_and(
+    def _ready_with_residuals(
         self, prepare: Callable[[Operator], Ready], operator: Operator, Y: Array | None = None
     ) -> tuple[Ready, Array, BorderCorrection]:
-        """The operator that `prepare` makes of one, R_b Y, and the correction."""
+        """The operator that `prepare` makes of `operator`, R_b Y, and the correction."""
         if linalg.uses_lapack(operator.alphas):  # solving takes as long as products, and has more digits
             residuals, correction = self._residuals(operator, Y)
             return prepare(operator), residuals, correction
@@ -272,7 +273,7 @@ class DenseSmoother(Smoother):
         """(3) for every row."""
 
         def residuals_and_diagonal(operator: Operator) -> tuple[tuple[Array, Array], Operator]:
-            ready, residuals, correction = self._residuals_and(_with_diagonal, operator, Y)
+            ready, residuals, correction = self._ready_with_residuals(_with_diagonal, operator, Y)
             return (residuals, correction.diagonal(ready.diagonal())), ready
 
         residuals, diagonals = zip(*self.map_operators(residuals_and_diagonal, alphas, Y.shape[1]))
@@ -348,7 +349,7 @@ class DenseSmoother(Smoother):
         def with_blocks(operator: Operator) -> BlockOperator:
             return operator.with_blocks(sets.first)
 
-        ready, residuals, correction = self._residuals_and(with_blocks, operator, blanked)
+        ready, residuals, correction = self._ready_with_residuals(with_blocks, operator, blanked)
         predictions = [
             self._heldout_at(ready, residuals, correction, sets, index)
             for index in range(residuals.shape[0])
@@ -379,7 +380,7 @@ class DenseSmoother(Smoother):
         """The sum of the diagonal in (1)."""
 
         def trace_of(operator: Operator) -> tuple[Array, Operator]:
-            ready, _, correction = self._residuals_and(_with_diagonal, operator)
+            ready, _, correction = self._ready_with_residuals(_with_diagonal, operator)
             diagonal = correction.diagonal(ready.diagonal())
             return namespace(diagonal).sum(diagonal, axis=1), ready
 

@@ -60,17 +60,17 @@ from onefold.smoothers.dense import DenseSmoother, DiagonalOperator, Operator, R
 
 # Rows of U∘U, or of K, worked on at a time: all at once would be a second array of n × n.
 _STRIP = 256
-# Share of the rows: leaving out fewer isolated ones shortens a decomposition by less than a third.
+# Share of the rows that must be isolated: leaving out fewer saves less than a third of the time.
 _ISOLATED_SHARE = 1 / 8
 # Rows below which a decomposition takes too little time for a thin factor to save any.
 _FEWEST = 1000
 # Rows whose spectrum is computed to decide whether to try a thin factor: some ten milliseconds.
 _PROBED_ROWS = 400
-# Of the eigenvalues of those rows: with more of them above rounding, K has no low rank.
+# Share of the eigenvalues of those rows: if more of them are above rounding, K has no low rank.
 _PROBED_SHARE = 0.8
 # Rows for each column of a thin factor, at least: its n r² operations are then well below n³.
 _ROWS_PER_COLUMN = 3
-# Of the largest eigenvalue, or of the largest diagonal entry: the rounding of LAPACK's routines.
+# Rounding of LAPACK's routines, as a share of the largest eigenvalue or the largest diagonal entry.
 _THIN_ROUNDING = 32 * float(np.finfo(np.float64).eps)
 
 

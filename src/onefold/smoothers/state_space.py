@@ -61,7 +61,7 @@ from onefold.smoothers.base import Flags, Smoother, UnsolvableError
 
 # In units of (1): exp(−step) is 0 in float64 from 746 on.
 LONGEST_STEP = 800.0
-# Of a diagonal entry of G⁻¹: where (12) leaves less, the intercept has taken its digits.
+# Share of a diagonal entry of G⁻¹: where (12) leaves less of it, the intercept has taken its digits.
 _LEAST_SHARE = 1e-3
 # P_∞ of (1) as L D Lᵀ, by the dimension of the state: D on the diagonal, L below it.
 _STATIONARY = {

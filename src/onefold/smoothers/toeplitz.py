@@ -91,9 +91,9 @@ _ENTRIES_AT_ONCE = 2**18
 _LONG_RUN = 16
 # Times that a solution by Levinson's recursion is refined.
 _REFINEMENTS = 4
-# Of the largest singular value: with a smaller one, earlier solutions count as linearly dependent.
+# Share of the largest singular value: with a smaller one, earlier solutions are linearly dependent.
 _DEPENDENT = 1e-14
-# Of the sum of its terms' absolute values: a sum 1ᵀG⁻¹1 this small is rounding.
+# Share of the sum of its terms' absolute values at which a sum 1ᵀG⁻¹1 is rounding.
 _SINGULAR = 1e-13
 
 Negative: TypeAlias = Literal["raise", "solve"]
@@ -209,7 +209,10 @@ class ToeplitzSmoother(Smoother):
         self.report.update(solver=solver, reason=reason, iterations=0, residual=0.0)
 
     def solvable(self, alphas: ArrayLike) -> Flags:
-        """Whether each μ may be solved with, as far as solving has shown."""
+        """Whether each μ may be solved with, as far as earlier calls have shown.
+
+        A caller whose call has failed learns here which μ to leave out of the next one.
+        """
         return may_be_solved(alphas, self._findings.refused, indefinite=self._solves_indefinite)
 
     def require(self, alphas: ArrayLike) -> None:

@@ -53,9 +53,9 @@ from onefold.linalg.iterate import Map
 from onefold.machine.threads import check_stop, thread_budget
 from onefold.smoothers.base import UnsolvableError
 
-# Of the largest entry of x: with a smaller x_0, (2) has no digits left.
+# Share of the largest entry of x: with a smaller x_0, (2) has no digits left.
 _SMALLEST_PIVOT = 1e-8
-# Of t_0: a kernel that is smaller beyond half the length has died out.
+# Share of t_0: a kernel that is smaller than this beyond half the length has died out.
 _DIED_OUT = 1e-10
 # Polynomials of degree 0 … 23 in (6).
 _DEGREES = 24
