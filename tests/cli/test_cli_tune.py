@@ -110,8 +110,8 @@ def test_plan_takes_what_tune_takes(table, capsys, refused):
     assert (found["rows"], found["features"], found["search"]["kernels"]) == (60, 4, ["auto"])
     assert "no column 'cod'" in refused(*base, "--categorical", "cod")
     for command in ("plan", "tune"):  # neither prices nor begins a search that is impossible
-        line = refused(command, *TUNE[1:], "--simple", "--approximation", "cg")
-        assert "cannot select hyper-parameters; use --approximation nystroem, or --app" in line
+        line = refused(command, *TUNE[1:], "--simple", "--approximation", "cg", "--cv", "loo")
+        assert "leaves out whole folds, not single rows; use folds, such as --cv 5" in line
 
 
 REFUSED_TABLES = {

@@ -61,7 +61,6 @@ from onefold.linalg import (
     namespace,
     prefers_large_calls,
     take_rows,
-    to_numpy,
     zeros,
 )
 from onefold.linalg.iterate import Map, Solution, conjugate_gradients, refined
@@ -151,8 +150,8 @@ class ConjugateGradients(Approximation):
     takes = "dense rows"
     fold_models = "closed"
     no_leave_one_out = (
-        'approximation="cg" leaves out whole folds, not single rows; use folds, such as cv=5, or '
-        'approximation="exact".'
+        'approximation="cg" leaves out whole folds, not single rows; use folds, such as cv=5 and '
+        'intervals="cv+", or approximation="exact".'
     )
 
     def __post_init__(self) -> None:
@@ -526,7 +525,7 @@ class Systems:
 
     def relative(self, residual: Array) -> float:
         """The largest norm of a residual, relative to the targets."""
-        return float(np.max(to_numpy(self.norms(residual, self._every) / self._size), initial=0.0))
+        return float(np.max(host_array(self.norms(residual, self._every) / self._size), initial=0.0))
 
     def heldout_errors(self, residual: Array, columns: Index) -> HostArray:
         """Root mean squares over the rows that are left out, in the problem's units; NaN without any."""
@@ -537,8 +536,8 @@ class Systems:
         missing = xp.isnan(error)
         squares = xp.sum(xp.where(missing, xp.zeros_like(error), error * error), axis=0)
         count = xp.sum(xp.astype(~missing, xp.float64), axis=0)
-        tested = to_numpy(count > 0)
-        mean = to_numpy(squares) / np.where(tested, to_numpy(count), np.nan)
+        numbers = host_array(count)
+        mean = host_array(squares) / np.where(numbers > 0, numbers, np.nan)
         return np.sqrt(mean) * self._unit[columns]
 
     def _of(self, matrix: Array, columns: Index) -> Array:
