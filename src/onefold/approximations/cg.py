@@ -150,7 +150,7 @@ class ConjugateGradients(Approximation):
     takes = "dense rows"
     fold_models = "closed"
     no_leave_one_out = (
-        'approximation="cg" leaves out whole folds, not single rows; use folds, such as cv=5 and '
+        'approximation="cg" leaves out whole folds, not single rows; use folds, such as cv=5 or '
         'intervals="cv+", or approximation="exact".'
     )
 
