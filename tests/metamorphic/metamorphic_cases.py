@@ -171,7 +171,7 @@ WAYS = [
         weights=False,
         **_DISTANCES,
     ),
-    Way("cg", lambda anchor: ConjugateGradients(tolerance=1e-11), searches=False, **_STRUCTURED),
+    Way("cg", lambda anchor: ConjugateGradients(tolerance=1e-11), **_STRUCTURED),
     Way("improved", lambda anchor: None, prunes=True, same_digits=1e4),
 ]
 
