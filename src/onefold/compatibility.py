@@ -120,7 +120,10 @@ def _without_folds(request: Request) -> bool:
 
 def _closed_folds(approximation: Approximation | None) -> bool:
     """Whether it is, or may be, an exact method with a closed form for models without a row."""
-    return approximation is None or (approximation.exact and approximation.fold_models == "closed")
+    if approximation is None:
+        return True
+    of_folds = approximation.exact and approximation.fold_models == "closed"
+    return of_folds and not approximation.no_leave_one_out
 
 
 RULES: tuple[Rule, ...] = (

@@ -240,8 +240,8 @@ def test_tensors_in_host_memory_are_the_hosts_and_a_device_is_measured(monkeypat
     ("kind", "setting", "values"),
     [
         (Nystroem, "rank", [1.5, 0]), (Toeplitz, "tolerance", [1.5]), (Auto, "seconds", [0.0, "short"]),
-        (ConjugateGradients, "n_components", [0, 2.5]), (ConjugateGradients, "max_iterations", [0]),
-        (ConjugateGradients, "tolerance", [0.0, 2.0]),
+        (ConjugateGradients, "n_components", [-1, 2.5]), (ConjugateGradients, "max_iterations", [0]),
+        (ConjugateGradients, "tolerance", [0.0, 2.0]), (ConjugateGradients, "block_rows", [0, 1.5]),
     ],
 )  # fmt: skip
 def test_refused_by_name(kind, setting, values):
@@ -280,7 +280,7 @@ def test_tiles_without_triton_leave_a_trace(monkeypatch):
     problem = Problem(np.eye(4), np.ones((4, 1)), None, True)
     run = Exact().start(problem, [RBF()], Workload())
     distances._triton.cache_clear()
-    monkeypatch.setitem(sys.modules, "onefold.linalg.l1_triton", None)  # its import fails
+    monkeypatch.setitem(sys.modules, "onefold.linalg.tile_triton", None)  # its import fails
     assert distances.without_triton(problem.X) is None
     monkeypatch.setattr(distances, "_suits_triton", lambda x: True)
     reason = distances.without_triton(problem.X)

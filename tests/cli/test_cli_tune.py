@@ -109,9 +109,11 @@ def test_plan_takes_what_tune_takes(table, capsys, refused):
     found = json.loads(capsys.readouterr().out)
     assert (found["rows"], found["features"], found["search"]["kernels"]) == (60, 4, ["auto"])
     assert "no column 'cod'" in refused(*base, "--categorical", "cod")
-    for command in ("plan", "tune"):  # neither prices nor begins a search that is impossible
-        line = refused(command, *TUNE[1:], "--simple", "--approximation", "cg")
-        assert "cannot select hyper-parameters; use --approximation nystroem, or --app" in line
+    # Searches by conjugate gradients are possible, but for single rows.
+    assert main([*base, "--simple", "--approximation", "cg"]) == 0
+    assert "method  cg\n" in capsys.readouterr().out
+    line = refused(*TUNE, "--simple", "--approximation", "cg", "--cv", "loo")
+    assert "leaves out whole folds, not single rows; use folds" in line
 
 
 REFUSED_TABLES = {

@@ -207,7 +207,7 @@ def test_what_an_approximation_cannot_give_is_refused_before_any_work(
 
 
 @pytest.mark.filterwarnings("ignore:the rows are not a series")
-@pytest.mark.parametrize("name", sorted(set(registered()) - {"auto", "cg"}))
+@pytest.mark.parametrize("name", sorted(set(registered()) - {"auto"}))
 def test_an_error_rate_of_every_approximation_that_searches(name) -> None:
     """Criteria of regression: tests/compatibility."""
     rows = np.linspace(0, 1, 30)[:, None]

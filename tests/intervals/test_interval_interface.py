@@ -58,7 +58,7 @@ def test_errors_name_the_remedy():
     for machine, words in (
         (LSSVRCV(intervals="split"), r'intervals must be None or one of "cv\+"'),
         (LSSVR(intervals=True), "intervals must be None"),
-        (LSSVR(approximation="cg", intervals="cv+"), 'without each fold.*"exact".*LSSVRCV'),
+        (LSSVR(approximation="cg", intervals="jackknife+"), 'whole folds, not single rows.*"cv\\+"'),
         (
             LSSVR(approximation=Toeplitz(validate="matrix"), intervals="cv+"),
             "models trained without each fold",

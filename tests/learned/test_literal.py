@@ -171,7 +171,6 @@ CASES = [
 def few_rows(monkeypatch):
     """Small numbers in place of thousands."""
     monkeypatch.setattr(paths, "RESERVED_ROWS", 20)
-    monkeypatch.setattr(metric_search, "RESERVED_ROWS", 20)
     monkeypatch.setattr(paths, "_VALIDATION_ROWS", 12)
 
 

@@ -8,7 +8,7 @@ from benchmarks.honesty import one_draw
 from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Auto, ConjugateGradients, Nystroem, auto
 from onefold.kernels import RBF
-from onefold.search import metric_search, paths
+from onefold.search import paths
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 RNG = np.random.default_rng(2)
@@ -102,33 +102,32 @@ CURVE = np.sin(2 * MANY[:, 0]) + 0.3 * np.random.default_rng(6).standard_normal(
 FEW_CELLS = {"gammas": [0.3, 1.0], "alphas": [0.01, 1.0], "max_rounds": 1, "metric_rows": 150}
 
 
-def test_some_of_the_rows_stand_for_all_where_no_more_can_be_fitted(monkeypatch) -> None:
-    """The exact machine on 300 rows, scored on those of the reserved fold; its intervals hold."""
+@pytest.mark.parametrize("dense", [True, False])
+def test_all_rows_are_fitted_where_the_search_had_landmarks(monkeypatch, dense) -> None:
+    """No random part of the rows stands for all: by the dense matrix or by conjugate gradients."""
     monkeypatch.setattr(auto, "_ALWAYS_EXACT", 10)
-    monkeypatch.setattr(auto, "rows_within", lambda *_: 300)
-    monkeypatch.setattr(auto, "_ROWS_PER_LANDMARK", 0.0)
     monkeypatch.setattr(paths, "RESERVED_ROWS", 50)
-    monkeypatch.setattr(metric_search, "RESERVED_ROWS", 50)
+    if not dense:
+        quicker = ConjugateGradients(tolerance=1e-10)
+        monkeypatch.setattr(auto, "with_true_kernel", lambda *_: quicker)
     options = FEW_CELLS | {"approximation": Auto(seconds=1e-9), "random_state": 0}
     model = LSSVRCV("rbf", metric="diagonal", **options).fit(MANY[:500], CURVE[:500])
-    rows = [int(np.flatnonzero((centre == MANY).all(axis=1))[0]) for centre in model.expansion_.centres]
-    assert len(set(rows)) == 300
+    name = "exact" if dense else "cg"
+    assert model.approximation_["fitted_with"]["name"] == name
+    assert_array_equal(model.expansion_.centres, MANY[:500])
     kernel = RBF(model.gamma_, metric=model.metric_)
-    own = LSSVR(kernel, alpha=model.alpha_).fit(MANY[rows], CURVE[rows])
+    own = LSSVR(kernel, alpha=model.alpha_).fit(MANY[:500], CURVE[:500])
     assert_allclose(model.predict(MANY[500:]), own.predict(MANY[500:]), rtol=1e-6, atol=1e-8)
     tested = np.flatnonzero(np.isfinite(model.heldout_prediction_))
-    assert set(tested) <= set(rows)
-    rest = np.setdiff1d(rows, tested)
+    rest = np.setdiff1d(np.arange(500), tested)
     without = LSSVR(kernel, alpha=model.alpha_).fit(MANY[rest], CURVE[rest])
     assert_allclose(model.heldout_prediction_[tested], without.predict(MANY[tested]), atol=1e-7)
     low, high = model.predict_interval(MANY[500:], coverage=0.9).T
     assert 0.8 <= np.mean((low <= CURVE[500:]) & (CURVE[500:] <= high)) <= 0.98
-    assert "exact on 300 of 500 rows" in model.approximation_["selected_with"]["chosen"]
 
 
 def test_conjugate_gradients_score_and_fit_as_the_dense_matrix_does(monkeypatch) -> None:
     monkeypatch.setattr(paths, "RESERVED_ROWS", 50)
-    monkeypatch.setattr(metric_search, "RESERVED_ROWS", 50)
     dense = LSSVRCV("rbf", metric="diagonal", **FEW_CELLS, random_state=0).fit(MANY[:500], CURVE[:500])
     monkeypatch.setattr(auto, "rows_within", lambda *_: 300)
     quicker = ConjugateGradients(tolerance=1e-10)

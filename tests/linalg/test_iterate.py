@@ -107,6 +107,8 @@ def test_restarts_from_the_true_residual_take_the_next_rung_where_one_no_longer_
     assert solve([rung(2.5 * A, "slow"), rung(A, "true")]).state == "converged"
     assert {name for name, _ in calls} == {"true", "slow"}
     assert solve([rung(-A, "negative")]).state == "indefinite"
+    # Of a rough product that says nothing of the true one: the next takes over.
+    assert solve([rung(-A, "negative"), rung(A, "true")]).state == "converged"
     stuck = solve([rung(0.4 * A, "too far")])  # each step overshoots: none is taken
     assert stuck.state == "slow"
     assert_array_equal(to_numpy(stuck.X), 0.0)

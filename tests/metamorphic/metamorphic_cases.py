@@ -57,7 +57,6 @@ class Way:
     approximation: Callable[[Any], Any]
     """Of `anchor`: rows that move with the features but not with the training rows."""
     fits: bool = True
-    searches: bool = True
     prunes: bool = False
     weights: bool = True
     landmarks: bool = False  # it computes features of landmarks, in float32 where the rows are
@@ -171,7 +170,7 @@ WAYS = [
         weights=False,
         **_DISTANCES,
     ),
-    Way("cg", lambda anchor: ConjugateGradients(tolerance=1e-11), searches=False, **_STRUCTURED),
+    Way("cg", lambda anchor: ConjugateGradients(tolerance=1e-11), **_STRUCTURED),
     Way("improved", lambda anchor: None, prunes=True, same_digits=1e4),
 ]
 
@@ -183,7 +182,7 @@ def _allowed(machine: Machine, way: Way, kernel: KernelCase) -> bool:
         return False
     if way.kernels and kernel.name not in way.kernels:
         return False
-    return way.searches if machine.searches else way.fits
+    return machine.searches or way.fits
 
 
 CASES = [

@@ -317,7 +317,7 @@ A search of gamma and alpha, of the same rows, kernels and weights:
 
 {_by_approximation(SEARCHES)}
 
-- Conjugate gradients fit single models. With a learned metric, they fit the final one.
+- Conjugate gradients leave out whole folds: they solve for the models of all folds together.
 - A circulant matrix needs no kernel matrix for `"radius_margin"` if each of its cells has a row: then
   there is no limit.
 - A Toeplitz matrix with `validate="kernel"` leaves out single rows for up to 1,000 rows that are not an

@@ -16,9 +16,9 @@ so that r counts up to multiples of s only, and b is what is closest to the resi
     (4)  ‖S⁻¹ (S Y − A a) − b‖ ≤ tolerance · ‖Y‖ ends the iteration, in every column
     (5)  or ≤ a quarter of the held-out error, √n times its root mean square, where rows are left out
 
-As ‖K A⁻¹‖ ≤ 1, f is no further from its limit than the residual, in the root mean square over the rows,
-and in fact much closer: where (5) ended the iteration, the held-out error was within 0.5 % of its limit
-(docs/studies/large.md).
+As ‖S K S A⁻¹‖ ≤ 1, f is no further from its limit than the residual is from b, in the root mean square
+over the rows with their weights, and in fact much closer: where (5) ended the iteration, the held-out
+error was within 0.5 % of its limit (docs/studies/large.md).
 
 Products that carry the iteration along have float32 kernel values where the ridge is above their
 rounding; the residual that decides is computed with float64 tiles from the coefficients themselves. In
@@ -61,7 +61,6 @@ from onefold.linalg import (
     namespace,
     prefers_large_calls,
     take_rows,
-    to_numpy,
     zeros,
 )
 from onefold.linalg.iterate import Map, Solution, conjugate_gradients, refined
@@ -98,6 +97,8 @@ _GPU_SLOWNESS = 2.0
 _MOST_ROWS_WITH_FOLDS = 10_000
 # Iterates, residuals, directions and products of a column while it is solved for.
 _VECTORS = 8
+# What is kept of it afterwards: its coefficients and its predictions.
+_KEPT_VECTORS = 2
 
 
 @register
@@ -152,8 +153,8 @@ class ConjugateGradients(Approximation):
     fold_models = "closed"
     max_rows_for_fold_models = _MOST_ROWS_WITH_FOLDS
     no_leave_one_out = (
-        'approximation="cg" leaves out whole folds, not single rows; use folds, such as cv=5, or '
-        'approximation="exact".'
+        'approximation="cg" leaves out whole folds, not single rows; use folds, such as cv=5 or '
+        'intervals="cv+", or approximation="exact".'
     )
 
     def __post_init__(self) -> None:
@@ -198,10 +199,11 @@ class ConjugateGradients(Approximation):
         )
 
     def peak_bytes(self, n: int, d: int, targets: int, load: Workload, n_parallel: int) -> int:
-        """Preconditioners of all systems, and the vectors of the iteration."""
+        """Preconditioners of all systems, vectors of the iteration, and solutions at each ridge."""
         systems = 1 + load.folds
         plan = self._plan((n, d, targets), load)
-        vectors = 8.0 * n * (_VECTORS * systems * targets + 3 * d)
+        columns = (_VECTORS + _KEPT_VECTORS * load.alphas) * systems * targets
+        vectors = 8.0 * n * (columns + 3 * d)
         return int(systems * plan.bytes(n) + vectors)
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> IterativeModel:
@@ -242,7 +244,6 @@ class IterativeModel(Model):
         self.problem = problem
         self._load = load
         self._fits: dict[tuple[float, int], Fit] = {}  # by the ridge and the part; −1 for all rows
-        self._preconditioners: dict[int, LocalPreconditioner] = {}
         self.report = {"name": "cg", "reason": f"the true kernel of {problem.n} rows, by iteration"}
         if self._distinct is not None:
             self.report["distinct_rows"] = int(self._X.shape[0])
@@ -417,14 +418,15 @@ class IterativeModel(Model):
         settings = self._settings
         tolerance = settings.tolerance or _TOLERANCE
         systems = Systems([self._system(part) for part in parts], targets, self.problem.fit_intercept)
+        ends_by_error = settings.tolerance is None and systems.leaves_out
         with limit_blas(1):  # the same digits whatever the number of threads
             preconditioners = self._solvers(systems, mu)
             solved = systems.solve(
-                self._operators(mu, few_digits=settings.tolerance is None and systems.leaves_out),
+                self._operators(mu, few_digits=ends_by_error),
                 preconditioners,
                 mu,
                 tolerance=tolerance,
-                error_share=_ERROR_SHARE if settings.tolerance is None else 0.0,
+                error_share=_ERROR_SHARE if ends_by_error else 0.0,
                 max_iterations=settings.max_iterations,
             )
         residual = systems.relative(solved.residual)
@@ -437,9 +439,10 @@ class IterativeModel(Model):
         }
         self.report["solves"] = [*self.report.get("solves", []), outcome]
         if not outcome["converged"]:
+            by_error = " and above a quarter of the held-out error" if ends_by_error else ""
             warn_user(
                 f"conjugate gradients stopped after {solved.iterations} iterations at a relative "
-                f"residual of {residual:.1e}, above the tolerance {tolerance:.1e}; use more "
+                f"residual of {residual:.1e}, above the tolerance {tolerance:.1e}{by_error}; use more "
                 "landmarks (n_components), larger blocks (block_rows), a larger alpha, or more "
                 "iterations (max_iterations).",
                 ConvergenceWarning,
@@ -525,7 +528,7 @@ class Systems:
 
     def relative(self, residual: Array) -> float:
         """The largest norm of a residual, relative to the targets."""
-        return float(np.max(to_numpy(self.norms(residual, self._every) / self._size), initial=0.0))
+        return float(np.max(host_array(self.norms(residual, self._every) / self._size), initial=0.0))
 
     def heldout_errors(self, residual: Array, columns: Index) -> HostArray:
         """Root mean squares over the rows that are left out, in the problem's units; NaN without any."""
@@ -536,8 +539,8 @@ class Systems:
         missing = xp.isnan(error)
         squares = xp.sum(xp.where(missing, xp.zeros_like(error), error * error), axis=0)
         count = xp.sum(xp.astype(~missing, xp.float64), axis=0)
-        tested = to_numpy(count > 0)
-        mean = to_numpy(squares) / np.where(tested, to_numpy(count), np.nan)
+        numbers = host_array(count)
+        mean = host_array(squares) / np.where(numbers > 0, numbers, np.nan)
         return np.sqrt(mean) * self._unit[columns]
 
     def _of(self, matrix: Array, columns: Index) -> Array:
@@ -585,7 +588,7 @@ class Systems:
         def limit_of(R: Array, columns: Index) -> Array:
             """What the norm of the residual must not exceed."""
             limit = tolerance * take_rows(size, columns)
-            if not error_share or not self.leaves_out:
+            if not error_share:
                 return limit
             current = self.heldout_errors(R, columns)
             tested = np.isfinite(current)

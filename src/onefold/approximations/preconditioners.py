@@ -18,9 +18,6 @@ VᵀV of the stored V, and is therefore symmetric and positive definite to round
 gradients rely on. On a device L⁻¹ is stored in place of L: a product with few columns is much faster
 there than a solution. One block and no landmarks are a factor of A itself; blocks of one row and
 landmarks are a low-rank model with the diagonal put right.
-
-The factors of one μ serve its neighbours, too: the condition of what they precondition is at most the
-ratio of the two ridges.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from onefold.kernels import Kernel
-from onefold.kernels.tiles import common_origin, device_rows
+from onefold.kernels.tiles import check_symmetric, common_origin, device_rows
 from onefold.linalg import (
     Array,
     as_float64,
@@ -54,6 +51,7 @@ from onefold.linalg.dense import (
 from onefold.linalg.iterate import Map
 from onefold.linalg.partition import near_blocks
 from onefold.machine.threads import check_stop, map_in_order, spans
+from onefold.smoothers.base import UnsolvableError
 
 # Rows of a block at least, where there are as many: smaller ones are not worth their calls.
 _SMALLEST_BLOCK = 1024
@@ -76,12 +74,10 @@ _FACTOR_SHARE = 0.6
 _LANDMARK_JITTER = 1e-13
 # Rounding of a float32 factor that a ridge must exceed, in units of eps/2 times the root of its rows.
 _SINGLE_NOISE = 3.0
-# A factor serves ridges up to so many times its own, or so small a part of it.
-_REACH = 30.0
 # Of the largest eigenvalue: what is first added where rounding leaves no factor, and the most.
 _JITTER = 1e-7
 _LARGEST_JITTER = 1e-3
-_INDEFINITE = "the kernel matrix is not positive semi-definite"
+_INDEFINITE = "the kernel matrix is not positive semi-definite; use a positive semi-definite kernel."
 # Bytes of V beyond which it is kept in float32.
 _LARGE = 2**29
 # Rows of V that one thread takes at a time: they stay in cache.
@@ -170,7 +166,7 @@ def plan_preconditioner(
 
 
 class LocalPreconditioner:
-    """P⁻¹ of (5) for one kernel, some rows with positive weights, and one μ with its neighbours."""
+    """P⁻¹ of (5) for one kernel, some rows with positive weights, and one μ at a time."""
 
     def __init__(
         self,
@@ -184,6 +180,8 @@ class LocalPreconditioner:
         origin = common_origin(kernel, X)
         rows = as_float64(X)
         self._rows = rows if origin is None else rows - origin[None, :]
+        if not kernel.always_psd:
+            _check_symmetric(kernel, self._rows[:_STRIP, :])
         self._kernel = kernel
         self._root = root
         self._plan = plan
@@ -196,28 +194,27 @@ class LocalPreconditioner:
         self._back = np.argsort(self._order)
         ends = np.cumsum([block.size for block in blocks])
         self._parts = [slice(int(end) - block.size, int(end)) for block, end in zip(blocks, ends)]
-        self._ordered = plan.blocks > 1
+        self._ordered = len(blocks) > 1
         if self._ordered:
             self._rows = take_rows(self._rows, self._order)
             self._root = take_rows(root, self._order)
-        drawn = np.sort(generator.choice(n, plan.landmarks, replace=False))
+        self._rank = min(plan.landmarks, n)  # the plan is for all rows, and these may be fewer
+        drawn = np.sort(generator.choice(n, self._rank, replace=False))
         self._landmarks = take_rows(self._rows, drawn)
-        self._mu = 0.0
         self._factors: list[Any] = []
         self._features: Any = None  # V (n, r), (3)
         self._core: Any = None  # the Cholesky factor of I + VᵀV
         self.report: dict[str, Any] = {
-            "method": "factor" if plan.blocks == 1 else "landmarks and blocks",
-            "blocks": plan.blocks,
+            "method": "factor" if len(blocks) == 1 else "landmarks and blocks",
+            "blocks": len(blocks),
             "block_rows": max(block.size for block in blocks),
-            "landmarks": plan.landmarks,
+            "landmarks": self._rank,
             "precision": "float32" if plan.single else "float64",
         }
 
     def solver(self, mu: float) -> Map:
-        """The function Z ↦ P⁻¹ Z for Z (n, columns) in float64; LinAlgError where there is no factor."""
-        if not self._factors or not 1 / _REACH <= mu / self._mu <= _REACH:
-            self._factorise(mu)
+        """The function Z ↦ P⁻¹ Z for Z (n, columns) in float64, until the next μ is asked for."""
+        self._factorise(mu)
         return self._solve
 
     def _factorise(self, mu: float) -> None:
@@ -225,7 +222,7 @@ class LocalPreconditioner:
         self._features = self._core = None
         n = int(self._rows.shape[0])
         xp = namespace(self._rows)
-        m = self._plan.landmarks
+        m = self._rank
         whitening = self._whitening() if m else None
         if m:
             dtype = xp.float32 if 8 * n * m > _LARGE else xp.float64
@@ -242,7 +239,6 @@ class LocalPreconditioner:
         self._factors = [factor for factor, _ in results]
         if m:
             self._core = cholesky(add_to_diagonal(self._gram(m), 1.0), overwrite=True)
-        self._mu = mu
         jitter = max(jitter for _, jitter in results)
         self.report = self.report | {"alpha": mu, "jitter": jitter}
 
@@ -250,7 +246,8 @@ class LocalPreconditioner:
         """R⁻ᵀ of (1)."""
         W = as_float64(self._kernel(self._landmarks, self._landmarks))
         xp = namespace(W)
-        largest = float(xp.max(xp.sum(xp.abs(W), axis=1)))
+        # A kernel that is 0 at all landmarks has a Ψ of 0, whatever R is.
+        largest = float(xp.max(xp.sum(xp.abs(W), axis=1))) or 1.0
         jitter = _LANDMARK_JITTER
         while True:
             try:
@@ -259,14 +256,14 @@ class LocalPreconditioner:
             except np.linalg.LinAlgError:
                 jitter *= 10
                 if jitter > _LARGEST_JITTER:
-                    raise np.linalg.LinAlgError(_INDEFINITE) from None
+                    raise UnsolvableError(_INDEFINITE) from None
 
     def _psi(self, part: slice, whitening: Array) -> Array:
         """Ψ of some rows, (1)."""
         bound = self._kernel.bind(self._landmarks)
         xp = namespace(self._rows)
         strips = []
-        step = device_rows(self._plan.landmarks) if prefers_large_calls(whitening) else 4 * _STRIP
+        step = device_rows(self._rank) if prefers_large_calls(whitening) else 4 * _STRIP
         for strip in spans(part.stop - part.start, step):
             strip = slice(part.start + strip.start, part.start + strip.stop)
             tile = as_float64(bound(self._rows[strip, :]))
@@ -283,7 +280,7 @@ class LocalPreconditioner:
             except np.linalg.LinAlgError:
                 jitter = 10 * jitter or _JITTER
                 if jitter > _LARGEST_JITTER:
-                    raise np.linalg.LinAlgError(_INDEFINITE) from None
+                    raise UnsolvableError(_INDEFINITE) from None
                 continue
             return (invert_lower(factor) if self._inverted else factor), jitter
 
@@ -366,3 +363,10 @@ class LocalPreconditioner:
 
         total = xp.concat(list(map_in_order(raised, numbers, self._threads)))
         return take_rows(total, self._back) if self._ordered else total
+
+
+def _check_symmetric(kernel: Kernel, rows: Array) -> None:
+    """Raise where k(a, b) and k(b, a) differ: factors and products use only one of them."""
+    tile = as_float64(kernel(rows, rows))
+    xp = namespace(tile)
+    check_symmetric(tile, tile.T, float(xp.max(xp.abs(tile))))

@@ -192,8 +192,8 @@ _SEARCH: Specs = {
         "search strategy: auto (default), grid, or halving (only with --simple or --metric none)", "NAME"
     ),
     "--approximation": _option(
-        "kernel approximation: auto (default), exact, nystroem, grid, toeplitz, circulant or "
-        "state_space",
+        "kernel approximation: auto (default), exact, nystroem, cg, grid, toeplitz, circulant "
+        "or state_space",
         "NAME",
     ),
     "--check": _flag("check the approximation against the exact method"),

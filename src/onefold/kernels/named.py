@@ -43,7 +43,6 @@ from onefold.linalg import (
     as_float64,
     as_floating,
     exp_in_place,
-    is_numpy,
     is_sparse,
     namespace,
     sqrt_in_place,
@@ -130,7 +129,7 @@ class Radial(WidthKernel):
         return lambda rows, out=None: self.profile(distances(transform(rows), out)[0])
 
     def bind_rounded(self, landmarks: Array) -> Tile:
-        if is_numpy(landmarks):  # whose close pairs are computed from differences in either type
+        if not linalg.prefers_large_calls(landmarks):  # close pairs are differences in either type
             return super().bind_rounded(landmarks)
         xp = namespace(landmarks)
         transform = self.transform(landmarks)

@@ -127,11 +127,11 @@ def refined(
     r"""Add what solves A d = b − A x roughly to x, from the true residual each time, while that helps.
 
     `residual` computes b − A x anew from X and the numbers of its columns. The corrections of `ladder`
-    come from the cheapest on: where one no longer halves any residual, or returns None for what it
-    cannot solve, the next takes over; after the last it is over ("slow"). X and `left` (n, columns) are
-    where to start and the residuals there; `size` are their relative sizes, and a step that makes one
-    larger is not taken for that column. A column at `enough` (a number, or found from X) has converged
-    and is left alone. `limit` counts the iterations of all corrections.
+    come from the cheapest on: where one no longer halves any residual, is "indefinite", or returns None
+    for what it cannot solve, the next takes over; after the last it is over ("slow", "indefinite"). X
+    and `left` (n, columns) are where to start and the residuals there; `size` are their relative sizes,
+    and a step that makes one larger is not taken for that column. A column at `enough` (a number, or
+    found from X) has converged and is left alone. `limit` counts the iterations of all corrections.
     """
     every = np.arange(X.shape[1])
     relative = to_numpy(size(left, every))
@@ -154,9 +154,10 @@ def refined(
         better = after < before
         X, left = (_replaced(old, new, some, better) for old, new in ((X, tried), (left, fresh)))
         relative[some[better]] = after[better]
-        if found.state == "indefinite":
+        last = rung == len(ladder) - 1
+        if found.state == "indefinite" and last:
             return Solution(X, left, spent, "indefinite", relative)
-        if not np.any(after <= 0.5 * before):
+        if found.state == "indefinite" or not np.any(after <= 0.5 * before):
             rung += 1
 
 
