@@ -190,11 +190,11 @@ def test_auto_finds_series_by_their_kernels(kernel, rows, chosen):
         (CORES, 13_900, 13, 60.0, ConjugateGradients()),
         (CORES, 200_000, 13, 60.0, None),
         (CORES, 200_000, 13, None, ConjugateGradients()),  # as it was asked for
-        (GPU, 100_000, 54, 60.0, Exact()),
+        (GPU, 100_000, 54, 60.0, ConjugateGradients()),  # its blocks are quicker than one factor
         (GPU, 150_000, 54, 60.0, ConjugateGradients()),  # by a float32 factor,
         (GPU, 400_000, 54, 60.0, None),  # beyond, nobody knows how many iterations it takes
         (GPU, 400_000, 54, None, ConjugateGradients()),
-        (replace(GPU, free=2**34), 100_000, 54, 60.0, None),
+        (replace(GPU, free=2**34), 100_000, 54, 60.0, ConjugateGradients()),  # of smaller blocks
     ],
 )
 def test_what_fits_the_true_kernel_depends_on_the_machine(machine, n, d, seconds, expected):
