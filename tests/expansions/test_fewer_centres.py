@@ -9,7 +9,16 @@ from onefold import LSSVR, KernelRidge
 from onefold.expansions import Blend, Expansion, FoldModels, LineExpansion
 from onefold.expansions import compression as room
 from onefold.expansions.compression import Pool, fewest_pivots, pivots, projected
-from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial, PowerExponential, Precomputed
+from onefold.kernels import (
+    RBF,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    PowerExponential,
+    Precomputed,
+    resolve_kernel,
+)
 
 RNG = np.random.default_rng(5)
 N = 80
@@ -225,6 +234,15 @@ def test_candidates_are_drawn_where_the_factors_would_be_too_large(monkeypatch) 
     monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 100)
     with pytest.raises(MemoryError, match="use fewer centres"):
         pivots(pool, 10, generator())
+
+
+def test_a_kernel_of_few_digits() -> None:
+    rough = resolve_kernel(lambda A, B: ((A @ B.T + 1.0) ** 2).astype(np.float32), None, 3, 1.0)
+    f = function(rough)
+    pool = Pool.of(f)
+    chosen = pivots(pool, 40, generator())
+    [g] = projected([f], CENTRES[chosen])
+    assert_allclose(g.predict(ROWS), f.predict(ROWS), atol=0.05)
 
 
 def test_what_has_no_centres_is_refused() -> None:

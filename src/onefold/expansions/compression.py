@@ -236,8 +236,7 @@ def pivots(pool: Pool, m: int, rng: np.random.Generator) -> Index:
     chosen: list[int] = []
     while len(chosen) < m:
         check_stop()
-        gain = sum(factor.gain() for factor in factors)
-        assert isinstance(gain, np.ndarray)
+        gain = np.sum([factor.gain() for factor in factors], axis=0)
         gain[chosen] = 0.0
         block = np.argsort(-gain, kind="stable")[:_BLOCK]
         block = block[gain[block] > 0]
@@ -247,8 +246,7 @@ def pivots(pool: Pool, m: int, rng: np.random.Generator) -> Index:
         parts = [factor.part(block) for factor in factors]
         accepted: list[int] = []
         while len(accepted) < min(block.size, m - len(chosen)):
-            gains = sum(part.gain() for part in parts)
-            assert isinstance(gains, np.ndarray)
+            gains = np.sum([part.gain() for part in parts], axis=0)
             gains[accepted] = 0.0
             best = int(np.argmax(gains))
             if accepted and (gains[best] <= outside or gains[best] <= 0):
@@ -319,7 +317,11 @@ class _Factor:
         columns = columns - known @ known[new].T
         core = (columns[new] + columns[new].T) / 2
         core.flat[:: new.size + 1] += 1e-3 * self._floor  # rounding may leave a tiny pivot negative
-        lower = scipy.linalg.cholesky(core, lower=True, check_finite=False)
+        try:
+            lower = scipy.linalg.cholesky(core, lower=True, check_finite=False)
+        except scipy.linalg.LinAlgError:  # a kernel of few digits: what is left is rounding
+            self._unexplained[:] = 0.0
+            return
         added = scipy.linalg.solve_triangular(lower, columns.T, lower=True, check_finite=False).T
         steps = scipy.linalg.solve_triangular(lower, self._residual[new], lower=True, check_finite=False)
         self._factor[:, self._rank : self._rank + new.size] = added
