@@ -1,11 +1,12 @@
 """How many rows are predicted in a second, and how large a model file is: plain, compressed, LightGBM.
 
-    python -m benchmarks.prediction [simple] [default] [--quick]
+    python -m benchmarks.prediction [simple] [default] [few] [--quick]
 
 Tables of ONEFOLD_DATA, 4,000 training rows at most. The test part is halved: the first half is where a
 tolerance is measured on, errors are those of the second. Simple: ``simple=True``, one kernel; default:
 the default search with learned metrics and a blend, on the first table. LightGBM has its default
-settings and is left out where it is not installed.
+settings and is left out where it is not installed. Few: test errors of one kernel by the number of
+centres, compressed, and fitted with as few.
 
 One thread is timed by the processor time of the process, which other processes of the machine disturb
 little; two threads by the clock, the best of all repeats.
@@ -27,15 +28,19 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.common import DATA, Parts, Row, run_parts
 from benchmarks.tables_data import Table, load, present
-from onefold import TableClassifier, TableRegressor
+from onefold import LSSVR, LSSVRCV, SparseLSSVR, TableClassifier, TableRegressor
+from onefold.approximations import Nystroem
 
 TABLES = ["california_housing", "covtype", "letter"]
+FEW_TABLES = ["uci_concrete", "uci_airfoil"]
+CENTRES = (50, 100, 200)
 TOLERANCES = (0.05, 0.2)
 # Seconds for which each prediction is repeated, and how often at least.
 _SECONDS = 3.0
 _REPEATS = 5
 # Training rows, and test rows, at most.
 _ROWS = 4000
+_FEW_ROWS = 2000
 _QUICK_ROWS = 600
 
 
@@ -138,9 +143,35 @@ def measured(quick: bool, *, simple: bool) -> list[Row]:
     return rows
 
 
+def few_centres(quick: bool) -> list[Row]:
+    """Errors of a compressed model, and of models with as few centres that are fitted to all rows."""
+    rows: list[Row] = []
+    for name in present(FEW_TABLES, DATA):
+        table = load(name, 0, DATA)
+        first = slice(None, _QUICK_ROWS if quick else _FEW_ROWS)
+        X, y = table.X[first], table.y[first]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            full = LSSVRCV(intervals=None).fit(X, y)
+        chosen = {"gammas": [full.gamma_], "alphas": [full.alpha_], "max_centres": len(y)}
+        for centres in CENTRES:
+            landmarks = LSSVR(gamma=full.gamma_, alpha=full.alpha_, approximation=Nystroem(centres))
+            models = {
+                "compressed": full.compressed(centres),
+                "landmarks": landmarks.fit(X, y),
+                "SparseLSSVR": SparseLSSVR(**chosen, n_centres=centres).fit(X, y),
+                "all centres": full,
+            }
+            errors = {what: table.score(model.predict(table.X_test)) for what, model in models.items()}
+            rows.append({"table": name, "rows": len(y), "centres": centres, **errors})
+            print(rows[-1], flush=True)
+    return rows
+
+
 PARTS: Parts = {
     "simple": ("Prediction, one kernel", partial(measured, simple=True)),
     "default": ("Prediction, the default search", partial(measured, simple=False)),
+    "few": ("Errors with few centres", few_centres),
 }
 
 if __name__ == "__main__":
