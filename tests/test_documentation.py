@@ -97,7 +97,9 @@ def test_there_are_blocks_of_both_kinds():
 
 
 def test_commands_in_the_text_are_spelled_right():
-    spans = re.findall(r"`onefold ((?:tune|predict|plan|report|inspect|demo)(?: [^`]*)?)`", _all_text())
+    spans = re.findall(
+        r"`onefold ((?:tune|predict|plan|report|inspect|compress|demo)(?: [^`]*)?)`", _all_text()
+    )
     for span in spans:
         words = shlex.split(span)
         if len(words) > 1 and "--help" not in words:

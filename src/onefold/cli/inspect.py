@@ -44,6 +44,7 @@ def _facts(model: Any) -> dict[str, Any]:
         "centres": estimator.expansion_.n_centres,
         "features": int(estimator.n_features_in_),
         "classes": np.asarray(getattr(estimator, "classes_", [])).tolist() or None,
+        "compressed": estimator.approximation_.get("compressed"),
         "best_params": dict(getattr(estimator, "best_params_", {})),
     }
     if not isinstance(model, TableModel):

@@ -78,6 +78,7 @@ duration = _parser_of(
 )
 positive = _parser_of("a positive whole number", int, lambda value: value >= 1)
 share = _parser_of("a fraction between 0 and 1, such as 0.2", float, lambda value: 0 < value < 1)
+tolerance = _parser_of("a positive number, such as 0.05", float, lambda value: 0 < value < math.inf)
 coverage = _parser_of("a fraction between 0 and 1, such as 0.9", float, lambda value: 0 < value < 1)
 frequency = _parser_of(
     "a number of rows or a fraction of them", lambda text: int(text) if text.isdigit() else float(text)
@@ -333,6 +334,39 @@ _COMMANDS: dict[str, tuple[str, dict[str, Specs]]] = {
         "Show what a model file contains: model, scores, features, preparation.",
         {"": _MODEL | _JSON},
     ),
+    "compress": (
+        "Reduce a model to fewer centres: it predicts faster, its file is smaller and has fewer rows of "
+        "the training table. Shows what this changes. Give --centres or --tolerance.",
+        {
+            "": {
+                **_MODEL,
+                "--centres": _option("number of centres to keep", "N", positive),
+                "--tolerance": _option(
+                    "keep the fewest centres for which predictions change by at most this share of the "
+                    "held-out error, e.g. 0.05",
+                    "T",
+                    tolerance,
+                ),
+                "--rows": _option(
+                    "table of rows to measure the change on, best ones that the model was not tuned on; "
+                    "with the target column, errors are those of these rows (default: the centres that "
+                    "are left out)",
+                    "TABLE",
+                    path,
+                    dest="table",
+                ),
+                "--seed": _option("random seed (default: 0)", "N", int, dest="random_state"),
+                "--out": _option(
+                    "model file to write (default: model-compressed.onefold next to model.onefold)",
+                    "FILE",
+                    path,
+                ),
+                **_FORCE,
+                **_JSON,
+            },
+            _PARSING_OF_MODEL: _READING,
+        },
+    ),
     "demo": (
         "Tune, test and save a model on example data: scikit-learn's handwritten digits, with a report; "
         "then a synthetic function whose relevant columns are known. Compares both with --simple.",
@@ -437,6 +471,11 @@ def _settings(arguments: argparse.Namespace, specs: Specs) -> dict[str, Any]:
 def parameters(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options that were given, as parameters of :func:`onefold.tuning.tuning`."""
     return _settings(arguments, _TARGET | _COLUMNS | _SEARCH | _TIME | _TEST)
+
+
+def reading_options(arguments: argparse.Namespace) -> list[str]:
+    """The options for reading a table that the command line has."""
+    return [arguments.options[name][0] for name in _settings(arguments, _READING)]
 
 
 def open_from_arguments(arguments: argparse.Namespace, remembered: Reading | None = None) -> TableSource:

@@ -12,7 +12,7 @@ import numpy as np
 
 from onefold.facts.criteria import OWN_FUNCTION, criterion_of, score_label, score_text, score_words
 from onefold.facts.scores import comparison_words, score_lines
-from onefold.facts.words import aligned, counted, number_words, percent, power_of_two
+from onefold.facts.words import aligned, counted, number_words, percent, power_of_two, readable
 
 # Candidates other than the chosen one that are printed.
 _NEXT_BEST = 4
@@ -153,8 +153,9 @@ def next_best(estimator: Any) -> list[str]:
 
 def approximation_lines(approximation: dict[str, Any]) -> list[tuple[str, str]]:
     """What ran at each stage and why; estimators with fixed hyper-parameters have one stage."""
+    compressed = compression_lines(approximation)
     if "selected_with" not in approximation:
-        return [("method", _method(approximation))]
+        return [("method", _method(approximation)), *compressed]
     selected = approximation["selected_with"]
     fitted = approximation["fitted_with"]
     why = selected.get("chosen", "as requested")
@@ -165,7 +166,36 @@ def approximation_lines(approximation: dict[str, Any]) -> list[tuple[str, str]]:
         lines = [("method", f"{_method(selected)} ({why})")]
     if "trust" in approximation:
         lines.append(("trust check", trust_facts(approximation)["words"]))
+    return [*lines, *compressed]
+
+
+def compression_lines(approximation: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a compression has left out, and what it changes; none where there was none."""
+    record = approximation.get("compressed")
+    if record is None:
+        return []
+    of_classes = record["labels_changed"] is not None
+    rows = f"{record['rows']} rows" if record["rows_from"] == "X" else "the other centres"
+    if of_classes:
+        change = f"{percent(record['labels_changed'])} of the labels of {rows} change"
+    else:
+        change = f"predictions of {rows} change by {_numbers(record['rms_change'])} (root mean square)"
+    lines = [
+        ("compressed", f"{record['centres']} of {counted(record['centres_before'], 'centre')} are left"),
+        ("change", f"{change}; {percent(max(np.atleast_1d(record['norm_change'])))} of f in its norm"),
+    ]
+    if record["error_after"] is not None:
+        before = percent(record["error_before"]) if of_classes else _numbers(record["error_before"])
+        after = percent(record["error_after"]) if of_classes else _numbers(record["error_after"])
+        lines.append(
+            ("its error rate" if of_classes else "its RMSE", f"{after} on {rows} ({before} before)")
+        )
     return lines
+
+
+def _numbers(values: float | list[float]) -> str:
+    """The number of the only target, or those of all."""
+    return ", ".join(readable(float(value)) for value in np.atleast_1d(values))
 
 
 def _method(report: dict[str, Any]) -> str:
