@@ -62,7 +62,7 @@ HoldOut = Callable[[TableRows, Target], np.ndarray]
 class ScoredBlock(NamedTuple):
     """A block of rows that a model is scored on, and how many rows were left out without a target."""
 
-    X: np.ndarray
+    X: Any  # an array or CSR
     y: np.ndarray
     sample_weight: np.ndarray
     without_target: int
