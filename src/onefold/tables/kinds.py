@@ -62,7 +62,7 @@ _PAIRS = (
 BOOLEANS = {word: truth for pair in _PAIRS for word, truth in zip(pair, (True, False))}
 _BLOCK_NUMBERS = 1 << 22  # numbers in a block of rows that are encoded at a time: 32 MB
 _FEWEST_ROWS = 256  # in such a block
-MOST_ROWS = 1 << 16  # in such a block
+_MOST_ROWS = 1 << 16  # in such a block
 
 
 class Encoded(NamedTuple):
@@ -455,7 +455,7 @@ class Preparation:
     def rows_at_once(self) -> int:
         """How many rows are encoded at a time: some four million numbers."""
         width = max(len(self.feature_names), 1)
-        return min(max(_BLOCK_NUMBERS // width, _FEWEST_ROWS), MOST_ROWS)
+        return min(max(_BLOCK_NUMBERS // width, _FEWEST_ROWS), _MOST_ROWS)
 
     def spans(self) -> list[tuple[str, slice]]:
         """Every table column with its part of the matrix."""

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from onefold.machine.warning import warn_user
 from onefold.tables.errors import TableError
 from onefold.tables.findings import preparation_notes
-from onefold.tables.kinds import MOST_ROWS, Missing, Preparation, UnseenValues
+from onefold.tables.kinds import Missing, Preparation, UnseenValues
 from onefold.tables.learning import Learner
 from onefold.tables.reading import Reading
 from onefold.tables.roles import check_columns
@@ -111,8 +111,11 @@ class TableEstimator(BaseEstimator):
 
     def _blocks(self, table: Any, rows: int | None, extra: tuple[str, ...]) -> Iterator[TableRows]:
         """Blocks of at most `rows` rows, read as in training: the columns needed and `extra` ones."""
-        size = rows or (MOST_ROWS if self._takes_sparse else self.preparation_.rows_at_once)
         columns = tuple(dict.fromkeys(self.preparation_.columns + extra))
+        if self._takes_sparse:  # features take next to no memory
+            size = rows or block_rows(len(columns), BLOCK)
+        else:
+            size = rows or self.preparation_.rows_at_once
         source = self._opened(table)
         for name in extra:
             source.require(name)

@@ -91,7 +91,8 @@ class ScoredRows:
         weight = self.weight if self.weight in self.table.names else None
         extra = (target,) if weight is None else (target, weight)
         classes = getattr(model, "classes_", None)
-        for rows, matrix in matrix_blocks(model, self.table, extra=extra):
+        batch_rows = model.preparation_.rows_at_once  # those that compare with them make them dense
+        for rows, matrix in matrix_blocks(model, self.table, batch_rows, extra):
             missing = np.zeros(len(rows), dtype=bool)
             if model.drop_missing_target:
                 missing = missing_targets(target, rows)
