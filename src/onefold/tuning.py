@@ -337,7 +337,7 @@ def _scores_on(model: TableModel, training: Training, test: ScoredRows) -> dict[
     return flat_scores(scores) | {"scores": scores}
 
 
-def _decisions(model: TableModel, X: np.ndarray) -> np.ndarray:
+def _decisions(model: TableModel, X: Any) -> np.ndarray:
     """Predictions of a regressor in the units of the target, decision values of a classifier."""
     if model.task == "regression":
         return on_matrix(model, "predict", X)

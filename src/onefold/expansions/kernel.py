@@ -56,8 +56,11 @@ class FittedFunction(ABC):
 
     @property
     def accepts_sparse(self) -> bool:
-        """Whether CSR rows may be given."""
-        return all(part.kernel.accepts_sparse for _, part in self.parts)
+        """Whether CSR rows may be given: every kernel takes them beside centres that are CSR, too."""
+        return all(
+            part.kernel.accepts_sparse or is_sparse(getattr(part, "centres", None))
+            for _, part in self.parts
+        )
 
     @property
     def finite(self) -> bool:

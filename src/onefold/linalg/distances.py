@@ -29,6 +29,7 @@ from scipy.spatial.distance import cdist
 
 from onefold import linalg
 from onefold.linalg import Array, Index, abs_in_place, exp_in_place, is_numpy, is_sparse, namespace
+from onefold.linalg.indicators import SplitColumns, absolute_sums
 from onefold.machine.threads import spans
 
 # Numbers worked on at a time: they stay in a core's cache.
@@ -68,6 +69,8 @@ def inner_products(A: Array, B: Array, out: Array | None = None) -> Array:
     """A Bᵀ as a dense array, in `out` where it fits."""
     if not is_sparse(A) and not is_sparse(B):
         return linalg.product_into(A, B.T, out)
+    if is_sparse(A) and is_sparse(B):
+        return SplitColumns(B).products(A)
     product = A @ B.T
     return product.toarray() if is_sparse(product) else product
 
@@ -95,11 +98,12 @@ class SquaredDistances:
         self._harmless = harmless
         self._reach = reach
         self._norms = norms = squared_norms(Z)
-        if not is_sparse(Z):
-            xp = namespace(Z)
-            self._extended_landmarks = xp.concat(
-                [Z, xp.ones_like(norms)[:, None], norms[:, None]], axis=1
-            ).T
+        self._columns = SplitColumns(Z) if is_sparse(Z) else None
+        filled = Z if self._columns is None else self._columns.filled
+        xp = namespace(filled)
+        self._extended_landmarks = xp.concat(
+            [filled, xp.ones_like(norms)[:, None], norms[:, None]], axis=1
+        ).T
 
     def __call__(self, A: Array, out: Array | None = None) -> tuple[Any, Pairs | None]:
         """The tile (len(A), m) and, in NumPy, the close pairs that were computed anew; else None.
@@ -110,17 +114,20 @@ class SquaredDistances:
             return self._device_tile(A, out), None
         norms = squared_norms(A)
         sign = math.copysign(1.0, self._unit)
-        if is_sparse(A) or is_sparse(self._Z):
+        if is_sparse(A) and self._columns is None:
             tile: Any = np.asarray(inner_products(A, self._Z))
             tile *= -2 * sign
             tile += sign * norms[:, None]
             tile += sign * self._norms[None, :]
         else:
-            extended_rows = np.empty((A.shape[0], A.shape[1] + 2), dtype=A.dtype)
-            np.multiply(A, -2 * sign, out=extended_rows[:, :-2])
+            filled, remaining = (A, None) if self._columns is None else self._columns.split(A)
+            extended_rows = np.empty((A.shape[0], filled.shape[1] + 2), dtype=A.dtype)
+            np.multiply(filled, -2 * sign, out=extended_rows[:, :-2])
             np.multiply(norms, sign, out=extended_rows[:, -2])
             extended_rows[:, -1] = sign
             tile = linalg.product_into(extended_rows, self._extended_landmarks, out)
+            if self._columns is not None:
+                self._columns.add_products(tile, remaining, -2 * sign)
         close = self._close_pairs(tile, norms, sign)
         for i, j in pair_blocks(close, A.shape[1]):
             differences = A[i] - self._Z[j]
@@ -182,6 +189,8 @@ def pair_blocks(pairs: Pairs, features: int) -> Iterator[Pairs]:
 
 def l1_exponentials(landmarks: Array) -> L1Tile:
     """The function rows, out → [exp(−Σ_f |rows_if − landmarks_jf|)]."""
+    if is_sparse(landmarks):
+        return _sparse_tile(landmarks)
     if is_numpy(landmarks):
         return _host_tile(landmarks)
     xp = namespace(landmarks)
@@ -276,7 +285,8 @@ def _compiled_for(size: int, *arrays: NDArray[Any]) -> Any | None:
     return _numba()
 
 
-def _host_tile(landmarks: NDArray[Any]) -> L1Tile:
+def _host_tile(landmarks: NDArray[Any], function: np.ufunc = np.exp) -> L1Tile:
+    """The tile of function(−Σ_f |rows_if − landmarks_jf|)."""
     columns = np.ascontiguousarray(landmarks.T)
     doubles = np.asarray(landmarks, dtype=np.float64)
     m = landmarks.shape[0]
@@ -297,8 +307,28 @@ def _host_tile(landmarks: NDArray[Any]) -> L1Tile:
                 wide = exponents if dtype == np.float64 else None
                 distances = cdist(rows[part], doubles, "cityblock", out=wide)
                 np.negative(distances, out=exponents, casting="same_kind")
-            np.exp(exponents, out=values[part])
+            function(exponents, out=values[part])
         return values
+
+    return tile
+
+
+def _sparse_tile(landmarks: Any) -> L1Tile:
+    """The tile of CSR landmarks: sums (2) of `onefold.linalg.indicators`."""
+    columns = SplitColumns(landmarks, constant=True)
+    sums = absolute_sums(columns.split(landmarks)[1])[:, None]
+    # Two more columns, whose differences are the sums of R.
+    extended = np.concatenate([columns.filled, np.zeros_like(sums), sums], axis=1)
+    negative_distances = _host_tile(extended, np.positive)
+
+    def tile(rows: Any, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        filled, remaining = columns.split(rows)
+        row_sums = absolute_sums(remaining)[:, None]
+        extended_rows = np.concatenate([filled, row_sums, np.zeros_like(row_sums)], axis=1)
+        values = negative_distances(extended_rows, out)
+        columns.add_overlaps(values, remaining)
+        np.minimum(values, 0.0, out=values)
+        return np.exp(values, out=values)
 
     return tile
 

@@ -107,11 +107,10 @@ def _check_function(f: Any) -> None:
             axes = type(part.counts) is tuple and 1 <= len(part.counts) <= LARGEST_DIMENSION
             if not axes or not (part.step > 0).all() or np.abs(part.values).max() > _LARGEST:
                 raise BadContent("the axes, steps or values of its grid are damaged")
-        elif "centres" in arrays:
-            if isinstance(kernel, Precomputed) or part.centres.ndim != 2 or part.centres.shape[1] == 0:
-                raise BadContent("the centres of its expansion are not a table of rows")
-            if is_sparse(part.centres) and not kernel.accepts_sparse:
-                raise BadContent("its centres are sparse, but its kernel takes dense rows only")
+        elif "centres" in arrays and (
+            isinstance(kernel, Precomputed) or part.centres.ndim != 2 or part.centres.shape[1] == 0
+        ):
+            raise BadContent("the centres of its expansion are not a table of rows")
         if part.n_features:
             kernel.check_features(part.n_features)
         with np.errstate(all="ignore"):

@@ -26,7 +26,9 @@ from onefold.docstrings import shared_docs
 from onefold.estimators import LSSVCCV, LSSVRCV
 from onefold.estimators.base import framed_like, with_groups_of
 from onefold.estimators.validation import check_budget
+from onefold.expansions.compact import with_sparse_centres
 from onefold.facts.criteria import check_criterion
+from onefold.linalg import is_sparse
 from onefold.search.loop import Callback
 from onefold.tables.errors import Remedy, TableError
 from onefold.tables.findings import findings
@@ -55,6 +57,10 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "simple": (True, False),
     "loss": ("sum", "mean"),
 }  # for parameters, some of which one of the two estimators lacks
+
+
+# What an estimator predicts with: its function, and the models without each fold.
+_FUNCTIONS = ("expansion_", "fold_models_", "spread_models_")
 
 
 def _inside(name: str) -> Callable[[Any], bool]:
@@ -134,6 +140,10 @@ class TableModel(TableEstimator):
         ]
         inner.fit(training.X, y, sample_weight=training.sample_weight, groups=training.groups)
         del inner._feature_groups
+        functions = {name: getattr(inner, name, None) for name in _FUNCTIONS}
+        for name, function in zip(functions, with_sparse_centres(list(functions.values()))):
+            if function is not None:
+                setattr(inner, name, function)
         seconds = time.perf_counter() - begin
         if training.splitting.kind == "given":
             inner.set_params(cv=self.cv)
@@ -183,6 +193,11 @@ class TableModel(TableEstimator):
     def _in_target_units(self, values: Any) -> Any:
         """What the estimator inside predicts, in the units of the target."""
         return np.exp(values) if self._logarithmic else values
+
+    @property
+    def _takes_sparse(self) -> bool:
+        parts = self.estimator_.expansion_.parts
+        return all(is_sparse(getattr(part, "centres", None)) for _, part in parts)
 
     @property
     def _logarithmic(self) -> bool:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -28,6 +28,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import scipy.sparse
 
 from onefold.machine.warning import warn_user
 from onefold.tables.columns import (
@@ -69,7 +70,7 @@ class Encoded(NamedTuple):
     training had not seen.
     """
 
-    values: np.ndarray
+    values: Any  # an array, or CSR of a column with many indicators
     missing: np.ndarray
     unknown: int = 0
 
@@ -105,7 +106,9 @@ class Column:
         encoded = self.encode(rows)
         if not self.missing:
             return encoded
-        indicator = encoded.missing.astype(np.float64)
+        indicator = encoded.missing.astype(np.float64)[:, None]
+        if scipy.sparse.issparse(encoded.values):
+            return encoded._replace(values=_side_by_side([encoded.values, indicator]))
         return encoded._replace(values=np.column_stack([encoded.values, indicator]))
 
     @property
@@ -288,13 +291,16 @@ class CategoryColumn(Column):
         codes = pc.index_in(imputed, value_set=categories)
         if codes.null_count:
             codes = pc.index_in(self._as_in_training(imputed, rows), value_set=categories)
-        indices = pc.fill_null(codes, len(self.categories)).to_numpy()
-        indicators = np.zeros((len(rows), len(self.categories) + 1))  # the last one: of no category
-        indicators[np.arange(len(rows)), indices] = 1.0
+        n_categories = len(self.categories)
+        indices = pc.fill_null(codes, n_categories).to_numpy()
         missing = np.asarray(pc.is_null(text))
-        if self.rare:
-            return Encoded(indicators, missing)
-        return Encoded(indicators[:, :-1], missing, int(indicators[:, -1].sum()))
+        has_indicator = np.full(len(rows), True) if self.rare else indices < n_categories
+        starts = np.concatenate([[0], np.cumsum(has_indicator)]).astype(np.int32)
+        places = indices[has_indicator].astype(np.int32)
+        indicators = scipy.sparse.csr_array(
+            (np.ones(len(places)), places, starts), shape=(len(rows), n_categories + self.rare)
+        )
+        return Encoded(indicators, missing, int(np.sum(~has_indicator)))
 
     def _as_in_training(self, text: pa.ChunkedArray, rows: TableRows) -> pa.ChunkedArray:
         """Categories in the spelling of training: 1.0 becomes 1, unless training had both."""
@@ -327,6 +333,11 @@ def _zone_of_moments(meanings: Iterable[object]) -> str | None:
     """The time zone of the first date or time among the meanings, "" for none; None without any."""
     moment = next((meaning for meaning in meanings if isinstance(meaning, datetime)), None)
     return None if moment is None else str(moment.tzinfo or "")
+
+
+def _side_by_side(parts: Sequence[Any]) -> Any:
+    """Arrays and CSR matrices as one CSR matrix, without the zeros of the arrays."""
+    return scipy.sparse.hstack([scipy.sparse.csr_array(part) for part in parts], format="csr")
 
 
 KINDS: tuple[type[Column], ...] = (NumberColumn, DateColumn, BooleanColumn, CategoryColumn, Column)
@@ -477,8 +488,10 @@ class Preparation:
             hint = "the names differ only in upper and lower case; rename them"
         raise TableError(f"the table has no {columns}, which the model needs; {hint}", remedies)
 
-    def transform(self, rows: TableRows, unseen: UnseenValues | None = None) -> np.ndarray:
-        """The matrix of these rows, float64.
+    def transform(
+        self, rows: TableRows, unseen: UnseenValues | None = None, *, sparse: bool = False
+    ) -> Any:
+        """The matrix of these rows, float64: an array, or CSR.
 
         Parameters
         ----------
@@ -487,15 +500,22 @@ class Preparation:
         unseen : UnseenValues, optional
             Collects what training had not seen, so that many blocks share one warning. Without it, each
             call warns.
+        sparse : bool, default=False
+            Whether the matrix is CSR.
         """
         self.check_columns(rows.names)
-        matrix = np.empty((len(rows), len(self.feature_names)))
         tally = _Tally()
-        encoded_rows = 0
-        # Block by block, so that temporary arrays take little memory next to the matrix.
-        for block in rows.slices(self.rows_at_once):
-            matrix[encoded_rows : encoded_rows + len(block)] = self._encode(block, tally)
-            encoded_rows += len(block)
+        matrix: Any
+        if sparse:
+            blank = np.empty((len(rows), 0))
+            matrix = _side_by_side([blank, *(values for _, values in self._encoded(rows, tally))])
+        else:
+            matrix = np.empty((len(rows), len(self.feature_names)))
+            encoded_rows = 0
+            # Block by block, so that temporary arrays take little memory next to the matrix.
+            for block in rows.slices(self.rows_at_once):
+                matrix[encoded_rows : encoded_rows + len(block)] = self._encode(block, tally)
+                encoded_rows += len(block)
         missing = {name: tally.missing[name] for name in self.columns if tally.missing[name]}
         self._refuse(tally.infinite, missing, len(rows))
         collected = UnseenValues() if unseen is None else unseen
@@ -511,16 +531,22 @@ class Preparation:
         """The matrix of a block of rows, whose missing, unknown and infinite values are tallied."""
         # Column-major while it is filled column by column.
         matrix = np.zeros((len(block), len(self.feature_names)), order="F")
+        for span, values in self._encoded(block, tally):
+            matrix[:, span] = values.toarray() if scipy.sparse.issparse(values) else values
+        return matrix
+
+    def _encoded(self, block: TableRows, tally: _Tally) -> Iterator[tuple[slice, Any]]:
+        """The features of every column of a block, an array or CSR, and their place in the matrix."""
         for column, (name, span) in zip(self.parts, self.spans()):
             encoded = column.features(block)
-            matrix[:, span] = encoded.values
-            if np.isinf(encoded.values).any():
+            is_sparse = scipy.sparse.issparse(encoded.values)
+            if np.isinf(encoded.values.data if is_sparse else encoded.values).any():
                 tally.infinite.add(name)
             if encoded.missing.any():
                 tally.missing[name] += int(encoded.missing.sum())
             if encoded.unknown:
                 tally.unknown[name] += encoded.unknown
-        return matrix
+            yield span, encoded.values
 
     def _refuse(self, infinite: Collection[str], missing: Mapping[str, int], n_rows: int) -> None:
         """Raise for columns with infinite values, and for missing values if they are errors."""

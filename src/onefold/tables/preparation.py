@@ -36,9 +36,14 @@ class TableEstimator(BaseEstimator):
     drop: Sequence[str] = ()
     min_frequency: float | None = None
 
+    @property
+    def _takes_sparse(self) -> bool:
+        """Whether the rows of further tables are best encoded as CSR."""
+        return False
+
     def matrix(self, X: TableLike | Table) -> np.ndarray:
         """The rows of a table as a matrix of features."""
-        return joined([matrix for _, matrix in matrix_blocks(self, X, 1 << 62)])
+        return joined([matrix for _, matrix in matrix_blocks(self, X, 1 << 62, sparse=False)])
 
     def _check_preparation(self) -> None:
         """Raise where parameters of the preparation make no sense, whatever the table."""
@@ -106,8 +111,11 @@ class TableEstimator(BaseEstimator):
 
     def _blocks(self, table: Any, rows: int | None, extra: tuple[str, ...]) -> Iterator[TableRows]:
         """Blocks of at most `rows` rows, read as in training: the columns needed and `extra` ones."""
-        size = rows or self.preparation_.rows_at_once
         columns = tuple(dict.fromkeys(self.preparation_.columns + extra))
+        if self._takes_sparse:  # features take next to no memory
+            size = rows or block_rows(len(columns), BLOCK)
+        else:
+            size = rows or self.preparation_.rows_at_once
         source = self._opened(table)
         for name in extra:
             source.require(name)
@@ -242,18 +250,26 @@ class TablePreparation(TransformerMixin, TableEstimator):
 
 
 def matrix_blocks(
-    model: TableEstimator, table: Any, batch_rows: int | None = None, extra: tuple[str, ...] = ()
-) -> Iterator[tuple[TableRows, np.ndarray]]:
+    model: TableEstimator,
+    table: Any,
+    batch_rows: int | None = None,
+    extra: tuple[str, ...] = (),
+    *,
+    sparse: bool | None = None,
+) -> Iterator[tuple[TableRows, Any]]:
     """Blocks of rows, each with its matrix, in the order of the table.
 
     Holds no more than `batch_rows` rows in memory where the table can be read in blocks, by default
-    about four million numbers. `extra` columns are read besides those that the model needs. One
-    warning at the end tells what training had not seen.
+    about four million numbers. `extra` columns are read besides those that the model needs. The
+    matrices are arrays or CSR, by default what the model predicts faster. One warning at the end tells
+    what training had not seen.
     """
     check_is_fitted(model, "preparation_")
+    if sparse is None:
+        sparse = model._takes_sparse
     unseen = UnseenValues()
     for rows in model._blocks(table, batch_rows, extra):
-        yield rows, model.preparation_.transform(rows, unseen)
+        yield rows, model.preparation_.transform(rows, unseen, sparse=sparse)
     unseen.warn()
 
 

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from onefold.linalg import host_array
 from onefold.machine import memory
 from onefold.machine.files import atomic_write
 from onefold.machine.memory import available_memory
@@ -122,9 +123,9 @@ class StackedMatrix:
         self._size = 0
         self._width = 0
 
-    def append(self, matrix: np.ndarray) -> None:
-        """Add the rows of a matrix."""
-        self._matrices.append(np.ascontiguousarray(matrix, dtype=np.float64))
+    def append(self, matrix: Any) -> None:
+        """Add the rows of an array or a CSR matrix."""
+        self._matrices.append(np.ascontiguousarray(host_array(matrix)))
         self._size += self._matrices[-1].nbytes
         self._width = matrix.shape[1]
         if self._file is None and exceeds_memory(_COPIES * self._size):

@@ -62,7 +62,7 @@ HoldOut = Callable[[TableRows, Target], np.ndarray]
 class ScoredBlock(NamedTuple):
     """A block of rows that a model is scored on, and how many rows were left out without a target."""
 
-    X: np.ndarray
+    X: Any  # an array or CSR
     y: np.ndarray
     sample_weight: np.ndarray
     without_target: int
@@ -91,7 +91,8 @@ class ScoredRows:
         weight = self.weight if self.weight in self.table.names else None
         extra = (target,) if weight is None else (target, weight)
         classes = getattr(model, "classes_", None)
-        for rows, matrix in matrix_blocks(model, self.table, extra=extra):
+        batch_rows = model.preparation_.rows_at_once  # those that compare with them make them dense
+        for rows, matrix in matrix_blocks(model, self.table, batch_rows, extra):
             missing = np.zeros(len(rows), dtype=bool)
             if model.drop_missing_target:
                 missing = missing_targets(target, rows)
