@@ -29,6 +29,7 @@ from onefold.facts.criteria import criterion_of
 from onefold.facts.words import counted, json_text
 from onefold.machine.speed import duration_words
 from onefold.search import GridEdgeWarning, SearchStoppedWarning
+from onefold.search.checkpoint import state_path
 from onefold.tables import Reading, TableError, TableModel, TableSource
 from onefold.tables.errors import listing
 from onefold.tables.estimators import inner_estimator
@@ -59,6 +60,7 @@ def run_tune(arguments: argparse.Namespace) -> None:
         write_results(model, stage)
     if journal is not None and model.report_["search"]["stopped"] is None:
         journal.unlink(missing_ok=True)
+        state_path(journal).unlink(missing_ok=True)
     elif journal is not None and not quiet:
         print(f"onefold: kept {journal}; repeat the command with --force to resume", file=sys.stderr)
     weight = job.training.sample_weight
