@@ -109,7 +109,10 @@ def run_plan(arguments: argparse.Namespace) -> None:
         return
     names = ("rows", "features", "reason", "seconds", "bytes", "free_bytes", "fits")
     facts = {name: getattr(planned, name) for name in names}
-    print(json_text(facts | {"approximation": repr(planned.approximation), "search": search.as_plain()}))
+    members = planned.members
+    facts |= {"approximation": repr(planned.approximation), "search": search.as_plain()}
+    facts["members"] = None if members is None else repr(members.approximation)
+    print(json_text(facts))
 
 
 def _search_text(search: SearchSettings) -> str:
