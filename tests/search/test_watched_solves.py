@@ -384,3 +384,19 @@ def test_a_thread_of_a_pool_has_no_watcher():
 def test_a_solution_without_a_watcher_copies_nothing(monkeypatch):
     monkeypatch.setattr(cg.SolveState, "arrays", partial(pytest.fail, "copied"))
     fitted()
+
+
+def test_a_state_of_another_array_library_goes_on_to_the_same_digits(eager, tmp_path):
+    torch = pytest.importorskip("torch")
+    table = {"X": torch.asarray(X), "y": torch.asarray(Y)}
+    path = tmp_path / "search"
+    with pytest.raises(Crash):
+        fitted(**table, checkpoint=path, callback=crashing(6))
+    events = []
+    again = fitted(**table, checkpoint=path, callback=events.append)
+    first = next(event for event in events if "iteration" in event)
+    assert first["iteration"]["number"] == 7
+    whole = fitted(**table)
+    assert again.best_score_ == whole.best_score_
+    solves = [model.approximation_["selected_with"]["solves"] for model in (again, whole)]
+    assert solves[0] == solves[1]
