@@ -307,3 +307,50 @@ def test_where_journals_and_stages_lie(tmp_path, monkeypatch):
     with pytest.raises(LookupError), staged_results(tmp_path):
         raise LookupError
     assert {path.name for path in tmp_path.iterdir()} == left  # that of the killed is tidied up
+
+
+WITHIN = """
+import sys
+import time
+import onefold.search.watching as watching
+from onefold.approximations import cg
+from onefold.cli import main
+from onefold.cli.terminal import Progress
+
+watching._TELL_SECONDS = watching._SAVE_SECONDS = 0.0
+cg._ERROR_SHARE = 0.0  # to the tolerance, in many iterations
+
+def shown(self, event):
+    if "iteration" in event:
+        print(event["done"], event["iteration"]["number"], flush=True)
+        time.sleep(0.1 if event["iteration"]["number"] < 6 else 0.0)
+
+Progress.__call__ = shown
+sys.exit(main(sys.argv[1:]))
+"""
+ITERATED = [*TABLE, "--simple", "--approximation", "cg", "--gammas", "0.2,0.4", "--alphas", "0.01"]
+ITERATED += ["--jobs", "1", "--search", "grid", "--cv", "2", "--resume"]
+STATE = "t-onefold.journal.iterate"
+
+
+@pytest.mark.parametrize(("line", "code"), [("0 2\n", 130), ("1 2\n", 0)])
+def test_ctrl_c_within_an_iteration(tmp_path, line, code):
+    """Without a score it stops at once; with one, the best is kept. What was solved so far is there."""
+    write_table(tmp_path, 2500)
+    process = begun(tmp_path, sys.executable, "-c", WITHIN, "tune", *ITERATED)
+    assert process.stdout is not None
+    assert line in iter(process.stdout.readline, "")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert (process.returncode, "Traceback" in err) == (code, False)
+    assert (KEPT + FINISHING in err) == (code == 0)
+    kept = {"t.parquet", str(JOURNAL), STATE}
+    assert set(files(tmp_path)) == kept | ({"t-onefold"} if code == 0 else set())
+    more = ["--force"] if code == 0 else []
+    process = begun(tmp_path, sys.executable, "-c", WITHIN, "tune", *ITERATED, *more)
+    assert process.stdout is not None
+    done, number = process.stdout.readline().split()
+    assert (done, int(number) > 2) == (line[0], True)  # it goes on from there
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert files(tmp_path) == ["t-onefold", "t.parquet"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from onefold.linalg import namespace, to_numpy
-from onefold.linalg.iterate import conjugate_gradients, refined, refined_gradients
+from onefold.linalg.iterate import GradientState, conjugate_gradients, refined, refined_gradients
 
 
 def system(shape=(), n=40, columns=3, seed=0):
@@ -80,12 +82,13 @@ def test_restarts_from_the_true_residual_take_the_next_rung_where_one_no_longer_
     calls = []
 
     def rung(matrix, name):
-        def correct(left, some, relative, limit):
+        def correct(left, some, relative, limit, state=None, observe=None):
             calls.append((name, some.tolist()))
             goal = 1e-3 * lengths(left)
             start = xp.asarray(left, copy=True)
+            settings = {"limit": limit, "state": state, "observe": observe}
             return conjugate_gradients(
-                lambda V: matrix @ V, lambda R: R, start, lengths, goal, limit=limit
+                lambda V: matrix @ V, lambda R: R, start, lengths, goal, **settings
             )
 
         return correct
@@ -112,3 +115,70 @@ def test_restarts_from_the_true_residual_take_the_next_rung_where_one_no_longer_
     stuck = solve([rung(0.4 * A, "too far")])  # each step overshoots: none is taken
     assert stuck.state == "slow"
     assert_array_equal(to_numpy(stuck.X), 0.0)
+
+
+class Enough(Exception):
+    """Ends an iteration in its middle."""
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_from_any_state_the_numbers_are_those_of_a_run_without_interruption(library, order) -> None:
+    """Of one correction, and of a ladder of them: the state has all that the next iteration reads."""
+    xp = pytest.importorskip(library)
+    A, B = system(n=60)
+    A = xp.asarray(A)
+    B = xp.asarray(B) if order == "C" else xp.asarray(np.ascontiguousarray(B.T)).T
+    scale = to_numpy(lengths(B))
+
+    def rung(matrix):
+        def correct(left, some, relative, limit, state, observe):
+            start = xp.asarray(left, copy=True)
+            settings = {"limit": limit, "state": state, "observe": observe}
+            goal = 1e-4 * lengths(left)
+            return conjugate_gradients(
+                lambda V: matrix @ V, lambda R: R, start, lengths, goal, **settings
+            )
+
+        return correct
+
+    def solve(state=None, observe=None):
+        return refined(
+            lambda X, some: xp.asarray(to_numpy(B)[:, some]) - A @ X,
+            [rung(A + 0.01 * xp.eye(60, dtype=xp.float64)), rung(A)],
+            xp.zeros_like(B),
+            xp.asarray(B, copy=True),
+            size=lambda R, some: to_numpy(lengths(R)) / scale[some],
+            enough=1e-11,
+            limit=2000,
+            state=state,
+            observe=observe,
+        )
+
+    def copied(state):
+        fields = vars(state.correction).items()
+        arrays = {
+            name: value if name == "iterations" else xp.asarray(value, copy=True)
+            for name, value in fields
+        }
+        X, residual = (xp.asarray(array, copy=True) for array in (state.X, state.residual))
+        correction = GradientState(**arrays)
+        return replace(
+            state, X=X, residual=residual, relative=state.relative.copy(), correction=correction
+        )
+
+    seen = []
+    whole = solve(observe=lambda state: seen.append(copied(state)))
+    assert whole.state == "converged"
+    assert len({state.iterations for state in seen}) > 2
+    for state in seen[::3] * 2:  # twice: a state is not changed by going on from it
+        again = solve(state)
+        assert again.iterations == whole.iterations
+        for name in ("X", "residual", "relative"):
+            assert_array_equal(to_numpy(getattr(again, name)), to_numpy(getattr(whole, name)))
+
+    def stop(state):
+        raise Enough
+
+    with pytest.raises(Enough):
+        solve(observe=stop)

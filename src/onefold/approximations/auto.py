@@ -92,6 +92,9 @@ class Plan:
         Memory that is free now.
     reason : str
         Why this approximation would run.
+    members : Plan or None
+        What would score and fit the members of a search with metrics on all rows, and what that alone
+        would cost; None where that is no other method. `seconds` and `bytes` then include it.
 
     Examples
     --------
@@ -112,6 +115,7 @@ class Plan:
     bytes: int | None
     free_bytes: int | None
     reason: str
+    members: Plan | None = None
 
     @property
     def fits(self) -> bool:
@@ -119,10 +123,31 @@ class Plan:
         return self.bytes is None or self.free_bytes is None or self.bytes <= self.free_bytes
 
     def __str__(self) -> str:
-        time = "unknown" if self.seconds is None else f"about {duration_words(self.seconds)}"
-        memory = "unknown" if self.bytes is None else f"{self.bytes / 2**30:.2f} GiB"
+        memory = self._memory_words
         if self.free_bytes is not None:
             memory += f" ({self.free_bytes / 2**30:.1f} GiB free)"
+        final = ""
+        if self.members is not None:
+            final = f"final   {self.members.method_words} of all rows, {self.members._time_words}, "
+            final += f"{self.members._memory_words}\n"
+        return (
+            f"{self.rows} rows, {self.features} features\n"
+            f"method  {self.method_words}\n{final}"
+            f"why     {self.reason}\ntime    {self._time_words}\n"
+            f"memory  {memory}{'' if self.fits else ', not enough'}"
+        )
+
+    @property
+    def _time_words(self) -> str:
+        return "unknown" if self.seconds is None else f"about {duration_words(self.seconds)}"
+
+    @property
+    def _memory_words(self) -> str:
+        return "unknown" if self.bytes is None else f"{self.bytes / 2**30:.2f} GiB"
+
+    @property
+    def method_words(self) -> str:
+        """The approximation by its name, with the settings that are not the default ones."""
         setting_fields: Sequence[Field[Any]] = ()
         if is_dataclass(self.approximation):  # one from outside need not be
             setting_fields = fields(self.approximation)
@@ -131,12 +156,7 @@ class Plan:
             for setting in setting_fields
             if repr(value := getattr(self.approximation, setting.name)) != repr(setting.default)
         ]
-        return (
-            f"{self.rows} rows, {self.features} features\n"
-            f"method  {self.approximation.name}{''.join(settings)}\n"
-            f"why     {self.reason}\ntime    {time}\n"
-            f"memory  {memory}{'' if self.fits else ', not enough'}"
-        )
+        return f"{self.approximation.name}{''.join(settings)}"
 
 
 Place = Literal["memory", "dask", "streamed"]
@@ -349,22 +369,62 @@ def choose_for_members(run: Run, kernel: Kernel, members: int, folds: int) -> Me
     `kernel` is that of one of the `members`, `folds` the number of parts that are held out.
     """
     problem = run.problem
-    if not run.reason or problem.remote or problem.streamed:
+    if not run.reason:
         return MembersRun(run, members)
+    choice = _method_for_members(run.approximation, problem, kernel, members, folds)
+    if choice is None:
+        return MembersRun(run, members)
+    of_members = Workload(choice.members, 1, folds=folds)
+    started = choice.method.start(problem, [kernel], of_members)
+    return MembersRun(replace(started, reason=run.reason), choice.members)
+
+
+class _MembersMethod(NamedTuple):
+    """What fits members with the true kernel, how many, and how long each takes."""
+
+    method: Approximation
+    members: int
+    seconds: float
+
+
+def _method_for_members(
+    approximation: Approximation, problem: Any, kernel: Kernel, members: int, folds: int
+) -> _MembersMethod | None:
+    """As in `choose_for_members`; None stands for the run of the search."""
+    if problem.remote or problem.streamed:
+        return None
     fits = Workload(members, 1)
-    if run.approximation.exact and rows_within(_DENSE_MEMBERS_SECONDS, problem, fits) >= problem.n:
-        return MembersRun(run, members)
+    if approximation.exact and rows_within(_DENSE_MEMBERS_SECONDS, problem, fits) >= problem.n:
+        return None
     machine = problem.machine
     of_member = Workload(1, 1, folds=folds)
     method = with_true_kernel(problem, kernel, _LONGEST_MEMBER_SECONDS, of_member)
     if method is None:
-        return MembersRun(run, members)
-    duration = partial(method.duration, *problem.shape, machine.load(of_member))
+        return None
+    n, d, targets = problem.shape
+    duration = partial(method.duration, n, d, targets, machine.load(of_member))
     budget = _GPU_MEMBERS_SECONDS if machine.gpu else _MEMBERS_SECONDS
     time = machine.seconds(duration, budget) or 0.0
-    affordable = max(1, int(min(budget / max(time, 1e-9), members)))
-    started = method.start(problem, [kernel], replace(of_member, kernels=affordable))
-    return MembersRun(replace(started, reason=run.reason), affordable)
+    return _MembersMethod(method, max(1, int(min(budget / max(time, 1e-9), members))), time)
+
+
+def with_members(plan: Plan, problem: Any, kernel: Kernel, members: int, load: Workload) -> Plan:
+    """The plan of a search with metrics of some rows, and what scores and fits its members on all rows.
+
+    Of the `problem` only its size and its place are looked at; one fold is reserved for the scores.
+    """
+    choice = _method_for_members(plan.approximation, problem, kernel, members, folds=1)
+    if choice is None:
+        return plan
+    machine = problem.machine
+    of_members = machine.load(Workload(choice.members, 1, folds=1))
+    n, d, targets = problem.shape
+    seconds = choice.members * choice.seconds
+    memory = choice.method.memory(n, d, targets, of_members, machine.free)
+    fits = Plan(choice.method, n, d, seconds, memory, machine.free, plan.reason)
+    search = machine.seconds(lambda speed: load.preliminary_operations / speed.multiply_adds, timed=True)
+    peak = max((peak for peak in (plan.bytes, memory) if peak is not None), default=None)
+    return replace(plan, seconds=seconds + (search or 0.0), bytes=peak, members=fits)
 
 
 class _Undecided:

@@ -24,6 +24,9 @@ Products that carry the iteration along have float32 kernel values where the rid
 rounding; the residual that decides is computed with float64 tiles from the coefficients themselves. In
 rows that are left out, the residual of a system is −f − b: their predictions cost nothing.
 
+**What an iteration depends on.** The states of the iteration, and the held-out errors of systems that
+(5) compares with: `SolveState` has both, and a solution that goes on from one has the same digits.
+
 **Rows that repeat.** Rows that are equal are one row, with the sum of their weights and the mean of
 their targets: that adds a constant to the objective, and f is the same.
 """
@@ -31,8 +34,10 @@ their targets: that adds a constant to the objective, and f is the same.
 from __future__ import annotations
 
 import numbers
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,7 +68,16 @@ from onefold.linalg import (
     take_rows,
     zeros,
 )
-from onefold.linalg.iterate import Map, Solution, conjugate_gradients, refined
+from onefold.linalg.iterate import (
+    GradientState,
+    Map,
+    Observe,
+    RefinedState,
+    Solution,
+    conjugate_gradients,
+    refined,
+)
+from onefold.machine.iterations import Arrays, Iteration, Pace, Watcher, watcher
 from onefold.machine.speed import Speed
 from onefold.machine.threads import cached_property, limit_blas
 from onefold.machine.warning import warn_user
@@ -81,6 +95,8 @@ _LEAST_SINGLE_NOISE = 2.0
 _DIGITS = 1e-3
 # Share of the tolerance that the recurrence goes to: it drifts from the true residual.
 _MARGIN = 0.5
+# Residual relative to what it must not exceed, where the solution ends.
+_ENOUGH = 1.0
 # Residual relative to the targets where nobody asked for another one, and no rows are held out.
 _TOLERANCE = 1e-5
 # Share of the held-out error that the residual may have; measured, the error is then right to 0.5 %.
@@ -91,6 +107,8 @@ _USUAL_TOLERANCE = 0.03
 _DISTINCT_SHARE = 0.9
 # Iterations for each digit of the tolerance; measured, 5 to 15.
 _ITERATIONS_PER_DIGIT = 10
+# Rows whose kernel values tell a kernel from others.
+_SAMPLE_ROWS = 16
 # Times as long as operations say: a GPU is seldom as fast as at its best.
 _GPU_SLOWNESS = 2.0
 # Rows up to which models without each fold are fitted for intervals alone: each has a preconditioner.
@@ -421,14 +439,21 @@ class IterativeModel(Model):
         ends_by_error = settings.tolerance is None and systems.leaves_out
         with limit_blas(1):  # the same digits whatever the number of threads
             preconditioners = self._solvers(systems, mu)
+            operators = self._operators(mu, few_digits=ends_by_error)
+            watching = watcher()
+            kept = None if watching is None else watching.begin(self._key(parts, mu, targets))
             solved = systems.solve(
-                self._operators(mu, few_digits=ends_by_error),
+                operators,
                 preconditioners,
                 mu,
                 tolerance=tolerance,
                 error_share=_ERROR_SHARE if ends_by_error else 0.0,
                 max_iterations=settings.max_iterations,
+                state=None if kept is None else SolveState.of(kept, self.problem.Y),
+                observe=None if watching is None else Telling(watching),
             )
+            if watching is not None:
+                watching.end()
         residual = systems.relative(solved.residual)
         outcome = {
             "alpha": mu * self.problem.alpha_unit,
@@ -448,6 +473,20 @@ class IterativeModel(Model):
                 ConvergenceWarning,
             )
         return systems.fits(solved, mu)
+
+    def _key(self, parts: Sequence[Index], mu: float, targets: Any) -> dict[str, Any]:
+        """What tells a solution from others: kernel, systems, and how they are solved."""
+        first = self._X[:_SAMPLE_ROWS, :]
+        every = isinstance(targets, slice)
+        return {
+            "alpha": mu,
+            "rows": [self.problem.n, int(self._X.shape[0])],
+            "kernel": zlib.crc32(host_array(self._kernel(first, first)).tobytes()),
+            "left_out": [[part.size, zlib.crc32(part.tobytes())] for part in parts],
+            "targets": "all" if every else np.asarray(targets).tolist(),
+            "preconditioner": self.report["preconditioner"],
+            "tiles": self.report["tiles"].partition(",")[0],
+        }
 
     def _solvers(self, systems: Systems, mu: float) -> list[Map]:
         """The preconditioner of each system."""
@@ -472,6 +511,76 @@ class IterativeModel(Model):
             solvers.append(preconditioner.solver(mu))
             self.report["preconditioner"] = preconditioner.report
         return solvers
+
+
+@dataclass(frozen=True)
+class SolveState:
+    """Where the solution of some systems is, between two iterations."""
+
+    refined: RefinedState
+    errors: HostArray  # the held-out ones of all columns so far, in the problem's units
+
+    def arrays(self) -> Arrays:
+        """Copies in host memory, by name; their memory order is kept, as digits of sums depend on it."""
+        state = self.refined
+        correction = state.correction
+        arrays = {
+            "X": state.X,
+            "residual": state.residual,
+            "relative": state.relative,
+            "iterations": state.iterations,
+            "rung": state.rung,
+            "correction_X": correction.X,
+            "correction_residual": correction.residual,
+            "correction_direction": correction.direction,
+            "correction_rz": correction.rz,
+            "correction_iterations": correction.iterations,
+            "errors": self.errors,
+        }
+        return {name: np.array(host_array(array), order="K") for name, array in arrays.items()}
+
+    @classmethod
+    def of(cls, arrays: Arrays, reference: Array) -> SolveState:
+        """The state that had these arrays, in the library and on the device of the reference."""
+        like = partial(_in_memory_order, reference=reference)
+        correction = GradientState(
+            X=like(arrays["correction_X"]),
+            residual=like(arrays["correction_residual"]),
+            direction=like(arrays["correction_direction"]),
+            rz=like(arrays["correction_rz"]),
+            iterations=int(arrays["correction_iterations"]),
+        )
+        state = RefinedState(
+            X=like(arrays["X"]),
+            residual=like(arrays["residual"]),
+            relative=arrays["relative"],
+            iterations=int(arrays["iterations"]),
+            rung=int(arrays["rung"]),
+            correction=correction,
+        )
+        return cls(state, arrays["errors"])
+
+
+def _in_memory_order(array: HostArray, reference: Array) -> Array:
+    """As `asarray_like`, by rows or by columns as in host memory."""
+    if array.ndim == 2 and array.flags.f_contiguous and not array.flags.c_contiguous:
+        return asarray_like(array.T, reference).T
+    return asarray_like(array, reference)
+
+
+class Telling:
+    """Tells a watcher how far a solution is."""
+
+    def __init__(self, watching: Watcher) -> None:
+        self._watching = watching
+        self._pace: Pace | None = None
+
+    def __call__(self, state: SolveState, residual: float, distance: float) -> None:
+        """The residual relative to the targets, and to what it must not exceed."""
+        seconds_left = None if self._pace is None else self._pace.seconds_left(distance)
+        self._pace = self._pace or Pace.at(distance)
+        iteration = Iteration(state.refined.total_iterations, residual, seconds_left)
+        self._watching.iterated(iteration, state.arrays)
 
 
 class Systems:
@@ -526,9 +635,11 @@ class Systems:
             scaled = scaled - shift[None, :] * self._of(self._mask, columns)
         return xp.linalg.vector_norm(scaled, axis=0)
 
-    def relative(self, residual: Array) -> float:
+    def relative(self, residual: Array, columns: Index | None = None) -> float:
         """The largest norm of a residual, relative to the targets."""
-        return float(np.max(host_array(self.norms(residual, self._every) / self._size), initial=0.0))
+        columns = self._every if columns is None else columns
+        sizes = self.norms(residual, columns) / take_rows(self._size, columns)
+        return float(np.max(host_array(sizes), initial=0.0))
 
     def heldout_errors(self, residual: Array, columns: Index) -> HostArray:
         """Root mean squares over the rows that are left out, in the problem's units; NaN without any."""
@@ -564,8 +675,14 @@ class Systems:
         tolerance: float,
         error_share: float,
         max_iterations: int,
+        state: SolveState | None = None,
+        observe: Callable[[SolveState, float, float], None] | None = None,
     ) -> Solution:
-        """(1) until (4) or (5); the operators from the roughest on, of which the last is exact."""
+        """(1) until (4) or (5); the operators from the roughest on, of which the last is exact.
+
+        With a `state` it goes on from there; `observe` is told the states, the residual relative to the
+        targets and relative to what it must not exceed.
+        """
         xp = namespace(self._Y)
         every = self._every
         size = self._size
@@ -583,7 +700,8 @@ class Systems:
                 pieces.append(constraints[number](part, preconditioned))
             return pieces[0] if numbers.size == 1 else xp.concat(pieces, axis=1)
 
-        errors = np.zeros(every.size)  # the held-out ones of all columns so far, in the problem's units
+        # The held-out ones of all columns so far, in the problem's units.
+        errors = np.zeros(every.size) if state is None else state.errors.copy()
 
         def limit_of(R: Array, columns: Index) -> Array:
             """What the norm of the residual must not exceed."""
@@ -600,7 +718,12 @@ class Systems:
 
         def correction(operator: Operator) -> Any:
             def correct(
-                residual: Array, columns: Index, relative: HostArray, limit: int
+                residual: Array,
+                columns: Index,
+                relative: HostArray,
+                limit: int,
+                resumed: GradientState | None,
+                tell: Observe | None,
             ) -> Solution | None:
                 least = asarray_like(_DIGITS * relative, self._Y) * limit_of(residual, columns)
 
@@ -616,6 +739,8 @@ class Systems:
                     distance,
                     xp.ones_like(size[: columns.size]),
                     limit=limit,
+                    state=resumed,
+                    observe=tell,
                 )
                 # Beyond the range of a rough product:
                 if not linalg.all_finite(solution.X) or not bool(xp.any(solution.X != 0)):
@@ -628,14 +753,23 @@ class Systems:
         def residual_of(a: Array, columns: Index) -> Array:
             return self._of(self._Y, columns) - self.product(operators[-1], mu, a, columns)
 
+        def told(current: RefinedState) -> None:
+            assert observe is not None
+            columns = np.flatnonzero(~(current.relative <= _ENOUGH))
+            R = current.correction.residual
+            distances = host_array(self.norms(R, columns) / (_MARGIN * limit_of(R, columns)))
+            observe(SolveState(current, errors), self.relative(R, columns), float(distances.max()))
+
         return refined(
             residual_of,
             [correction(operator) for operator in operators],
             xp.zeros_like(self._Y),
             self._Y,
             size=lambda R, columns: self.norms(R, columns) / limit_of(R, columns),
-            enough=1.0,
+            enough=_ENOUGH,
             limit=max_iterations,
+            state=None if state is None else state.refined,
+            observe=None if observe is None else told,
         )
 
     def _constrained(self, system: System, solver: Map) -> Callable[[Array, bool], Array]:

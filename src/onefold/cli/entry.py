@@ -1,7 +1,8 @@
 """The entry point: run a command, stop cleanly, turn errors into one line and an exit code.
 
 The first Ctrl-C during a search that has a score ends the search and keeps its best model; the second
-one, and the first at any other time, stops at once. Python runs signal handlers between two steps of the
+one, and the first at any other time, stops at once. An evaluation that iterates is broken off if its
+stage has another score, and otherwise completed. Python runs signal handlers between two steps of the
 main thread, so a factorisation in progress is finished first.
 """
 
@@ -22,11 +23,12 @@ from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from onefold.cli.options import parsed
 from onefold.cli.streams import Output, OutputError, standard_streams
 from onefold.machine.files import with_remedy
+from onefold.machine.iterations import watcher
 
 if TYPE_CHECKING:
     from onefold.tables.errors import Remedy
@@ -211,6 +213,8 @@ class _CtrlC:
                 "stopping; the best model so far will be kept (press Ctrl-C again to stop at once) …"
             )
             self._stop_requested = True
+            if self._within_replaceable():
+                self._end_search()
         else:
             self._stopping = True
             _announce("stopping …")
@@ -227,10 +231,21 @@ class _CtrlC:
         if self.callback is not None:
             self.callback(event)
         self._has_score |= event["best_score"] is not None
-        if self._stop_requested and not self._search_ended:
-            self._search_ended = True  # a second exception would end more than the search
-            _announce("fitting the final model with the best parameters so far …")
-            raise KeyboardInterrupt
+        between_evaluations = "iteration" not in event
+        if self._stop_requested and not self._search_ended and between_evaluations:
+            self._end_search()
+
+    def _end_search(self) -> NoReturn:
+        """Raise KeyboardInterrupt; a second one would end more than the search."""
+        self._search_ended = True
+        _announce("fitting the final model with the best parameters so far …")
+        raise KeyboardInterrupt
+
+    @staticmethod
+    def _within_replaceable() -> bool:
+        """Whether a long evaluation is under way, of a stage that has a score without it."""
+        watching = watcher()
+        return watching is not None and watching.replaceable
 
 
 @contextmanager

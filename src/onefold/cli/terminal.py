@@ -47,7 +47,7 @@ class Progress:
         if self._stream is None:
             return
         words = [progress_words(event)]
-        if event["left"]:
+        if event["left"] and "iteration" not in event:
             words.append(f"{duration_words(event['left'])} left")
         score = event["best_score"]
         params = event.get("best_params") or {}

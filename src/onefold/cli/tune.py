@@ -28,6 +28,7 @@ from onefold.facts.criteria import criterion_of
 from onefold.facts.words import counted, json_text
 from onefold.machine.speed import duration_words
 from onefold.search import GridEdgeWarning, SearchStoppedWarning
+from onefold.search.checkpoint import state_path
 from onefold.tables import Reading, TableError, TableModel, TableSource
 from onefold.tables.errors import listing
 from onefold.tables.findings import edge_note, few_rows_note
@@ -57,6 +58,7 @@ def run_tune(arguments: argparse.Namespace) -> None:
         write_results(model, stage)
     if journal is not None and model.report_["search"]["stopped"] is None:
         journal.unlink(missing_ok=True)
+        state_path(journal).unlink(missing_ok=True)
     elif journal is not None and not quiet:
         print(f"onefold: kept {journal}; repeat the command with --force to resume", file=sys.stderr)
     weight = job.training.sample_weight
@@ -104,7 +106,10 @@ def run_plan(arguments: argparse.Namespace) -> None:
         return
     names = ("rows", "features", "reason", "seconds", "bytes", "free_bytes", "fits")
     facts = {name: getattr(planned, name) for name in names}
-    print(json_text(facts | {"approximation": repr(planned.approximation), "search": search.as_plain()}))
+    members = planned.members
+    facts |= {"approximation": repr(planned.approximation), "search": search.as_plain()}
+    facts["members"] = None if members is None else repr(members.approximation)
+    print(json_text(facts))
 
 
 def _search_text(search: SearchSettings) -> str:

@@ -136,7 +136,8 @@ class KernelMachineCV(KernelMachine):
         """Fit what was chosen on all rows, and record everything, in GridSearchCV's words."""
         setup = search.setup
         scoring = result.scoring
-        fit = final.fit_final(result, blend=self.blend, intervals=getattr(self, "intervals", None))
+        with search.final_watcher(result).watching():
+            fit = final.fit_final(result, blend=self.blend, intervals=getattr(self, "intervals", None))
         ledger = result.ledger
         problem = setup.problem
         chosen = result.chosen.cell
@@ -522,7 +523,9 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         With 1, a line is written to the standard error stream after each kernel.
     callback : function, optional
         Called after each kernel with a dict: done, total, best_score, best_params, part, seconds, left.
-        A search with a metric has several parts, each of which is counted separately.
+        A search with a metric has several parts, each of which is counted separately. Also called
+        during evaluations by conjugate gradients, at most once a second: iteration is then a dict of
+        number, residual and left.
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ from sklearn.model_selection import LeaveOneOut
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Approximation, Auto, Plan, Problem, Workload, resolve_approximation
-from onefold.approximations.auto import is_series, learning_rows, make_plan
+from onefold.approximations.auto import is_series, learning_rows, make_plan, with_members
 from onefold.approximations.problem import Machine
 from onefold.calibration import check_intervals
 from onefold.compatibility import Offer, Request, check
@@ -33,7 +33,13 @@ from onefold.machine.threads import use_threads
 from onefold.rows import is_dask, is_remote, opened, to_host
 from onefold.search import FullGrid
 from onefold.search.learned_metric import check_metric, tracks_of
-from onefold.search.metric_search import FOLD_LEARNING_ROWS, MetricSearch, fit_cost, learned_load
+from onefold.search.metric_search import (
+    FOLD_LEARNING_ROWS,
+    MetricSearch,
+    fit_cost,
+    learned_load,
+    usual_members,
+)
 from onefold.search.strategies import Family, Setup, Strategy, family_kernels, resolve_strategy
 from onefold.trust_check import last_step
 from onefold.typing import MaybeArray, TableLike
@@ -433,18 +439,29 @@ def plan(estimator: Any, X: TableLike, y: MaybeArray = None) -> Plan:
             request = Request(searches=True, metric=final.metric, leave_one_out=leaves_one_out(final.cv))
             check(request, offer_of(X, approximation, families))
             machine = Machine.of(final.device)
-            rows: Any = SimpleNamespace(X=X, n=n, shape=shape, streamed=False, machine=machine)
-            load = learned_load(load, metric_search(final, families, rows), shape)
-        else:
-            default = RELATIVE_GAMMAS if names_families(final.kernel) else DEFAULT_GAMMAS
-            gammas = default if final.gammas is None else final.gammas
-            n_widths = np.size(np.asarray(gammas, dtype=object))
-            kernels = sum(int(n_widths) if kernel.has_width else 1 for _, kernel in families)
-            # A blend fits one of each family once more.
-            again = (len(families) - 1) * fit_cost(n, d) if final.blend else 0.0
-            load = replace(
-                load, kernels=kernels * len(approximation.choices()), preliminary_operations=again
+            rows: Any = SimpleNamespace(
+                X=X,
+                n=n,
+                shape=shape,
+                streamed=False,
+                remote=is_dask(X) or is_remote(X),
+                machine=machine,
             )
+            learning = metric_search(final, families, rows)
+            load = learned_load(load, learning, shape)
+            planned = make_plan(approximation, *shape, load, final.device, series=series)
+            if not isinstance(approximation, Auto) or learning.metric_rows >= n:
+                return planned
+            return with_members(planned, rows, families[0][1], usual_members(learning), load)
+        default = RELATIVE_GAMMAS if names_families(final.kernel) else DEFAULT_GAMMAS
+        gammas = default if final.gammas is None else final.gammas
+        n_widths = np.size(np.asarray(gammas, dtype=object))
+        kernels = sum(int(n_widths) if kernel.has_width else 1 for _, kernel in families)
+        # A blend fits one of each family once more.
+        again = (len(families) - 1) * fit_cost(n, d) if final.blend else 0.0
+        load = replace(
+            load, kernels=kernels * len(approximation.choices()), preliminary_operations=again
+        )
         return make_plan(approximation, *shape, load, final.device, series=series)
 
 

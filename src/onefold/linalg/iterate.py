@@ -8,6 +8,9 @@ to where ‖x − A⁻¹b‖_A is least among all that was within reach. Every c
 own; what they share is the products. The residual that is carried along drifts from the true one by
 rounding: whoever needs more digits than that computes b − A x and starts again from there (`refined`).
 
+Both functions tell an observer after each iteration where they are, and go on from there later: a state
+has all that the next iteration depends on, and the numbers are those of a run without interruption.
+
 Systems with operators of their own go together as a stack (…, n, columns), as in batched products.
 Vectors in rows are handed over as transposed views, which costs nothing: memory order is kept.
 """
@@ -56,6 +59,37 @@ class Solution:
     relative: Any = None  # the sizes of the residuals (columns,), where `refined` has measured them
 
 
+@dataclass(frozen=True)
+class GradientState:
+    """Conjugate gradients between two iterations; the next one overwrites the arrays."""
+
+    X: Any  # (…, n, columns)
+    residual: Any  # the one carried along
+    direction: Any  # the last one, p
+    rz: Any  # rᵀMr of the last iteration (…, columns)
+    iterations: int
+
+
+@dataclass(frozen=True)
+class RefinedState:
+    """Where `refined` is: what it started its last correction from, and how far that one is."""
+
+    X: Any  # (n, columns)
+    residual: Any  # the true one
+    relative: HostArray  # its sizes (columns,)
+    iterations: int  # of all corrections before
+    rung: int  # the place of the correction in the ladder
+    correction: GradientState  # of the columns that had not converged
+
+    @property
+    def total_iterations(self) -> int:
+        """With those of the last correction."""
+        return self.iterations + self.correction.iterations
+
+
+Observe = Callable[[GradientState], None]
+
+
 def conjugate_gradients(
     product: Map,
     precondition: Map,
@@ -66,21 +100,32 @@ def conjugate_gradients(
     limit: int,
     start: Array | None = None,
     deadline: tuple[int, Array] | None = None,
+    state: GradientState | None = None,
+    observe: Observe | None = None,
 ) -> Solution:
     """Solve A x = b for every column until norm(residual) ≤ `goal` (…, columns) in all of them.
 
     `product` is V ↦ A V, whose result is overwritten, `precondition` V ↦ M V, which may return V itself.
     `residual` (…, n, columns) holds the right-hand sides, or what `start` leaves of them; both are
     overwritten. After `limit` iterations it is over, and after those of a `deadline` if a column's norm
-    is above what comes with it.
+    is above what comes with it. With a `state` it goes on from there, and `residual` and `start` are not
+    looked at. `observe` is told the state after every iteration but the last.
     """
     xp = namespace(residual)
-    X = xp.zeros_like(residual) if start is None else start
-    if xp.all(norm(residual) <= goal):
-        return Solution(X, residual, 0, "converged")
-    direction = None
+    direction: Any = None
     rz: Array | None = None
-    for count in range(1, limit + 1):
+    first = 1
+    if state is None:
+        X = xp.zeros_like(residual) if start is None else start
+        if xp.all(norm(residual) <= goal):
+            return Solution(X, residual, 0, "converged")
+    else:
+        X, residual, direction, rz = (
+            xp.asarray(array, copy=True)
+            for array in (state.X, state.residual, state.direction, state.rz)
+        )
+        first = state.iterations + 1
+    for count in range(first, limit + 1):
         check_stop()
         Z = precondition(residual)
         before = rz
@@ -107,11 +152,16 @@ def conjugate_gradients(
             return Solution(X, residual, count, "indefinite")
         if deadline is not None and count == deadline[0] and xp.any(size > deadline[1]):
             return Solution(X, residual, count, "late")
+        if observe is not None and count < limit:
+            observe(GradientState(X, residual, direction, rz, count))
     return Solution(X, residual, limit, "slow")
 
 
-Correct = Callable[[Any, Index, HostArray, int], "Solution | None"]
-"""Residuals of some columns, their numbers, their relative sizes, most iterations → what to add to X."""
+Correct = Callable[
+    [Any, Index, HostArray, int, "GradientState | None", "Observe | None"], "Solution | None"
+]
+"""Residuals of some columns, their numbers, their relative sizes, most iterations, a state to go on
+from, an observer of the states → what to add to X."""
 
 
 def refined(
@@ -123,6 +173,8 @@ def refined(
     size: Callable[[Any, Index], Any],
     enough: float | Callable[[Any], HostArray],
     limit: int,
+    state: RefinedState | None = None,
+    observe: Callable[[RefinedState], None] | None = None,
 ) -> Solution:
     r"""Add what solves A d = b − A x roughly to x, from the true residual each time, while that helps.
 
@@ -132,18 +184,31 @@ def refined(
     and `left` (n, columns) are where to start and the residuals there; `size` are their relative sizes,
     and a step that makes one larger is not taken for that column. A column at `enough` (a number, or
     found from X) has converged and is left alone. `limit` counts the iterations of all corrections.
+    With a `state` it goes on from there, and X and `left` are not looked at; `observe` is told the
+    states.
     """
-    every = np.arange(X.shape[1])
-    relative = to_numpy(size(left, every))
-    spent = 0
-    rung = 0
+    if state is None:
+        relative = to_numpy(size(left, np.arange(X.shape[1])))
+        spent = 0
+        rung = 0
+    else:
+        X = state.X
+        left = state.residual
+        relative = state.relative.copy()
+        spent = state.iterations
+        rung = state.rung
+    correction = None if state is None else state.correction
     while True:
         goal = enough(X) if callable(enough) else enough
         some = np.flatnonzero(~(relative <= goal))  # NaN too
         if not some.size or spent >= limit or rung == len(ladder):
             return Solution(X, left, spent, "slow" if some.size else "converged", relative)
         before = relative[some]
-        found = ladder[rung](_columns(left, some), some, before, limit - spent)
+        at = partial(RefinedState, X, left, relative, spent, rung)
+        found = ladder[rung](
+            _columns(left, some), some, before, limit - spent, correction, _told(observe, at)
+        )
+        correction = None
         if found is None:
             rung += 1
             continue
@@ -159,6 +224,13 @@ def refined(
             return Solution(X, left, spent, "indefinite", relative)
         if found.state == "indefinite" or not np.any(after <= 0.5 * before):
             rung += 1
+
+
+def _told(
+    observe: Callable[[RefinedState], None] | None, at: Callable[[GradientState], RefinedState]
+) -> Observe | None:
+    """The observer of a correction on behalf of that of the whole."""
+    return None if observe is None else lambda correction: observe(at(correction))
 
 
 def refined_gradients(
@@ -183,7 +255,7 @@ def refined_gradients(
     scale = lengths(B)
     scale = xp.where(scale == 0, xp.ones_like(scale), scale)
 
-    def correct(left: Array, some: Index, relative: HostArray, most: int) -> Solution:
+    def correct(left: Array, some: Index, relative: HostArray, most: int, *_: object) -> Solution:
         goal = tolerance * take_rows(scale, some)
         left = xp.asarray(left, copy=True)
         if not definite:

@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields, is_dataclass
 from functools import partial, reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -73,6 +74,16 @@ class Checkpoint:
     def __bool__(self) -> bool:
         """Whether there is a journal."""
         return self._journal is not None
+
+    @property
+    def mark(self) -> str:
+        """What tells the search from others; nothing without a journal."""
+        return self._mark
+
+    @property
+    def state_path(self) -> Path | None:
+        """The file of the state of a long solution, next to the journal; None without one."""
+        return None if self._journal is None else state_path(self._journal.path)
 
     @property
     def decided(self) -> tuple[Approximation, str] | None:
@@ -147,6 +158,11 @@ class Checkpoint:
             if by_row is not None and not repeated and by_row.size <= _MAX_KEPT_PREDICTIONS:
                 record |= {"leads": leader.cell.alpha, "heldout": packed(by_row)}
         self.append(key, **record)
+
+
+def state_path(journal: Path) -> Path:
+    """The file next to a journal that the state of a long solution is kept in."""
+    return journal.with_name(f"{journal.name}.iterate")
 
 
 @contextmanager

@@ -10,13 +10,18 @@ search that ends early, by its time budget or Ctrl-C, chooses among what it has 
     left = (seconds since the stage began) / (evaluations since) · (evaluations to come)
 
 Evaluations from a journal cost nothing and are not counted, nor are rounds that are not proposed yet.
+
+Evaluations that take minutes are watched (:mod:`.watching`): callbacks get the same dict between them,
+with the `iteration` that is done.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -24,6 +29,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from onefold.criteria import Scoring
+from onefold.machine.iterations import Iteration
 from onefold.machine.speed import duration_words
 from onefold.machine.threads import map_threads
 from onefold.machine.warning import warn_user
@@ -32,12 +38,16 @@ from onefold.search.choice import beats_constant, choose
 from onefold.search.crossfit import Cell, CrossFit, Predictions, crossfit_of, with_predictions
 from onefold.search.evaluation import Candidate, Solved, Work, evaluate, solve
 from onefold.search.ledger import Ledger
+from onefold.search.watching import KeptState, WorkWatcher
 
 TIME_IS_UP = "time_budget"
 INTERRUPTED = "interrupted"
 BY_CALLBACK = "stopped by the callback"
 # Candidates that were not tried are named in the warning up to this number; chosen, not measured.
 _MAX_NAMED = 6
+# Seconds between two lines of a verbose fit about the same evaluation; chosen, not measured.
+_LINE_SECONDS = 10.0
+_FINAL_FIT = "final fit"
 
 Callback = Callable[[dict[str, Any]], None]
 Select = Literal["min", "1se"]
@@ -45,6 +55,10 @@ Select = Literal["min", "1se"]
 
 class NoScoreError(ValueError):
     """No cell of a search has a score."""
+
+
+class _GivenUp(Exception):
+    """Ends an evaluation in its middle, which the callback has asked for."""
 
 
 class StopSearch(Exception):
@@ -135,6 +149,29 @@ class Search:
     stages: int = field(default=0, init=False)  # that have ended
     stopped: str | None = field(default=None, init=False)  # why the search ended early
     untried: list[dict[str, Any]] = field(default_factory=list, init=False)  # parameters of candidates
+    _state: KeptState = field(default_factory=KeptState, init=False)  # of the last long solution
+
+    def watcher(
+        self, key: Sequence[Any], tell: Callable[[Iteration], None], replaceable: Callable[[], bool]
+    ) -> WorkWatcher:
+        """Who watches the iterations of work with a key of its own."""
+        checkpoint = self.checkpoint
+        # What is still done after a stop must not replace the state of what that broke off.
+        broken_off = self.stopped in (INTERRUPTED, BY_CALLBACK)
+        path = None if broken_off else checkpoint.state_path
+        return WorkWatcher([checkpoint.mark, *key], self._state, path, tell, replaceable)
+
+    def final_watcher(self, result: SearchResult) -> WorkWatcher:
+        """Who watches the final fit."""
+
+        def tell(iteration: Iteration) -> None:
+            if self.callback is not None:
+                event = result.ledger.progress() | {"part": _FINAL_FIT}
+                times = {"seconds": time.monotonic() - self.began, "left": iteration.seconds_left or 0.0}
+                with suppress(StopSearch):  # the search has ended
+                    self.callback(event | times | {"iteration": _iteration_facts(iteration)})
+
+        return self.watcher([_FINAL_FIT], tell, lambda: False)
 
     def stage(
         self,
@@ -266,12 +303,20 @@ class Stage:
                     return
                 yield self._work(proposal)
 
+        caller = threading.get_ident()
+
+        def solved_by(work: Work) -> Solved:
+            if threading.get_ident() != caller:
+                return solve(work)  # in a pool, side by side with others
+            return self._solved(work)
+
         limits = (self.candidates[number].max_parallel for number, _ in unknown)
-        for solved in map_threads(solve, handed_out(), min([len(unknown), *limits])):
-            self._record(solved)
-            del solved  # and its predictions, before the next model makes its own
-            if search.callback is not None:
-                self._report_progress(search.callback)
+        with suppress(_GivenUp):
+            for solved in map_threads(solved_by, handed_out(), min([len(unknown), *limits])):
+                self._record(solved)
+                del solved  # and its predictions, before the next model makes its own
+                if search.callback is not None:
+                    self._report_progress(search.callback)
 
     def _report_progress(self, callback: Callback) -> None:
         """Tell the callback of one more evaluation; it may stop the search."""
@@ -287,6 +332,32 @@ class Stage:
             callback(event)
         except StopSearch:
             search.stopped = search.stopped or BY_CALLBACK
+
+    def _solved(self, work: Work) -> Solved:
+        """What was solved in the thread of the search, where its iterations are watched."""
+        watcher = self._search.watcher(self._key(work.number), self._tell, self.ledger.scored)
+        with watcher.watching():
+            return solve(work)
+
+    def _tell(self, iteration: Iteration) -> None:
+        """Tell the callback how far an evaluation is."""
+        search = self._search
+        if search.callback is None:
+            return
+        event = self.ledger.progress()
+        to_come = max(event["total"] - event["done"], 0)
+        now = time.monotonic()
+        each = (now - self._began) / self._evaluated if self._evaluated else 0.0
+        seconds_left = each * to_come
+        if iteration.seconds_left is not None:
+            seconds_left = iteration.seconds_left + each * max(to_come - 1, 0)
+        event |= {"part": self._shown_as, "seconds": now - search.began, "left": seconds_left}
+        try:
+            search.callback(event | {"iteration": _iteration_facts(iteration)})
+        except StopSearch:
+            search.stopped = search.stopped or BY_CALLBACK
+            if self.ledger.scored():
+                raise _GivenUp from None
 
     def _key(self, number: int) -> list[Any]:
         """What finds a candidate in the journal."""
@@ -389,16 +460,35 @@ class Stage:
     def _solved_again(self, cell: Cell) -> CrossFit:
         """A cell whose scores came from a journal, solved once more as it was: to the same digits."""
         ridges = self.ledger.entry(cell.index, cell.ridge).ridges
-        return crossfit_of(solve(self._work(Proposal(cell.index, ridges))), cell, self.scoring)
+        return crossfit_of(self._solved(self._work(Proposal(cell.index, ridges))), cell, self.scoring)
+
+
+def _iteration_facts(iteration: Iteration) -> dict[str, Any]:
+    """An iteration as callbacks get it."""
+    return {
+        "number": iteration.number,
+        "residual": iteration.residual,
+        "left": iteration.seconds_left,
+    }
 
 
 def progress_words(event: Mapping[str, Any]) -> str:
-    """How far a search is: ``300 rows: 12/36 evaluations``; that of one stage needs no name for it."""
+    """How far a search is: ``300 rows: 12/36 evaluations``; that of one stage needs no name for it.
+
+    Within an evaluation also how far that is: ``iteration 7, residual 0.08, about 40 s left``.
+    """
     done = int(event["done"])
     total = int(event["total"])
     part = str(event["part"])
     name = "" if part == "grid" else f"{part}: "
-    return f"{name}{min(done, total)}/{total} evaluations"
+    words = f"{name}{min(done, total)}/{total} evaluations"
+    iteration = event.get("iteration")
+    if iteration is None:
+        return words
+    words += f", iteration {iteration['number']}, residual {iteration['residual']:.2g}"
+    if iteration["left"] is not None:
+        words += f", about {duration_words(iteration['left'])} left"
+    return words
 
 
 class Progress:
@@ -408,12 +498,16 @@ class Progress:
         self._name = name
         self._verbose = verbose
         self._callback = callback
+        self._last_line = time.monotonic()
 
     def __call__(self, event: dict[str, Any]) -> None:
-        if self._verbose:
+        within = "iteration" in event
+        now = time.monotonic()
+        if self._verbose and not (within and now - self._last_line < _LINE_SECONDS):
+            self._last_line = now
             best = "none yet" if event["best_score"] is None else f"{event['best_score']:.6g}"
             line = f"{progress_words(event)}, best score {best} {event['best_params']}"
-            line += f", {duration_words(event['left'])} left" if event["left"] else ""
+            line += f", {duration_words(event['left'])} left" if event["left"] and not within else ""
             sys.stderr.write(f"[{self._name}] {line}\n")
         if self._callback is not None:
             self._callback(event)

@@ -571,6 +571,11 @@ def fit_cost(
     return (route.cost * rows**3 + rows**2 * d / 2) * (1 + overhead_rows / max(rows, 1))
 
 
+def usual_members(learning: MetricSearch) -> int:
+    """How many paths are scored on all rows, as a rule."""
+    return min(len(learning.tracks), _USUAL_MEMBERS if learning.blend else _MEMBERS_OF_CHOICE)
+
+
 def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, int]) -> Workload:
     """What is asked of the run on all rows, as so many kernels of one ridge and all folds."""
     n, d, targets = shape
@@ -592,7 +597,7 @@ def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, 
         families=families,
         tracks=tracks,
         rounds=min(learning.max_rounds, _USUAL_ROUNDS),
-        members=min(tracks, _USUAL_MEMBERS if learning.blend else _MEMBERS_OF_CHOICE),
+        members=usual_members(learning),
         finals=_USUAL_MEMBERS if learning.blend else 1,
         first=first,
         training=training,

@@ -1,0 +1,151 @@
+"""The long iterations of a search: what callbacks hear of them, and states that outlive the process.
+
+A solution of many rows takes minutes. Its last state is remembered while the search lives, so that work
+that Ctrl-C broke off goes on where it was if it is still wanted. Where there is a journal, the state is
+also kept in a file next to it, for a search that is resumed after a crash or a kill. The key in a state
+names the search, the stage, the candidate and what is solved: any other state is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onefold.machine.files import atomic_write
+from onefold.machine.iterations import Arrays, Iteration, Key, watch_iterations
+from onefold.machine.journal import plain
+from onefold.machine.warning import warn_user
+
+# Seconds between two times that a state is written to the disk, and before the first one: chosen, so
+# that at most a minute of work is lost and short solutions write nothing.
+_SAVE_SECONDS = 60.0
+# Seconds between two reports of the same solution, and before the first one: chosen, for human readers.
+_TELL_SECONDS = 1.0
+_KEY = "key"
+
+
+@dataclass(eq=False)
+class KeptState:
+    """The last state of the work of a search, by the key of that work."""
+
+    _key: str = ""
+    _arrays: Arrays | None = None
+    _written: str = ""  # the key of the state in the file, as far as this process has seen it
+    _writable: bool = True
+
+    def find(self, key: str, path: Path | None) -> Arrays | None:
+        """The state with a key: the one in memory, or the one in the file."""
+        if self._key == key:
+            return self._arrays
+        if path is None:
+            return None
+        arrays = read_state(path)
+        if arrays is None or str(arrays.pop(_KEY, "")) != key:
+            return None
+        self._written = key
+        return arrays
+
+    def remember(self, key: str, arrays: Arrays) -> None:
+        """The state of now."""
+        self._key = key
+        self._arrays = arrays
+
+    def write(self, path: Path) -> None:
+        """Bring the state to the disk; warn once if that fails, and try no more."""
+        if self._arrays is None or not self._writable:
+            return
+        contents: dict[str, Any] = {_KEY: np.array(self._key), **self._arrays}
+        try:
+            with atomic_write(path) as temporary, temporary.open("wb") as file:
+                np.savez(file, **contents)
+        except OSError as error:
+            self._writable = False
+            warn_user(
+                f"{path} could not be written ({error.strerror}); the search continues, but a long "
+                "solution will start again if it is stopped."
+            )
+            return
+        self._written = self._key
+
+    def drop(self, key: str, path: Path | None) -> None:
+        """The work with that key has ended."""
+        if self._key == key:
+            self._key = ""
+            self._arrays = None
+        if path is not None and self._written == key:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+            self._written = ""
+
+
+def read_state(path: Path) -> dict[str, Any] | None:
+    """The arrays of a file; None where there is none that can be read."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (OSError, ValueError, EOFError, LookupError, AttributeError, TypeError, zipfile.BadZipFile):
+        return None
+
+
+@dataclass(eq=False)
+class WorkWatcher:
+    """Watches what is solved for one candidate: a :class:`onefold.machine.iterations.Watcher`."""
+
+    _work: Sequence[Any]  # what names the search, the stage and the candidate
+    _state: KeptState
+    _path: Path | None  # of the file; None without a journal
+    _tell: Callable[[Iteration], None]
+    _is_replaceable: Callable[[], bool]
+    _key: str = field(default="", init=False)  # of what is being solved
+    _told: float = field(default=0.0, init=False)  # when, or when the solution began
+    _saved: float = field(default=0.0, init=False)
+
+    @property
+    def replaceable(self) -> bool:
+        """As in `Watcher`."""
+        return self._is_replaceable()
+
+    def begin(self, key: Key) -> Arrays | None:
+        """As in `Watcher`."""
+        self._key = json.dumps(plain([*self._work, dict(key)]), sort_keys=True)
+        self._told = self._saved = time.monotonic()
+        return self._state.find(self._key, self._path)
+
+    def iterated(self, iteration: Iteration, state: Callable[[], Arrays]) -> None:
+        """As in `Watcher`; the state is remembered when it is told."""
+        now = time.monotonic()
+        if now - self._told < _TELL_SECONDS:
+            return
+        self._told = now
+        self._state.remember(self._key, state())
+        self._save()
+        self._tell(iteration)
+
+    def end(self) -> None:
+        """As in `Watcher`."""
+        self._state.drop(self._key, self._path)
+        self._key = ""
+
+    def _save(self) -> None:
+        """Write the state that is remembered, if the last time was long ago."""
+        if self._path is not None and self._key and time.monotonic() - self._saved >= _SAVE_SECONDS:
+            self._state.write(self._path)
+            self._saved = time.monotonic()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch the iterations in the block; where it is broken off, the last state is kept."""
+        try:
+            with watch_iterations(self):
+                yield
+        except BaseException:
+            self._save()
+            raise
