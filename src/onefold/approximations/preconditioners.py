@@ -1,5 +1,5 @@
-r"""What nearly inverts A = S K S + μI, S = diag √weights: landmarks for what rows far apart share,
-blocks of near rows for what is left.
+r"""A preconditioner of A = S K S + μI, S = diag √weights: landmarks for what distant rows share, blocks
+of near rows for what is left.
 
 With m landmarks Z, K_ZZ = R Rᵀ, and rows in blocks i,
 
@@ -10,8 +10,8 @@ With m landmarks Z, K_ZZ = R Rᵀ, and rows in blocks i,
     (5)  P⁻¹ = L⁻ᵀ (I − V (I + VᵀV)⁻¹ Vᵀ) L⁻¹
 
 K_ii − Ψ_iΨ_iᵀ is a Schur complement and positive semi-definite, so that L exists for any μ > 0 but for
-rounding. Where rounding leaves no factor, the diagonal of that block is raised by 1e-7 of the largest
-eigenvalue that it may have, by ten times as much, and so on.
+rounding. If a factorisation fails by rounding, 1e-7 of a bound of the block's largest eigenvalue is
+added to its diagonal, then ten times as much, and so on.
 
 P is *defined* by L and V as they are stored, in whatever precision: (5) is applied in float64, with
 VᵀV of the stored V, and is therefore symmetric and positive definite to rounding, which conjugate
@@ -53,7 +53,7 @@ from onefold.linalg.partition import near_blocks
 from onefold.machine.threads import check_stop, map_in_order, spans
 from onefold.smoothers.base import UnsolvableError
 
-# Rows of a block at least, where there are as many: smaller ones are not worth their calls.
+# Fewest rows of a block by default: smaller ones are not worth their calls.
 _SMALLEST_BLOCK = 1024
 # Multiply-adds that take as long as a kernel value takes beyond its distance, on a host: an exponential
 # and passes over a tile in cache; and on a GPU, whose products are fast and whose memory is slow. Both
@@ -64,17 +64,18 @@ _GPU_VALUE = 300
 # to 6 the whole takes about as long. On a GPU factorisations are slower than products are.
 _PRODUCTS = 2.0
 _GPU_PRODUCTS = 1.0
-# Landmarks at most: their own factor costs m³.
+# Most landmarks by default, because their own factor costs m³.
 _MOST_LANDMARKS = 4000
-# Share of the usable memory that the factors of the blocks may take; the rest is for landmarks, tiles
-# and iterates.
+# Share of the usable memory that the factors of the blocks may take; the remainder is for landmarks,
+# tiles and iterates.
 _FACTOR_SHARE = 0.6
-# Added to the landmark kernel, in units of the largest eigenvalue that it may have: float64 knows
-# nothing of what is smaller.
+# Added to the diagonal of the landmark kernel, in units of a bound of its largest eigenvalue: smaller
+# eigenvalues are lost in the rounding of float64.
 _LANDMARK_JITTER = 1e-13
 # Rounding of a float32 factor that a ridge must exceed, in units of eps/2 times the root of its rows.
 _SINGLE_NOISE = 3.0
-# Of the largest eigenvalue: what is first added where rounding leaves no factor, and the most.
+# Shares of the largest eigenvalue that are added to the diagonal if a factorisation fails: the first and
+# the largest.
 _JITTER = 1e-7
 _LARGEST_JITTER = 1e-3
 _INDEFINITE = "the kernel matrix is not positive semi-definite; use a positive semi-definite kernel."
@@ -126,9 +127,9 @@ def plan_preconditioner(
     """The sizes for rows, features and targets, in so many usable bytes (None: unknown).
 
     ======================================  =======================================================
-    rows of a block b and landmarks m,      n (b² / 6 + m b + m²) = three products with K; m = b, or
-    where nobody said                       4000 or an eighth of the rows if that is less; b is 1024
-                                            at least; on a GPU one product, whose factors are slower
+    rows of a block b and landmarks m,      n (b² / 6 + m b + m²) = two products with K, or one on a
+    by default                              GPU, whose factorisations are slower; m = b, or 4000 or an
+                                            eighth of the rows if that is less; b is at least 1024
     all rows are not much more than that    one block of all rows, without landmarks
     (up to 2 b)
     60 % of the memory hold the factors     in float64
@@ -311,7 +312,7 @@ class LocalPreconditioner:
             tile = as_float64(bound(rows[strip, :]))
             tile *= root[strip, None]
             tile *= root[None, :]
-            # No eigenvalue is larger than the largest sum of a row's sizes.
+            # No eigenvalue is larger than the largest sum of absolute values in a row.
             largest = max(largest, float(xp.max(xp.sum(xp.abs(tile), axis=1))))
             if psi is not None:
                 tile -= psi[strip, :] @ psi.T
