@@ -483,13 +483,12 @@ class IterativeModel(Model):
     def _key(self, parts: Sequence[Index], mu: float, targets: Any) -> dict[str, Any]:
         """What tells a solution from others: kernel, systems, and how they are solved."""
         first = self._X[:_SAMPLE_ROWS, :]
-        every = isinstance(targets, slice)
         return {
             "alpha": mu,
             "rows": [self.problem.n, int(self._X.shape[0])],
             "kernel": zlib.crc32(host_array(self._kernel(first, first)).tobytes()),
             "left_out": [[part.size, zlib.crc32(part.tobytes())] for part in parts],
-            "targets": "all" if every else np.asarray(targets).tolist(),
+            "targets": "all" if isinstance(targets, slice) else np.asarray(targets).tolist(),
             "preconditioner": self.report["preconditioner"],
             "tiles": self.report["tiles"].partition(",")[0],
         }
@@ -595,7 +594,7 @@ class Systems:
     def __init__(self, systems: Sequence[System], targets: Any, fit_intercept: bool) -> None:
         self.systems = systems
         self._fit_intercept = fit_intercept
-        self._selected = [self._columns_of(system.targets, targets) for system in systems]
+        self._selected = [self._take_targets(system.targets, targets) for system in systems]
         self._targets = targets
         xp = namespace(self._selected[0])
         self._width = int(self._selected[0].shape[1])
@@ -611,17 +610,17 @@ class Systems:
         self._mask = xp.astype(~zero, xp.float64)
         self._count = xp.sum(self._mask, axis=0)
         self._held_out = xp.concat(
-            [self._columns_of(system.held_out, targets) for system in systems], axis=1
+            [self._take_targets(system.held_out, targets) for system in systems], axis=1
         )
-        units = [self._columns_of(system.unit[None, :], targets)[0, :] for system in systems]
+        units = [self._take_targets(system.unit[None, :], targets)[0, :] for system in systems]
         self._unit = np.concatenate([host_array(unit) for unit in units])
-        self._every = np.arange(int(self._Y.shape[1]))
-        norms = self.norms(self._Y, self._every)
+        self._all_columns = np.arange(int(self._Y.shape[1]))
+        norms = self.norms(self._Y, self._all_columns)
         self._target_norms = linalg.clip_in_place(norms, float(np.finfo(float).tiny), None)
         self.leaves_out = any(system.rows.size < system.root.shape[0] for system in systems)
 
     @staticmethod
-    def _columns_of(matrix: Array, targets: Any) -> Array:
+    def _take_targets(matrix: Array, targets: Any) -> Array:
         return matrix if isinstance(targets, slice) else take_rows(matrix.T, targets).T
 
     def intercepts(self, residual: Array, columns: Index) -> Array:
@@ -629,21 +628,21 @@ class Systems:
         xp = namespace(residual)
         if not self._fit_intercept:
             return zeros(columns.size, residual)
-        scaled = residual * self._of(self._inverse_root, columns)
+        scaled = residual * self._take_columns(self._inverse_root, columns)
         return xp.sum(scaled, axis=0) / take_rows(self._count, columns)
 
     def norms(self, residual: Array, columns: Index) -> Array:
         """‖S⁻¹ r − b‖ of (4)."""
         xp = namespace(residual)
-        scaled = residual * self._of(self._inverse_root, columns)
+        scaled = residual * self._take_columns(self._inverse_root, columns)
         if self._fit_intercept:
             shift = xp.sum(scaled, axis=0) / take_rows(self._count, columns)
-            scaled = scaled - shift[None, :] * self._of(self._mask, columns)
+            scaled = scaled - shift[None, :] * self._take_columns(self._mask, columns)
         return xp.linalg.vector_norm(scaled, axis=0)
 
     def relative(self, residual: Array, columns: Index | None = None) -> float:
         """The largest norm of a residual, relative to the targets."""
-        columns = self._every if columns is None else columns
+        columns = self._all_columns if columns is None else columns
         sizes = self.norms(residual, columns) / take_rows(self._target_norms, columns)
         return float(np.max(host_array(sizes), initial=0.0))
 
@@ -651,7 +650,9 @@ class Systems:
         """Root mean squares over the rows that are left out, in the problem's units; NaN without any."""
         xp = namespace(residual)
         error = (
-            self._of(self._held_out, columns) + residual - self.intercepts(residual, columns)[None, :]
+            self._take_columns(self._held_out, columns)
+            + residual
+            - self.intercepts(residual, columns)[None, :]
         )
         missing = xp.isnan(error)
         squares = xp.sum(xp.where(missing, xp.zeros_like(error), error * error), axis=0)
@@ -660,15 +661,16 @@ class Systems:
         mean = host_array(squares) / np.where(numbers > 0, numbers, np.nan)
         return np.sqrt(mean) * self._unit[columns]
 
-    def _of(self, matrix: Array, columns: Index) -> Array:
+    def _take_columns(self, matrix: Array, columns: Index) -> Array:
         """Some columns of a matrix with one for each target of each system."""
-        every = columns.size == matrix.shape[1]
-        return matrix if every else take_rows(matrix.T, columns).T
+        if columns.size == matrix.shape[1]:
+            return matrix
+        return take_rows(matrix.T, columns).T
 
     def product(self, operator: Operator, mu: float, V: Array, columns: Index) -> Array:
         """A V for vectors that are 0 in rows that are left out."""
-        image = operator.product(self._of(self._root, columns) * V)
-        image *= self._of(self._image_root, columns)
+        image = operator.product(self._take_columns(self._root, columns) * V)
+        image *= self._take_columns(self._image_root, columns)
         image += mu * V
         return image
 
@@ -690,7 +692,6 @@ class Systems:
         to the targets and to its limit.
         """
         xp = namespace(self._Y)
-        every = self._every
         projections = [
             self._constrained(system, solver) for system, solver in zip(self.systems, solvers)
         ]
@@ -706,7 +707,7 @@ class Systems:
             return pieces[0] if numbers.size == 1 else xp.concat(pieces, axis=1)
 
         # The latest held-out error of every column, in the problem's units.
-        errors = np.zeros(every.size) if state is None else state.errors.copy()
+        errors = np.zeros(self._all_columns.size) if state is None else state.errors.copy()
 
         def limit_of(R: Array, columns: Index) -> Array:
             """What the norm of the residual must not exceed."""
@@ -756,9 +757,9 @@ class Systems:
             return correct
 
         def residual_of(a: Array, columns: Index) -> Array:
-            return self._of(self._Y, columns) - self.product(operators[-1], mu, a, columns)
+            return self._take_columns(self._Y, columns) - self.product(operators[-1], mu, a, columns)
 
-        def told(current: RefinedState) -> None:
+        def report_state(current: RefinedState) -> None:
             assert observe is not None
             columns = np.flatnonzero(~(current.relative <= _ENOUGH))
             R = current.correction.residual
@@ -774,7 +775,7 @@ class Systems:
             enough=_ENOUGH,
             limit=max_iterations,
             state=None if state is None else state.refined,
-            observe=None if observe is None else told,
+            observe=None if observe is None else report_state,
         )
 
     def _constrained(self, system: System, solver: Map) -> Callable[[Array, bool], Array]:
@@ -798,14 +799,14 @@ class Systems:
 
     def fits(self, solved: Solution, mu: float) -> list[Fit]:
         """The solution of each system, in the units of the problem."""
-        intercept = self.intercepts(solved.residual, self._every)
+        intercept = self.intercepts(solved.residual, self._all_columns)
         image = (self._Y - solved.residual - mu * solved.X) / self._image_root
         dual = self._root * solved.X
         fits = []
         for number, system in enumerate(self.systems):
             part = slice(number * self._width, (number + 1) * self._width)
             unit = asarray_like(self._unit[part], self._Y)
-            offset = self._columns_of(system.offset[None, :], self._targets)[0, :]
+            offset = self._take_targets(system.offset[None, :], self._targets)[0, :]
             b = intercept[part] * unit + offset
             fitted = image[:, part] * unit[None, :] + b[None, :]
             fits.append(Fit(dual[:, part] * unit[None, :], b, fitted))

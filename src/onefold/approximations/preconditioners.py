@@ -186,17 +186,17 @@ class LocalPreconditioner:
         self._kernel = kernel
         self._root = root
         self._plan = plan
-        self._inverted = prefers_large_calls(X)  # whether L⁻¹ is stored
+        self._stores_inverse = prefers_large_calls(X)  # whether L⁻¹ is stored
         self._threads = None if kernel.thread_safe and not prefers_large_calls(X) else 1
         transform = getattr(kernel, "transform", None)
         moved = self._rows if transform is None else transform(self._rows)(self._rows)
         blocks = near_blocks(moved, plan.blocks, generator) if plan.blocks > 1 else [np.arange(n)]
         self._order = np.concatenate(blocks)
-        self._back = np.argsort(self._order)
+        self._inverse_order = np.argsort(self._order)
         ends = np.cumsum([block.size for block in blocks])
         self._parts = [slice(int(end) - block.size, int(end)) for block, end in zip(blocks, ends)]
-        self._ordered = len(blocks) > 1
-        if self._ordered:
+        self._is_permuted = len(blocks) > 1
+        if self._is_permuted:
             self._rows = take_rows(self._rows, self._order)
             self._root = take_rows(root, self._order)
         self._rank = min(plan.landmarks, n)  # the plan is for all rows, and these may be fewer
@@ -233,7 +233,7 @@ class LocalPreconditioner:
             psi = None if whitening is None else self._psi(part, whitening)
             factor, jitter = self._factor(part, mu, psi)
             if psi is not None:
-                self._features[part, :] = self._lowered(factor, psi)
+                self._features[part, :] = self._solve_lower(factor, psi)
             return factor, jitter
 
         results = list(map_in_order(factorised, self._parts, self._threads))
@@ -283,17 +283,17 @@ class LocalPreconditioner:
                 if jitter > _LARGEST_JITTER:
                     raise UnsolvableError(_INDEFINITE) from None
                 continue
-            return (invert_lower(factor) if self._inverted else factor), jitter
+            return (invert_lower(factor) if self._stores_inverse else factor), jitter
 
-    def _lowered(self, factor: Any, rhs: Array) -> Array:
+    def _solve_lower(self, factor: Any, rhs: Array) -> Array:
         """L⁻¹ z of a block."""
-        if self._inverted:
+        if self._stores_inverse:
             return as_float64(factor) @ rhs
         return solve_triangle(factor, rhs, transposed=False)
 
-    def _raised(self, factor: Any, rhs: Array) -> Array:
+    def _solve_upper(self, factor: Any, rhs: Array) -> Array:
         """L⁻ᵀ z of a block."""
-        if self._inverted:
+        if self._stores_inverse:
             return as_float64(factor).T @ rhs
         return solve_triangle(factor, rhs, transposed=True)
 
@@ -342,28 +342,28 @@ class LocalPreconditioner:
     def _solve(self, Z: Array) -> Array:
         """P⁻¹ Z, (5)."""
         xp = namespace(Z)
-        Z = take_rows(Z, self._order) if self._ordered else xp.asarray(Z, copy=True)
+        Z = take_rows(Z, self._order) if self._is_permuted else xp.asarray(Z, copy=True)
         numbers = range(len(self._parts))
 
-        def lowered(number: int) -> tuple[Array, Any]:
+        def solve_lower(number: int) -> tuple[Array, Any]:
             part = self._parts[number]
-            solved = self._lowered(self._factors[number], Z[part, :])
+            solved = self._solve_lower(self._factors[number], Z[part, :])
             projected = None if self._core is None else as_float64(self._features[part, :]).T @ solved
             return solved, projected
 
-        results = list(map_in_order(lowered, numbers, self._threads))
+        results = list(map_in_order(solve_lower, numbers, self._threads))
         shared = None
         if self._core is not None:
             shared = cholesky_solve(self._core, sum(projected for _, projected in results))
 
-        def raised(number: int) -> Array:
+        def solve_upper(number: int) -> Array:
             solved, _ = results[number]
             if shared is not None:
                 solved = solved - as_float64(self._features[self._parts[number], :]) @ shared
-            return self._raised(self._factors[number], solved)
+            return self._solve_upper(self._factors[number], solved)
 
-        total = xp.concat(list(map_in_order(raised, numbers, self._threads)))
-        return take_rows(total, self._back) if self._ordered else total
+        total = xp.concat(list(map_in_order(solve_upper, numbers, self._threads)))
+        return take_rows(total, self._inverse_order) if self._is_permuted else total
 
 
 def _check_symmetric(kernel: Kernel, rows: Array) -> None:
