@@ -189,7 +189,7 @@ def _words_and_numbers(line: str) -> tuple[list[str], list[float]]:
     return re.sub(number, "#", line).split(), [float(one) for one in re.findall(number, line)]
 
 
-def test_figures_of_the_readme_are_those_of_the_pages_behind_them():
+def test_figures_of_the_readme_are_those_of_the_pages_with_measurements():
     readme, peers, large = (
         (ROOT / name).read_text(encoding="utf-8").replace("\xa0", " ")
         for name in ("README.md", "docs/peers/index.md", "docs/studies/large.md")
@@ -199,11 +199,13 @@ def test_figures_of_the_readme_are_those_of_the_pages_behind_them():
     )
     line = next(line for line in peers.splitlines() if line.startswith("- LightGBM"))
     assert all(part in line for part in found.groups())
-    mnist, covtype = re.findall(r"\| (\d\.\d\d %) wrong, ([\d.]+) s \|", readme)
-    assert "{}, {} s".format(*mnist) in peers
-    line = next(line for line in large.splitlines() if line.startswith("| covtype | 464,809"))
-    assert covtype[0] in line
-    assert f"| {covtype[1]} |" in line
+    on_a_gpu = r"\| %s, ([\d,]+) rows, [^|]+ \| (\d\.\d\d %%) wrong, ([\d.]+) s \|"
+    rows, error, seconds = re.search(on_a_gpu % "mnist", readme).groups()
+    assert f"| mnist | {rows} | {error}, {seconds} s |" in peers
+    rows, error, seconds = re.search(on_a_gpu % "covtype", readme).groups()
+    line = next(line for line in large.splitlines() if line.startswith(f"| covtype | {rows} |"))
+    measured = line.split(" | ")
+    assert [measured[2], measured[4]] == [error, seconds]
 
 
 def _all_text() -> str:

@@ -1,8 +1,8 @@
 r"""The true kernel where its matrix does not fit: preconditioned conjugate gradients.
 
-Models of all rows and of all but those of each fold are solved for together, in any array library, where
-the rows are: what costs time is the products with K, and one product serves them all. A *system* is a
-set of weights, 0 for rows that are left out. With S = diag √weights and s its diagonal,
+The model of all rows and those without each fold are solved for together, in any array library, where
+the rows are: the products with K take most of the time, and one product serves all models. A *system* is
+a set of weights, 0 for rows that are left out. With S = diag √weights and s its diagonal,
 
     (1)  A a + s b = S Y,  sᵀ a = 0,  A = S K S + μI        α = S a, without an intercept b = 0
 
@@ -10,25 +10,25 @@ Conjugate gradients stay in {sᵀa = 0} if the preconditioner P of A (:mod:`.pre
 
     (2)  g = P⁻¹ r − w (sᵀ P⁻¹ r) / (sᵀ w),  w = P⁻¹ s
 
-so that r counts up to multiples of s only, and b is what is closest to the residual:
+so that only r up to multiples of s matters, and b is the constant closest to the residual:
 
     (3)  b = mean of (S Y − A a)_i / s_i over the rows of the system
     (4)  ‖S⁻¹ (S Y − A a) − b‖ ≤ tolerance · ‖Y‖ ends the iteration, in every column
     (5)  or ≤ a quarter of the held-out error, √n times its root mean square, where rows are left out
 
 As ‖S K S A⁻¹‖ ≤ 1, f is no further from its limit than the residual is from b, in the root mean square
-over the rows with their weights, and in fact much closer: where (5) ended the iteration, the held-out
-error was within 0.5 % of its limit (docs/studies/large.md).
+over the rows with their weights, and in fact much closer: on covtype, the held-out error was within 1 %
+of its limit at a residual of 0.13 of the targets, and within 0.3 % at 0.05 (docs/studies/large.md).
 
-Products that carry the iteration along have float32 kernel values where the ridge is above their
-rounding; the residual that decides is computed with float64 tiles from the coefficients themselves. In
-rows that are left out, the residual of a system is −f − b: their predictions cost nothing.
+The products of the iteration have float32 kernel values where the ridge is above their rounding; the
+residual that ends it is computed with float64 tiles from the coefficients themselves. In rows that are
+left out, the residual of a system is −f + b, f with its intercept b: their predictions need no product.
 
-**What an iteration depends on.** The states of the iteration, and the held-out errors of systems that
-(5) compares with: `SolveState` has both, and a solution that goes on from one has the same digits.
+**What an iteration depends on.** The state of the iteration, and the held-out errors that (5) compares
+with: `SolveState` has both, and a solution that is resumed from it has the same digits.
 
-**Rows that repeat.** Rows that are equal are one row, with the sum of their weights and the mean of
-their targets: that adds a constant to the objective, and f is the same.
+**Rows that repeat.** Equal rows are merged into one, with the sum of their weights and the mean of their
+targets: that changes the objective by a constant, and f is the same.
 """
 
 from __future__ import annotations
@@ -91,31 +91,31 @@ _SINGLE_LARGEST = 1e15
 # ends the iteration, which needs fewer digits.
 _SINGLE_NOISE = 30.0
 _LEAST_SINGLE_NOISE = 2.0
-# By which a recurrence may lower the residual before that is computed anew.
+# Factor by which the recurrence may lower the residual before the residual is computed anew.
 _DIGITS = 1e-3
-# Share of the tolerance that the recurrence goes to: it drifts from the true residual.
+# Share of the tolerance at which the recurrence ends, as it drifts from the true residual.
 _MARGIN = 0.5
-# Residual relative to what it must not exceed, where the solution ends.
+# Residual relative to its limit at which the solution ends.
 _ENOUGH = 1.0
-# Residual relative to the targets where nobody asked for another one, and no rows are held out.
+# Default tolerance where no rows are held out: the residual relative to the targets.
 _TOLERANCE = 1e-5
-# Share of the held-out error that the residual may have; measured, the error is then right to 0.5 %.
+# Share of the held-out error that the residual may have; docs/studies/large.md has what that changes.
 _ERROR_SHARE = 0.25
-# What that is, relative to the targets, as a rule: of an R² of 0.9.
+# A usual value of that share, relative to the targets, for estimates of time; for an R² of about 0.9.
 _USUAL_TOLERANCE = 0.03
-# Distinct rows that are worth the search for them, as a share of all rows.
+# Largest share of distinct rows at which repeated rows are merged.
 _DISTINCT_SHARE = 0.9
 # Iterations for each digit of the tolerance; measured, 5 to 15.
 _ITERATIONS_PER_DIGIT = 10
 # Rows whose kernel values tell a kernel from others.
 _SAMPLE_ROWS = 16
-# Times as long as operations say: a GPU is seldom as fast as at its best.
+# How many times as long a solution takes on a GPU as its operations say: it seldom runs at its best.
 _GPU_SLOWNESS = 2.0
 # Rows up to which models without each fold are fitted for intervals alone: each has a preconditioner.
 _MOST_ROWS_WITH_FOLDS = 10_000
-# Iterates, residuals, directions and products of a column while it is solved for.
+# Vectors for each column while it is solved for: iterates, residuals, directions and products.
 _VECTORS = 8
-# What is kept of it afterwards: its coefficients and its predictions.
+# Vectors of each column that are kept afterwards: its coefficients and its predictions.
 _KEPT_VECTORS = 2
 
 
@@ -124,17 +124,18 @@ _KEPT_VECTORS = 2
 class ConjugateGradients(Approximation):
     """The true kernel without its matrix, by preconditioned conjugate gradients.
 
-    The preconditioner has landmarks, for what rows far apart share, and blocks of near rows. Models
-    without each fold are solved for together with that of all rows, by the same products with the
-    kernel matrix.
+    The preconditioner consists of landmarks, for the part of the kernel that distant rows share, and of
+    blocks of near rows. The models without each fold are solved for together with that of all rows, by
+    the same products with the kernel matrix.
 
     Parameters
     ----------
     n_components : int or None, default=None
         Number of landmarks of the preconditioner, 0 for none; by default chosen with the blocks.
     block_rows : int or None, default=None
-        Rows of a block of near rows, at most; by default so many that the blocks take about as long to
-        factorise as one iteration, as far as memory allows. Up to twice as many rows are one block.
+        Maximum number of rows in a block of near rows. By default it is chosen so that making the
+        preconditioner takes about as long as two iterations, or one on a GPU, as far as memory allows;
+        up to twice as many rows are then one block.
     tolerance : float or None, default=None
         Stop when ‖y − b − (K + μV⁻¹)α‖ ≤ tolerance · ‖y‖, computed in float64; y is centred if
         there is an intercept. None means 1e-5 or, where rows are held out, when the left side is at
@@ -185,11 +186,11 @@ class ConjugateGradients(Approximation):
             raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
 
     def max_parallel_models(self, n: int, d: int, targets: int, load: Workload, free: int | None) -> int:
-        """One after the other: each has threads of its own, and keeps what tiles it finds room for."""
+        """1: each model uses all threads, and the free memory for its tiles."""
         return 1
 
     def usual_iterations(self, folds: int) -> float:
-        """How many iterations a solution takes, as a rule."""
+        """Rough number of iterations of a solution."""
         tolerance = self.tolerance or (_USUAL_TOLERANCE if folds else _TOLERANCE)
         return 2 - _ITERATIONS_PER_DIGIT * float(np.log10(tolerance))
 
@@ -338,10 +339,13 @@ class IterativeModel(Model):
         return FoldModels.of(Expansion(self._kernel, self._X, coef, intercept), len(parts))
 
     def _is_of_load(self, parts: Parts) -> bool:
-        known = self._load.parts
-        if known is None or len(known) != len(parts):
+        load_parts = self._load.parts
+        if load_parts is None or len(load_parts) != len(parts):
             return False
-        return all(part is mine or np.array_equal(part, mine) for part, mine in zip(parts, known))
+        return all(
+            part is load_part or np.array_equal(part, load_part)
+            for part, load_part in zip(parts, load_parts)
+        )
 
     def _at_ridges(self, parts: Sequence[Index], alpha: ArrayLike) -> list[Fit]:
         """The models without each part at one ridge, or at one for each target."""
@@ -366,9 +370,9 @@ class IterativeModel(Model):
         ]
 
     def _solved(self, parts: Parts, mu: float, *, with_all: bool = False) -> list[Fit]:
-        """The models without each part at one ridge: those that are not there yet are solved for.
+        """The models without each part at one ridge, solved for unless they were before.
 
-        The parts of the workload and that of no rows are kept.
+        The models without the parts of the workload, and that of all rows, are kept.
         """
         if not self._is_of_load(parts) and any(part.size for part in parts):
             return self._solve(parts, mu)
@@ -385,17 +389,19 @@ class IterativeModel(Model):
     # -- solving --------------------------------------------------------------------------------------
 
     @cached_property
-    def _small(self) -> bool:
-        """Whether rows and kernel values have a place in float32."""
+    def _fits_float32(self) -> bool:
+        """Whether rows and kernel values stay in the range of float32."""
         xp = namespace(self._X)
         values = float(xp.max(self._kernel.diagonal(self._X)))
         return max(float(xp.max(self._X)), -float(xp.min(self._X)), values) < _SINGLE_LARGEST
 
     def _operators(self, mu: float, *, few_digits: bool) -> list[Operator]:
-        """What carries the iteration along, and last what the residual is computed with."""
+        """The operators of the iteration; the last one also computes the residual that ends it."""
         n = int(self._X.shape[0])
         noise = float(np.finfo(np.float32).eps) / 2 * np.sqrt(n)
-        rough = self._small and mu > (_LEAST_SINGLE_NOISE if few_digits else _SINGLE_NOISE) * noise
+        rough = (
+            self._fits_float32 and mu > (_LEAST_SINGLE_NOISE if few_digits else _SINGLE_NOISE) * noise
+        )
         if prefers_large_calls(self._X):
             operators: list[Operator] = [self._device_exact]
             if rough:
@@ -450,7 +456,7 @@ class IterativeModel(Model):
                 error_share=_ERROR_SHARE if ends_by_error else 0.0,
                 max_iterations=settings.max_iterations,
                 state=None if kept is None else SolveState.of(kept, self.problem.Y),
-                observe=None if watching is None else Telling(watching),
+                observe=None if watching is None else ProgressReporter(watching),
             )
             if watching is not None:
                 watching.end()
@@ -477,13 +483,12 @@ class IterativeModel(Model):
     def _key(self, parts: Sequence[Index], mu: float, targets: Any) -> dict[str, Any]:
         """What tells a solution from others: kernel, systems, and how they are solved."""
         first = self._X[:_SAMPLE_ROWS, :]
-        every = isinstance(targets, slice)
         return {
             "alpha": mu,
             "rows": [self.problem.n, int(self._X.shape[0])],
             "kernel": zlib.crc32(host_array(self._kernel(first, first)).tobytes()),
             "left_out": [[part.size, zlib.crc32(part.tobytes())] for part in parts],
-            "targets": "all" if every else np.asarray(targets).tolist(),
+            "targets": "all" if isinstance(targets, slice) else np.asarray(targets).tolist(),
             "preconditioner": self.report["preconditioner"],
             "tiles": self.report["tiles"].partition(",")[0],
         }
@@ -499,14 +504,14 @@ class IterativeModel(Model):
             systems=len(systems.systems),
             landmarks=settings.n_components,
             block_rows=settings.block_rows,
-            mu=mu if self._small else 0.0,
+            mu=mu if self._fits_float32 else 0.0,
         )
         solvers = []
         for system in systems.systems:
             generator = np.random.default_rng(settings.random_state)
-            everything = system.rows.size == self._X.shape[0]
-            X = self._X if everything else take_rows(self._X, system.rows)
-            root = system.root if everything else take_rows(system.root, system.rows)
+            has_all_rows = system.rows.size == self._X.shape[0]
+            X = self._X if has_all_rows else take_rows(self._X, system.rows)
+            root = system.root if has_all_rows else take_rows(system.root, system.rows)
             preconditioner = LocalPreconditioner(self._kernel, X, root, plan, generator)
             solvers.append(preconditioner.solver(mu))
             self.report["preconditioner"] = preconditioner.report
@@ -515,10 +520,10 @@ class IterativeModel(Model):
 
 @dataclass(frozen=True)
 class SolveState:
-    """Where the solution of some systems is, between two iterations."""
+    """The state of a solution of several systems between two iterations."""
 
     refined: RefinedState
-    errors: HostArray  # the held-out ones of all columns so far, in the problem's units
+    errors: HostArray  # latest held-out error of every column, in the problem's units
 
     def arrays(self) -> Arrays:
         """Copies in host memory, by name; their memory order is kept, as digits of sums depend on it."""
@@ -568,8 +573,8 @@ def _in_memory_order(array: HostArray, reference: Array) -> Array:
     return asarray_like(array, reference)
 
 
-class Telling:
-    """Tells a watcher how far a solution is."""
+class ProgressReporter:
+    """Reports the progress of a solution to a watcher."""
 
     def __init__(self, watching: Watcher) -> None:
         self._watching = watching
@@ -589,7 +594,7 @@ class Systems:
     def __init__(self, systems: Sequence[System], targets: Any, fit_intercept: bool) -> None:
         self.systems = systems
         self._fit_intercept = fit_intercept
-        self._selected = [self._columns_of(system.targets, targets) for system in systems]
+        self._selected = [self._take_targets(system.targets, targets) for system in systems]
         self._targets = targets
         xp = namespace(self._selected[0])
         self._width = int(self._selected[0].shape[1])
@@ -605,17 +610,17 @@ class Systems:
         self._mask = xp.astype(~zero, xp.float64)
         self._count = xp.sum(self._mask, axis=0)
         self._held_out = xp.concat(
-            [self._columns_of(system.held_out, targets) for system in systems], axis=1
+            [self._take_targets(system.held_out, targets) for system in systems], axis=1
         )
-        units = [self._columns_of(system.unit[None, :], targets)[0, :] for system in systems]
+        units = [self._take_targets(system.unit[None, :], targets)[0, :] for system in systems]
         self._unit = np.concatenate([host_array(unit) for unit in units])
-        self._every = np.arange(int(self._Y.shape[1]))
-        norms = self.norms(self._Y, self._every)
-        self._size = linalg.clip_in_place(norms, float(np.finfo(float).tiny), None)
+        self._all_columns = np.arange(int(self._Y.shape[1]))
+        norms = self.norms(self._Y, self._all_columns)
+        self._target_norms = linalg.clip_in_place(norms, float(np.finfo(float).tiny), None)
         self.leaves_out = any(system.rows.size < system.root.shape[0] for system in systems)
 
     @staticmethod
-    def _columns_of(matrix: Array, targets: Any) -> Array:
+    def _take_targets(matrix: Array, targets: Any) -> Array:
         return matrix if isinstance(targets, slice) else take_rows(matrix.T, targets).T
 
     def intercepts(self, residual: Array, columns: Index) -> Array:
@@ -623,29 +628,31 @@ class Systems:
         xp = namespace(residual)
         if not self._fit_intercept:
             return zeros(columns.size, residual)
-        scaled = residual * self._of(self._inverse_root, columns)
+        scaled = residual * self._take_columns(self._inverse_root, columns)
         return xp.sum(scaled, axis=0) / take_rows(self._count, columns)
 
     def norms(self, residual: Array, columns: Index) -> Array:
         """‖S⁻¹ r − b‖ of (4)."""
         xp = namespace(residual)
-        scaled = residual * self._of(self._inverse_root, columns)
+        scaled = residual * self._take_columns(self._inverse_root, columns)
         if self._fit_intercept:
             shift = xp.sum(scaled, axis=0) / take_rows(self._count, columns)
-            scaled = scaled - shift[None, :] * self._of(self._mask, columns)
+            scaled = scaled - shift[None, :] * self._take_columns(self._mask, columns)
         return xp.linalg.vector_norm(scaled, axis=0)
 
     def relative(self, residual: Array, columns: Index | None = None) -> float:
         """The largest norm of a residual, relative to the targets."""
-        columns = self._every if columns is None else columns
-        sizes = self.norms(residual, columns) / take_rows(self._size, columns)
+        columns = self._all_columns if columns is None else columns
+        sizes = self.norms(residual, columns) / take_rows(self._target_norms, columns)
         return float(np.max(host_array(sizes), initial=0.0))
 
     def heldout_errors(self, residual: Array, columns: Index) -> HostArray:
         """Root mean squares over the rows that are left out, in the problem's units; NaN without any."""
         xp = namespace(residual)
         error = (
-            self._of(self._held_out, columns) + residual - self.intercepts(residual, columns)[None, :]
+            self._take_columns(self._held_out, columns)
+            + residual
+            - self.intercepts(residual, columns)[None, :]
         )
         missing = xp.isnan(error)
         squares = xp.sum(xp.where(missing, xp.zeros_like(error), error * error), axis=0)
@@ -654,15 +661,16 @@ class Systems:
         mean = host_array(squares) / np.where(numbers > 0, numbers, np.nan)
         return np.sqrt(mean) * self._unit[columns]
 
-    def _of(self, matrix: Array, columns: Index) -> Array:
+    def _take_columns(self, matrix: Array, columns: Index) -> Array:
         """Some columns of a matrix with one for each target of each system."""
-        every = columns.size == matrix.shape[1]
-        return matrix if every else take_rows(matrix.T, columns).T
+        if columns.size == matrix.shape[1]:
+            return matrix
+        return take_rows(matrix.T, columns).T
 
     def product(self, operator: Operator, mu: float, V: Array, columns: Index) -> Array:
         """A V for vectors that are 0 in rows that are left out."""
-        image = operator.product(self._of(self._root, columns) * V)
-        image *= self._of(self._image_root, columns)
+        image = operator.product(self._take_columns(self._root, columns) * V)
+        image *= self._take_columns(self._image_root, columns)
         image += mu * V
         return image
 
@@ -678,34 +686,32 @@ class Systems:
         state: SolveState | None = None,
         observe: Callable[[SolveState, float, float], None] | None = None,
     ) -> Solution:
-        """(1) until (4) or (5); the operators from the roughest on, of which the last is exact.
+        """Solve (1) until (4) or (5); operators come in the order of precision, and the last is exact.
 
-        With a `state` it goes on from there; `observe` is told the states, the residual relative to the
-        targets and relative to what it must not exceed.
+        A `state` is resumed. After each iteration, `observe` gets the state, and the residual relative
+        to the targets and to its limit.
         """
         xp = namespace(self._Y)
-        every = self._every
-        size = self._size
-        constraints = [
+        projections = [
             self._constrained(system, solver) for system, solver in zip(self.systems, solvers)
         ]
 
         def by_system(R: Array, columns: Index, preconditioned: bool) -> Array:
-            """P⁻¹ R if wanted, moved into {sᵀa = 0}, system by system."""
+            """R, or P⁻¹ R if `preconditioned`, projected on {sᵀa = 0}, system by system."""
             number_of = columns // self._width
             numbers = np.unique(number_of)
             pieces = []
             for number in numbers:
                 part = R if numbers.size == 1 else take_rows(R.T, np.flatnonzero(number_of == number)).T
-                pieces.append(constraints[number](part, preconditioned))
+                pieces.append(projections[number](part, preconditioned))
             return pieces[0] if numbers.size == 1 else xp.concat(pieces, axis=1)
 
-        # The held-out ones of all columns so far, in the problem's units.
-        errors = np.zeros(every.size) if state is None else state.errors.copy()
+        # The latest held-out error of every column, in the problem's units.
+        errors = np.zeros(self._all_columns.size) if state is None else state.errors.copy()
 
         def limit_of(R: Array, columns: Index) -> Array:
             """What the norm of the residual must not exceed."""
-            limit = tolerance * take_rows(size, columns)
+            limit = tolerance * take_rows(self._target_norms, columns)
             if not error_share:
                 return limit
             current = self.heldout_errors(R, columns)
@@ -737,7 +743,7 @@ class Systems:
                     lambda R: by_system(R, columns, preconditioned=True),
                     xp.asarray(residual, copy=True),
                     distance,
-                    xp.ones_like(size[: columns.size]),
+                    xp.ones_like(self._target_norms[: columns.size]),
                     limit=limit,
                     state=resumed,
                     observe=tell,
@@ -751,9 +757,9 @@ class Systems:
             return correct
 
         def residual_of(a: Array, columns: Index) -> Array:
-            return self._of(self._Y, columns) - self.product(operators[-1], mu, a, columns)
+            return self._take_columns(self._Y, columns) - self.product(operators[-1], mu, a, columns)
 
-        def told(current: RefinedState) -> None:
+        def report_state(current: RefinedState) -> None:
             assert observe is not None
             columns = np.flatnonzero(~(current.relative <= _ENOUGH))
             R = current.correction.residual
@@ -769,38 +775,38 @@ class Systems:
             enough=_ENOUGH,
             limit=max_iterations,
             state=None if state is None else state.refined,
-            observe=None if observe is None else told,
+            observe=None if observe is None else report_state,
         )
 
     def _constrained(self, system: System, solver: Map) -> Callable[[Array, bool], Array]:
         """(2): vectors of all rows, with P⁻¹ applied or as they are → vectors with sᵀa = 0."""
         n = int(self._Y.shape[0])
-        everything = system.rows.size == n
-        root = system.root if everything else take_rows(system.root, system.rows)
+        has_all_rows = system.rows.size == n
+        root = system.root if has_all_rows else take_rows(system.root, system.rows)
         border = solver(root[:, None]) if self._fit_intercept else None
 
         def projected(R: Array, preconditioned: bool) -> Array:
-            vectors = R if everything else take_rows(R, system.rows)
+            vectors = R if has_all_rows else take_rows(R, system.rows)
             if preconditioned:
                 if border is not None:  # a multiple of s that r may have would only leave its rounding
                     vectors = vectors - root[:, None] * ((root @ vectors) / float(root @ root))[None, :]
                 vectors = solver(vectors)
             if border is not None:
                 vectors = vectors - border * ((root @ vectors) / float(root @ border[:, 0]))[None, :]
-            return vectors if everything else linalg.scattered_like(vectors, system.rows, n)
+            return vectors if has_all_rows else linalg.scattered_like(vectors, system.rows, n)
 
         return projected
 
     def fits(self, solved: Solution, mu: float) -> list[Fit]:
-        """What was solved, in the units of the problem."""
-        intercept = self.intercepts(solved.residual, self._every)
+        """The solution of each system, in the units of the problem."""
+        intercept = self.intercepts(solved.residual, self._all_columns)
         image = (self._Y - solved.residual - mu * solved.X) / self._image_root
         dual = self._root * solved.X
         fits = []
         for number, system in enumerate(self.systems):
             part = slice(number * self._width, (number + 1) * self._width)
             unit = asarray_like(self._unit[part], self._Y)
-            offset = self._columns_of(system.offset[None, :], self._targets)[0, :]
+            offset = self._take_targets(system.offset[None, :], self._targets)[0, :]
             b = intercept[part] * unit + offset
             fitted = image[:, part] * unit[None, :] + b[None, :]
             fits.append(Fit(dual[:, part] * unit[None, :], b, fitted))

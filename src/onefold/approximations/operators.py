@@ -1,9 +1,9 @@
-"""Products with the kernel matrix of many rows, which is never there as a whole.
+"""Products with the kernel matrix of many rows, which is never in memory as a whole.
 
 K is symmetric: every tile below the diagonal serves twice, as itself and transposed. Tiles are made anew
-for each product, or kept where there is room (on a host). What is rough multiplies in float32, relative
-to the numbers that it multiplies some five digits; what is exact takes kernel values and sums in
-float64.
+for each product, or kept where there is room (on a host). A *rough* operator computes kernel values and
+products in float32, to about five digits relative to the numbers multiplied; an exact one computes both
+in float64.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class HostOperator:
         """As in `Operator`."""
         narrow = V.astype(self._dtype, copy=False)
 
-        def work(i: int) -> HostArray:
+        def block_row_products(i: int) -> HostArray:
             start = self._parts[i].start
             out = np.zeros((self._parts[i].stop, V.shape[1]))
             for j, tile in self._tiles(i):
@@ -77,7 +77,7 @@ class HostOperator:
 
         total = np.zeros_like(V)
         # Longest block rows first, so that the last ones to run are short.
-        for piece in map_in_order(work, reversed(range(len(self._parts))), self._threads):
+        for piece in map_in_order(block_row_products, reversed(range(len(self._parts))), self._threads):
             total[: len(piece)] += piece
         return total
 
@@ -119,13 +119,13 @@ class DeviceOperator:
         narrow = xp.astype(V, self._dtype, copy=False)
         for i, rows in enumerate(self._rows):
             part = self._parts[i]
-            for j, other in enumerate(self._parts[: i + 1]):
+            for j, columns in enumerate(self._parts[: i + 1]):
                 check_stop()
-                # A row is at no distance from itself.
+                # The kernel puts the distance of a row from itself at 0.
                 tile = self._kernel(rows, rows) if i == j else self._bound[j](rows)
                 tile = xp.astype(tile, self._dtype, copy=False)
-                out[part, :] += tile @ narrow[other, :]
+                out[part, :] += tile @ narrow[columns, :]
                 if i != j:
-                    out[other, :] += tile.T @ narrow[part, :]
+                    out[columns, :] += tile.T @ narrow[part, :]
                 del tile  # before the next one needs its memory
         return out

@@ -1,5 +1,5 @@
-r"""What nearly inverts A = S K S + μI, S = diag √weights: landmarks for what rows far apart share,
-blocks of near rows for what is left.
+r"""A preconditioner of A = S K S + μI, S = diag √weights: landmarks for what distant rows share, blocks
+of near rows for what is left.
 
 With m landmarks Z, K_ZZ = R Rᵀ, and rows in blocks i,
 
@@ -10,8 +10,8 @@ With m landmarks Z, K_ZZ = R Rᵀ, and rows in blocks i,
     (5)  P⁻¹ = L⁻ᵀ (I − V (I + VᵀV)⁻¹ Vᵀ) L⁻¹
 
 K_ii − Ψ_iΨ_iᵀ is a Schur complement and positive semi-definite, so that L exists for any μ > 0 but for
-rounding. Where rounding leaves no factor, the diagonal of that block is raised by 1e-7 of the largest
-eigenvalue that it may have, by ten times as much, and so on.
+rounding. If a factorisation fails by rounding, 1e-7 of a bound of the block's largest eigenvalue is
+added to its diagonal, then ten times as much, and so on.
 
 P is *defined* by L and V as they are stored, in whatever precision: (5) is applied in float64, with
 VᵀV of the stored V, and is therefore symmetric and positive definite to rounding, which conjugate
@@ -53,7 +53,7 @@ from onefold.linalg.partition import near_blocks
 from onefold.machine.threads import check_stop, map_in_order, spans
 from onefold.smoothers.base import UnsolvableError
 
-# Rows of a block at least, where there are as many: smaller ones are not worth their calls.
+# Fewest rows of a block by default: smaller ones are not worth their calls.
 _SMALLEST_BLOCK = 1024
 # Multiply-adds that take as long as a kernel value takes beyond its distance, on a host: an exponential
 # and passes over a tile in cache; and on a GPU, whose products are fast and whose memory is slow. Both
@@ -64,17 +64,18 @@ _GPU_VALUE = 300
 # to 6 the whole takes about as long. On a GPU factorisations are slower than products are.
 _PRODUCTS = 2.0
 _GPU_PRODUCTS = 1.0
-# Landmarks at most: their own factor costs m³.
+# Most landmarks by default, because their own factor costs m³.
 _MOST_LANDMARKS = 4000
-# Share of the usable memory that the factors of the blocks may take; the rest is for landmarks, tiles
-# and iterates.
+# Share of the usable memory that the factors of the blocks may take; the remainder is for landmarks,
+# tiles and iterates.
 _FACTOR_SHARE = 0.6
-# Added to the landmark kernel, in units of the largest eigenvalue that it may have: float64 knows
-# nothing of what is smaller.
+# Added to the diagonal of the landmark kernel, in units of a bound of its largest eigenvalue: smaller
+# eigenvalues are lost in the rounding of float64.
 _LANDMARK_JITTER = 1e-13
 # Rounding of a float32 factor that a ridge must exceed, in units of eps/2 times the root of its rows.
 _SINGLE_NOISE = 3.0
-# Of the largest eigenvalue: what is first added where rounding leaves no factor, and the most.
+# Shares of the largest eigenvalue that are added to the diagonal if a factorisation fails: the first and
+# the largest.
 _JITTER = 1e-7
 _LARGEST_JITTER = 1e-3
 _INDEFINITE = "the kernel matrix is not positive semi-definite; use a positive semi-definite kernel."
@@ -126,9 +127,9 @@ def plan_preconditioner(
     """The sizes for rows, features and targets, in so many usable bytes (None: unknown).
 
     ======================================  =======================================================
-    rows of a block b and landmarks m,      n (b² / 6 + m b + m²) = three products with K; m = b, or
-    where nobody said                       4000 or an eighth of the rows if that is less; b is 1024
-                                            at least; on a GPU one product, whose factors are slower
+    rows of a block b and landmarks m,      n (b² / 6 + m b + m²) = two products with K, or one on a
+    by default                              GPU, whose factorisations are slower; m = b, or 4000 or an
+                                            eighth of the rows if that is less; b is at least 1024
     all rows are not much more than that    one block of all rows, without landmarks
     (up to 2 b)
     60 % of the memory hold the factors     in float64
@@ -185,17 +186,17 @@ class LocalPreconditioner:
         self._kernel = kernel
         self._root = root
         self._plan = plan
-        self._inverted = prefers_large_calls(X)  # whether L⁻¹ is stored
+        self._stores_inverse = prefers_large_calls(X)  # whether L⁻¹ is stored
         self._threads = None if kernel.thread_safe and not prefers_large_calls(X) else 1
         transform = getattr(kernel, "transform", None)
         moved = self._rows if transform is None else transform(self._rows)(self._rows)
         blocks = near_blocks(moved, plan.blocks, generator) if plan.blocks > 1 else [np.arange(n)]
         self._order = np.concatenate(blocks)
-        self._back = np.argsort(self._order)
+        self._inverse_order = np.argsort(self._order)
         ends = np.cumsum([block.size for block in blocks])
         self._parts = [slice(int(end) - block.size, int(end)) for block, end in zip(blocks, ends)]
-        self._ordered = len(blocks) > 1
-        if self._ordered:
+        self._is_permuted = len(blocks) > 1
+        if self._is_permuted:
             self._rows = take_rows(self._rows, self._order)
             self._root = take_rows(root, self._order)
         self._rank = min(plan.landmarks, n)  # the plan is for all rows, and these may be fewer
@@ -232,7 +233,7 @@ class LocalPreconditioner:
             psi = None if whitening is None else self._psi(part, whitening)
             factor, jitter = self._factor(part, mu, psi)
             if psi is not None:
-                self._features[part, :] = self._lowered(factor, psi)
+                self._features[part, :] = self._solve_lower(factor, psi)
             return factor, jitter
 
         results = list(map_in_order(factorised, self._parts, self._threads))
@@ -282,17 +283,17 @@ class LocalPreconditioner:
                 if jitter > _LARGEST_JITTER:
                     raise UnsolvableError(_INDEFINITE) from None
                 continue
-            return (invert_lower(factor) if self._inverted else factor), jitter
+            return (invert_lower(factor) if self._stores_inverse else factor), jitter
 
-    def _lowered(self, factor: Any, rhs: Array) -> Array:
+    def _solve_lower(self, factor: Any, rhs: Array) -> Array:
         """L⁻¹ z of a block."""
-        if self._inverted:
+        if self._stores_inverse:
             return as_float64(factor) @ rhs
         return solve_triangle(factor, rhs, transposed=False)
 
-    def _raised(self, factor: Any, rhs: Array) -> Array:
+    def _solve_upper(self, factor: Any, rhs: Array) -> Array:
         """L⁻ᵀ z of a block."""
-        if self._inverted:
+        if self._stores_inverse:
             return as_float64(factor).T @ rhs
         return solve_triangle(factor, rhs, transposed=True)
 
@@ -311,7 +312,7 @@ class LocalPreconditioner:
             tile = as_float64(bound(rows[strip, :]))
             tile *= root[strip, None]
             tile *= root[None, :]
-            # No eigenvalue is larger than the largest sum of a row's sizes.
+            # No eigenvalue is larger than the largest sum of absolute values in a row.
             largest = max(largest, float(xp.max(xp.sum(xp.abs(tile), axis=1))))
             if psi is not None:
                 tile -= psi[strip, :] @ psi.T
@@ -341,28 +342,28 @@ class LocalPreconditioner:
     def _solve(self, Z: Array) -> Array:
         """P⁻¹ Z, (5)."""
         xp = namespace(Z)
-        Z = take_rows(Z, self._order) if self._ordered else xp.asarray(Z, copy=True)
+        Z = take_rows(Z, self._order) if self._is_permuted else xp.asarray(Z, copy=True)
         numbers = range(len(self._parts))
 
-        def lowered(number: int) -> tuple[Array, Any]:
+        def solve_lower(number: int) -> tuple[Array, Any]:
             part = self._parts[number]
-            solved = self._lowered(self._factors[number], Z[part, :])
+            solved = self._solve_lower(self._factors[number], Z[part, :])
             projected = None if self._core is None else as_float64(self._features[part, :]).T @ solved
             return solved, projected
 
-        results = list(map_in_order(lowered, numbers, self._threads))
+        results = list(map_in_order(solve_lower, numbers, self._threads))
         shared = None
         if self._core is not None:
             shared = cholesky_solve(self._core, sum(projected for _, projected in results))
 
-        def raised(number: int) -> Array:
+        def solve_upper(number: int) -> Array:
             solved, _ = results[number]
             if shared is not None:
                 solved = solved - as_float64(self._features[self._parts[number], :]) @ shared
-            return self._raised(self._factors[number], solved)
+            return self._solve_upper(self._factors[number], solved)
 
-        total = xp.concat(list(map_in_order(raised, numbers, self._threads)))
-        return take_rows(total, self._back) if self._ordered else total
+        total = xp.concat(list(map_in_order(solve_upper, numbers, self._threads)))
+        return take_rows(total, self._inverse_order) if self._is_permuted else total
 
 
 def _check_symmetric(kernel: Kernel, rows: Array) -> None:

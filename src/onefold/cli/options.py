@@ -348,7 +348,7 @@ _COMMANDS: dict[str, tuple[str, dict[str, Specs]]] = {
                     tolerance,
                 ),
                 "--rows": _option(
-                    "table of rows to measure the change on, best ones that the model was not tuned on; "
+                    "table to measure the change on, preferably rows that the model was not tuned on; "
                     "with the target column, errors are those of these rows (default: the centres that "
                     "are left out)",
                     "TABLE",

@@ -18,13 +18,13 @@ from onefold.expansions.kernel import Expansion
 from onefold.expansions.sums import Blend, FoldModels, Member
 from onefold.kernels import Kernel, Laplacian, Linear, Polynomial, Product, Radial, Sum
 
-# Columns from which products of CSR centres are faster: up to there a kernel value takes longer than the
-# product that it is computed from. Measured with one and with several columns of categories: as fast at
-# 36 columns, 1.5 times as fast at 68, 16 times at 800.
+# Fewest columns with which products of CSR centres are faster: with fewer, a kernel value takes longer
+# than the product that it is computed from. Measured with one and with several columns of categories: as
+# fast at 36 columns, 1.5 times as fast at 68, 16 times at 800.
 _FEWEST_COLUMNS = 64
-# Share of the numbers that may differ from 0: the centres then take a tenth of the bytes. Measured at
-# 1/50, where products of ten columns of categories are five times as fast as those of arrays, and at
-# 1/10, where they are as fast.
+# Largest share of the numbers that may differ from 0: at it, the centres take a tenth of the bytes.
+# Measured at 1/50, where products of ten columns of categories are five times as fast as those of
+# arrays, and at 1/10, where they are as fast.
 _LARGEST_SHARE = 1 / 16
 
 

@@ -15,10 +15,10 @@ u_i = k_ii − K_iZ K_ZZ⁻¹ K_Zi of k(·, x_i) that they leave unexplained, ce
 
     r_i² / u_i                                                                                    (3)
 
-and the one with the largest (3) is next ("f/P-greedy"). r and u come from the partial Cholesky factor F
-of K, to which each choice adds a column. Choices are made in blocks: among the centres with the largest
-(3), until a choice would be worse than a centre outside of the block was at its start; F grows by matrix
-products.
+and the one with the largest (3) is next (the f/P-greedy rule). r and u come from the partial Cholesky
+factor F of K, to which each choice adds a column. Choices are made in blocks: among the centres with the
+largest (3), until a choice would be worse than a centre outside of the block was at its start; F grows
+by matrix products.
 
 Several targets and the members of a blend are projected on the same centres. (3) is then a sum over
 members with their weights, and over targets in units of the deviation of f.
@@ -47,15 +47,16 @@ from onefold.machine.threads import check_stop
 
 Function: TypeAlias = FittedFunction | FoldModels
 
-# Numbers of the factors F, over all members, up to which centres are candidates: 1 GiB.
+# Most entries of the factors F of all members, 1 GiB: with more, a random part of the centres are
+# candidates.
 _FACTOR_NUMBERS = 2**27
 # Centres with the largest (3) among which a block of choices is made.
 _BLOCK = 64
-# Of the largest k_ii: where less is unexplained, it is rounding.
+# Share of the largest k_ii below which u is rounding.
 _ROUNDING = 1e-12
 # Centres of the first attempt to reach a tolerance.
 _FIRST_SIZE = 16
-# Of the centres: the precision to which the fewest are found.
+# Precision of the smallest number of centres, as a share of it.
 _SIZE_PRECISION = 0.02
 
 
@@ -79,7 +80,7 @@ class Pool:
 
     @classmethod
     def of(cls, function: FittedFunction, at_least: int = 1) -> Pool:
-        """The pool of a function that has `at_least` so many centres; O(n² d) time for its values."""
+        """The pool of a function; an error if it has fewer than `at_least` centres. O(n² d) time."""
         function = function.on_host()
         require_centres(function)
         parts = [(weight, part) for weight, part in function.parts if isinstance(part, Expansion)]
@@ -284,7 +285,7 @@ class _Part:
 
 
 class _Factor:
-    """F of one kernel for the candidates, as far as it is known, with r and u."""
+    """The columns of F so far, of one kernel for all candidates, with r and u."""
 
     def __init__(self, kernel: Kernel, rows: Any, values: HostArray, columns: int) -> None:
         origin = common_origin(kernel, rows)
@@ -302,9 +303,9 @@ class _Factor:
 
     def part(self, block: Index) -> _Part:
         """The same for a block of candidates, with the unexplained kernel of each pair."""
-        known = self._factor[block, : self._rank]
+        factor = self._factor[block, : self._rank]
         rows = take_rows(self._rows, block)
-        inner = host_array(self._kernel(rows, rows)) - known @ known.T
+        inner = host_array(self._kernel(rows, rows)) - factor @ factor.T
         return _Part(inner, self._residual[block].copy(), self._floor)
 
     def extend(self, block: Index, part: _Part) -> None:
@@ -312,9 +313,9 @@ class _Factor:
         new = block[part.chosen]
         if not new.size:
             return
-        known = self._factor[:, : self._rank]
+        factor = self._factor[:, : self._rank]
         columns = host_array(self._kernel(self._rows, take_rows(self._rows, new)))
-        columns = columns - known @ known[new].T
+        columns = columns - factor @ factor[new].T
         core = (columns[new] + columns[new].T) / 2
         core.flat[:: new.size + 1] += 1e-3 * self._floor  # rounding may leave a tiny pivot negative
         try:
@@ -350,7 +351,7 @@ def fewest_pivots(
         order = pivots(pool, min(size, pool.size), rng())
         if order.size == pool.size or is_enough(order):
             break
-        if order.size < size:  # no others add anything to these
+        if order.size < size:  # further centres add nothing to these
             return None
         too_few = order.size
         size *= 2

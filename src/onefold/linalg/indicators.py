@@ -8,8 +8,8 @@ remaining ones, R, as sparse:
     (1)  a · z = a_F · z_F + a_R · z_R
     (2)  Σ_f |a_f − z_f| = Σ_F |a_f − z_f| + Σ_R |a_f| + Σ_R |z_f| − 2 Σ_R o(a_f, z_f)
 
-where o(a, z) is min(a, z) if both are positive, and else 0 if z ≥ 0. Where all landmarks that are not 0
-in a column have the same value v > 0 there, as indicators have, this is a product of matrices, too:
+where, for z ≥ 0, o(a, z) is min(a, z) if both are positive, and otherwise 0. If all landmarks that are
+not 0 in a column have the same value v > 0 there, as indicators do, this is a product of matrices, too:
 
     (3)  o(a_f, z_f) = z_f · min(max(a_f, 0), v_f) / v_f
 
@@ -27,7 +27,7 @@ from scipy.sparse import csr_array, issparse
 # matrices takes some hundred times as long as one of arrays, and at this share in the rows and in the
 # landmarks there are a hundred times fewer. Measured at shares from 0.02 to 0.5.
 _FILLED = 0.1
-# Share of the numbers of a tile from which products are added as a whole array.
+# Share of the entries of a tile that are not 0 above which products are added as an array.
 _MANY = 0.125
 
 
@@ -48,7 +48,7 @@ class SplitColumns:
             np.minimum.at(lowest, Z.indices, Z.data)
             is_filled |= (counts > 0) & (lowest != self._levels)
         self._is_filled = is_filled
-        self._place = np.cumsum(is_filled) - 1  # of a filled column, among those
+        self._place = np.cumsum(is_filled) - 1  # the place of a filled column among those
         self._n_filled = int(is_filled.sum())
         self.filled, remaining = self.split(Z)
         self._transposed = remaining.T.tocsr()

@@ -1,7 +1,7 @@
-r"""Rows in blocks of near ones, of equal size: halves of halves, each cut where its rows vary most.
+r"""Blocks of near rows, of equal size: parts are halved along the direction in which they vary most.
 
-A cut is at the quantile of the projections on the leading direction of a part, which a few power
-iterations find: O(n d) time for each of log₂(blocks) levels, besides sorting.
+A cut is at a quantile of the projections on this leading direction, which a few power iterations find:
+O(n d) time for each of log₂(blocks) levels, besides sorting.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from onefold.linalg import (
     to_numpy,
 )
 
-# Power iterations for the direction of a cut: any direction of much variation serves.
+# Power iterations for the direction of a cut; few, because any direction of large variation serves.
 _ITERATIONS = 10
 
 
@@ -51,11 +51,11 @@ def _along_leading_direction(rows: Array, generator: np.random.Generator) -> Any
     centred = rows - xp.mean(rows, axis=0)[None, :]
     direction = asarray_like(generator.standard_normal(int(rows.shape[1])), rows)
     for _ in range(_ITERATIONS):
-        following = centred.T @ (centred @ direction)
-        length = float(xp.linalg.vector_norm(following))
+        image = centred.T @ (centred @ direction)
+        length = float(xp.linalg.vector_norm(image))
         if not 0 < length < np.inf:  # all rows are equal
             break
-        direction = following / length
+        direction = image / length
     projections = centred @ direction
     if is_numpy(projections):
         return np.argsort(projections, kind="stable")

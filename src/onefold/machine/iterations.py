@@ -1,16 +1,16 @@
-r"""Long iterations that somebody watches: how far they are, and states that they can go on from.
+r"""Progress of long iterations, and states from which they can be resumed.
 
-Whoever starts work may watch the iterations in it (`watch_iterations`); whoever iterates asks for the
-watcher (`watcher`), tells it after each iteration how far it is, and offers its state: arrays by name
-that nothing changes later. The watcher may keep them, and give them back when the same work is begun
-again. Work is the same if its key is: plain values that say what is solved.
+The caller may watch the iterations of some work (`watch_iterations`). An iteration asks for the watcher
+(`watcher`), reports its progress after each step, and offers its state: arrays by name that do not
+change later. The watcher may keep them, and return them when the same work begins again. Work is the
+same if its key is the same: plain values that say what is solved.
 
-The distance from the goal falls by the same factor in the same time, as a rule. With its logarithm at
-the first iteration that was watched, and now, relative to a goal of 1:
+The distance from the goal usually falls by the same factor in equal times. With the distances at the
+first watched iteration (then) and now, relative to a goal of 1:
 
     (1)  seconds left = (seconds since then) · log now / (log then − log now)
 
-A watcher is known in the thread that it was named in, and in no thread of a pool.
+A watcher is seen by the thread that set it, and by no thread of a pool.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Arrays = Mapping[str, Any]  # in host memory
 
 @dataclass(frozen=True)
 class Iteration:
-    """How far an iteration is."""
+    """The progress of an iteration."""
 
     number: int
     residual: float  # relative to the right-hand sides
@@ -41,29 +41,29 @@ class Watcher(Protocol):
 
     @property
     def replaceable(self) -> bool:
-        """Whether the work may be given up, because there is another result."""
+        """Whether the work may be aborted, because there is another result."""
 
     def begin(self, key: Key) -> Arrays | None:
-        """Work begins; the state that was kept of it, if any."""
+        """Called when work begins; returns the state that was kept of it, if any."""
 
     def iterated(self, iteration: Iteration, state: Callable[[], Arrays]) -> None:
-        """The work that has begun is so far."""
+        """Called after each iteration of the work."""
 
     def end(self) -> None:
-        """It has come to its end, and its state is of no more use."""
+        """Called when the work has ended; its state is no longer needed."""
 
 
 _WATCHER: ContextVar[Watcher | None] = ContextVar("onefold_watcher", default=None)
 
 
 def watcher() -> Watcher | None:
-    """Who watches the iterations of this thread; None where nobody does."""
+    """The watcher of the iterations of this thread; None if there is none."""
     return _WATCHER.get()
 
 
 @contextmanager
 def watch_iterations(watching: Watcher | None) -> Iterator[None]:
-    """Let somebody watch the iterations in the context."""
+    """Have the iterations in the context watched."""
     token = _WATCHER.set(watching)
     try:
         yield

@@ -1,9 +1,10 @@
-"""The long iterations of a search: what callbacks hear of them, and states that outlive the process.
+"""The long iterations of a search: their progress for callbacks, and states that outlive the process.
 
-A solution of many rows takes minutes. Its last state is remembered while the search lives, so that work
-that Ctrl-C broke off goes on where it was if it is still wanted. Where there is a journal, the state is
-also kept in a file next to it, for a search that is resumed after a crash or a kill. The key in a state
-names the search, the stage, the candidate and what is solved: any other state is passed over.
+A solution of many rows takes minutes. Its last state is kept in memory during the search, so that work
+interrupted by Ctrl-C continues from there if it is still needed. With a journal, the state is also
+written to a file next to it, for a search that is resumed after a crash or a kill. The key of a state
+names the search, the stage, the candidate and the systems that are solved; states with other keys are
+ignored.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from onefold.machine.iterations import Arrays, Iteration, Key, watch_iterations
 from onefold.machine.journal import plain
 from onefold.machine.warning import warn_user
 
-# Seconds between two times that a state is written to the disk, and before the first one: chosen, so
-# that at most a minute of work is lost and short solutions write nothing.
+# Seconds before a state is first written to the disk, and between two writes: chosen, so that at most a
+# minute of work is lost and short solutions write nothing.
 _SAVE_SECONDS = 60.0
-# Seconds between two reports of the same solution, and before the first one: chosen, for human readers.
+# Seconds before the first report of a solution, and between two reports: chosen, for human readers.
 _TELL_SECONDS = 1.0
 _KEY = "key"
 
@@ -54,12 +55,12 @@ class KeptState:
         return arrays
 
     def remember(self, key: str, arrays: Arrays) -> None:
-        """The state of now."""
+        """Keep the current state in memory."""
         self._key = key
         self._arrays = arrays
 
     def write(self, path: Path) -> None:
-        """Bring the state to the disk; warn once if that fails, and try no more."""
+        """Write the state to the disk; if that fails, warn once and do not try again."""
         if self._arrays is None or not self._writable:
             return
         contents: dict[str, Any] = {_KEY: np.array(self._key), **self._arrays}
@@ -76,7 +77,7 @@ class KeptState:
         self._written = self._key
 
     def drop(self, key: str, path: Path | None) -> None:
-        """The work with that key has ended."""
+        """Delete the state of the work with this key, which has ended."""
         if self._key == key:
             self._key = ""
             self._arrays = None
@@ -105,8 +106,8 @@ class WorkWatcher:
     _tell: Callable[[Iteration], None]
     _is_replaceable: Callable[[], bool]
     _key: str = field(default="", init=False)  # of what is being solved
-    _told: float = field(default=0.0, init=False)  # when, or when the solution began
-    _saved: float = field(default=0.0, init=False)
+    _last_report: float = field(default=0.0, init=False)  # the time, or that of the beginning
+    _last_save: float = field(default=0.0, init=False)  # likewise
 
     @property
     def replaceable(self) -> bool:
@@ -116,15 +117,15 @@ class WorkWatcher:
     def begin(self, key: Key) -> Arrays | None:
         """As in `Watcher`."""
         self._key = json.dumps(plain([*self._work, dict(key)]), sort_keys=True)
-        self._told = self._saved = time.monotonic()
+        self._last_report = self._last_save = time.monotonic()
         return self._state.find(self._key, self._path)
 
     def iterated(self, iteration: Iteration, state: Callable[[], Arrays]) -> None:
-        """As in `Watcher`; the state is remembered when it is told."""
+        """As in `Watcher`; the state is kept whenever the progress is reported."""
         now = time.monotonic()
-        if now - self._told < _TELL_SECONDS:
+        if now - self._last_report < _TELL_SECONDS:
             return
-        self._told = now
+        self._last_report = now
         self._state.remember(self._key, state())
         self._save()
         self._tell(iteration)
@@ -135,14 +136,14 @@ class WorkWatcher:
         self._key = ""
 
     def _save(self) -> None:
-        """Write the state that is remembered, if the last time was long ago."""
-        if self._path is not None and self._key and time.monotonic() - self._saved >= _SAVE_SECONDS:
+        """Write the state that is kept, if the last write was long ago."""
+        if self._path is not None and self._key and time.monotonic() - self._last_save >= _SAVE_SECONDS:
             self._state.write(self._path)
-            self._saved = time.monotonic()
+            self._last_save = time.monotonic()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Watch the iterations in the block; where it is broken off, the last state is kept."""
+        """Watch the iterations in the block; if it is interrupted, the last state is kept."""
         try:
             with watch_iterations(self):
                 yield
