@@ -189,20 +189,21 @@ def _words_and_numbers(line: str) -> tuple[list[str], list[float]]:
     return re.sub(number, "#", line).split(), [float(one) for one in re.findall(number, line)]
 
 
-def test_figures_of_the_readme_are_those_of_the_peers_page():
-    readme, peers = (
+def test_figures_of_the_readme_are_those_of_the_pages_behind_them():
+    readme, peers, large = (
         (ROOT / name).read_text(encoding="utf-8").replace("\xa0", " ")
-        for name in ("README.md", "docs/peers/index.md")
+        for name in ("README.md", "docs/peers/index.md", "docs/studies/large.md")
     )
     found = re.search(
         r"lower test error (on \d+ of \d+ tables); (geometric mean [^|]+ at the median)", readme
     )
     line = next(line for line in peers.splitlines() if line.startswith("- LightGBM"))
     assert all(part in line for part in found.groups())
-    on_a_gpu = re.findall(r"\| (\d\.\d\d %) wrong, (\d+\.\d s) \|", readme)
-    assert len(on_a_gpu) == 2
-    for error, seconds in on_a_gpu:
-        assert f"{error}, {seconds}" in peers
+    mnist, covtype = re.findall(r"\| (\d\.\d\d %) wrong, ([\d.]+) s \|", readme)
+    assert "{}, {} s".format(*mnist) in peers
+    line = next(line for line in large.splitlines() if line.startswith("| covtype | 464,809"))
+    assert covtype[0] in line
+    assert f"| {covtype[1]} |" in line
 
 
 def _all_text() -> str:

@@ -28,7 +28,7 @@ def slow(smoother: Any, product: Any, B: Any, *, norm: float) -> Any:
     """MINRES that does not converge, except for the blocks of held-out rows."""
     if B.shape[1] < N:
         return MINRES(smoother, product, B, norm=norm)
-    return Solution(np.zeros_like(B), np.ones(len(B)), 1, "slow")
+    return Solution(np.zeros_like(B), B, 1, "slow", relative=np.ones(len(B)))
 
 
 MINRES = ToeplitzSmoother._minimal_residuals
