@@ -68,7 +68,7 @@ _LEARNING_FITS = 100
 _DENSE_MEMBERS_SECONDS = 20.0
 # Seconds that fits of all members with the true kernel may take, on a host and on a GPU, and of one if
 # there is no time for more; chosen, not measured.
-_MEMBERS_SECONDS = 120.0
+_MEMBERS_SECONDS = 60.0
 _GPU_MEMBERS_SECONDS = 20.0
 _LONGEST_MEMBER_SECONDS = 900.0
 # From one number of rows to the next that `rows_within` considers.
@@ -362,7 +362,7 @@ def choose_for_members(run: Run, kernel: Kernel, members: int, folds: int) -> Me
     the run is exact: dense fits take 20 seconds at      the run of the search
     most
     the true kernel takes 15 minutes at most for one     the true kernel, dense or by conjugate
-    member                                               gradients; as many members as 2 minutes have
+    member                                               gradients; as many members as one minute has
                                                          time for (a GPU: 20 seconds), at least one
     otherwise                                            the run of the search
     ===================================================  ===============================================
