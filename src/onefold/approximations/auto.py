@@ -56,10 +56,11 @@ _GPU_ROWS_RATIO = 4
 METRIC_ROWS = 4000
 # Seconds for learning metrics a second time, from more rows; chosen, not measured.
 _LEARNING_SECONDS = 10.0
-# How many times as long as a fit of all rows with the true kernel that may take on a host, and the most;
-# covtype of 50,000 rows had 9.0 % with a choice from 4,000 rows and 6.7 % with one from 8,000.
-_LEARNING_RATIO = 2.5
-_LONGEST_LEARNING_SECONDS = 600.0
+# How many times as long as a fit of all rows with the true kernel that may take on a host, and the most,
+# by estimates that are some four times too long. covtype of 50,000 rows had 9.0 % with a choice from
+# 4,000 rows and 6.7 % with one from 8,000.
+_LEARNING_RATIO = 8.0
+_LONGEST_LEARNING_SECONDS = 1200.0
 # Fits in these seconds: three paths, some five rounds each, six cells a round.
 _LEARNING_FITS = 100
 # Seconds that dense fits of all members may take before conjugate gradients are considered; chosen, not
@@ -67,7 +68,7 @@ _LEARNING_FITS = 100
 _DENSE_MEMBERS_SECONDS = 20.0
 # Seconds that fits of all members with the true kernel may take, on a host and on a GPU, and of one if
 # there is no time for more; chosen, not measured.
-_MEMBERS_SECONDS = 120.0
+_MEMBERS_SECONDS = 60.0
 _GPU_MEMBERS_SECONDS = 20.0
 _LONGEST_MEMBER_SECONDS = 900.0
 # From one number of rows to the next that `rows_within` considers.
@@ -361,7 +362,7 @@ def choose_for_members(run: Run, kernel: Kernel, members: int, folds: int) -> Me
     the run is exact: dense fits take 20 seconds at      the run of the search
     most
     the true kernel takes 15 minutes at most for one     the true kernel, dense or by conjugate
-    member                                               gradients; as many members as 2 minutes have
+    member                                               gradients; as many members as one minute has
                                                          time for (a GPU: 20 seconds), at least one
     otherwise                                            the run of the search
     ===================================================  ===============================================
