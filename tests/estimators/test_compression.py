@@ -210,7 +210,7 @@ def test_labels_of_any_kind_that_are_no_classes_count_as_errors_and_missing_ones
     wrong = model.predict(X[NEW])[1:] != with_number[1:]
     with_number[0] = 3
     assert error(with_number) == pytest.approx((1 + wrong.sum()) / with_number.size)
-    for missing in (None, np.nan):
+    for missing in (None, np.nan, pd.NA):
         with_number[0] = missing
         with pytest.raises(ValueError, match="y has missing labels"):
             error(with_number)

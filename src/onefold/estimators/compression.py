@@ -142,7 +142,7 @@ def _truth(estimator: Any, y: Any, targets: int) -> HostArray:
     """Targets (rows, targets); of classes the position of each label, −1 of unknown ones."""
     if hasattr(estimator, "classes_"):
         labels = np.asarray(to_host(y)).reshape(-1).tolist()
-        if any(label is None or label != label for label in labels):
+        if any(map(_is_missing, labels)):
             raise ValueError("y has missing labels; leave out their rows.")
         positions = {label: i for i, label in enumerate(np.asarray(estimator.classes_).tolist())}
         return np.array([positions.get(label, -1) for label in labels])
@@ -151,6 +151,12 @@ def _truth(estimator: Any, y: Any, targets: int) -> HostArray:
     if values.shape[1] != targets:
         raise ValueError(f"y must have {targets} columns, one for every target; got {values.shape[1]}.")
     return np.asarray(values)
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN or pandas' NA, which is neither equal to itself nor different."""
+    equal = label == label
+    return label is None or not isinstance(equal, bool | np.bool_) or not equal
 
 
 def heldout_error(estimator: Any) -> HostArray | None:
