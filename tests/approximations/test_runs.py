@@ -18,6 +18,7 @@ from onefold.approximations import (
     Exact,
     Nystroem,
     Problem,
+    Run,
     Toeplitz,
     Workload,
     auto,
@@ -190,6 +191,8 @@ def test_auto_finds_series_by_their_kernels(kernel, rows, chosen):
         (CORES, 13_900, 13, 60.0, ConjugateGradients()),
         (CORES, 200_000, 13, 60.0, None),
         (CORES, 200_000, 13, None, ConjugateGradients()),  # as it was asked for
+        (CORES, 100_000, 13, 1e9, ConjugateGradients()),
+        (replace(CORES, free=2**30), 100_000, 13, 1e9, None),  # whose preconditioner has no room
         (GPU, 100_000, 54, 60.0, ConjugateGradients()),  # its blocks are quicker than one factor
         (GPU, 150_000, 54, 60.0, ConjugateGradients()),  # by a float32 factor,
         (GPU, 400_000, 54, 60.0, None),  # beyond, nobody knows how many iterations it takes
@@ -203,6 +206,19 @@ def test_what_fits_the_true_kernel_depends_on_the_machine(machine, n, d, seconds
     vars(problem)["machine"] = machine
     with use_threads(2):
         assert with_true_kernel(problem, RBF(1.0), seconds) == expected
+
+
+def test_a_search_whose_members_find_no_memory_fits_them_as_it_searched():
+    """It does not fail at its end, and says what was missing."""
+    X = np.broadcast_to(np.zeros((1, 13)), (100_000, 13))
+    problem = Problem(X, X[:, :1], None, True)
+    vars(problem)["machine"] = replace(CORES, free=2**31)
+    run = Run(Nystroem(2000), problem, Workload(), reason="2000 landmarks fit")
+    with use_threads(2):
+        found, members = auto.choose_for_members(run, RBF(1.0), 3, 1)
+    assert (found.approximation, members) == (run.approximation, 3)
+    assert found.reason.startswith("2000 landmarks fit; the true kernel of all rows would need ")
+    assert found.reason.endswith(" GiB, more than the 2.0 GiB free")
 
 
 def test_how_many_rows_are_worked_on_exactly_is_bounded_by_time_and_memory():

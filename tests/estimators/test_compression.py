@@ -187,6 +187,37 @@ def test_a_tolerance_that_only_all_centres_keep_is_said() -> None:
     assert same.expansion_.n_centres == 250
 
 
+@pytest.mark.parametrize("request_", [{"centres": 1}, {"centres": 9}, {"tolerance": 0.1}])
+def test_a_constant_keeps_a_centre_and_can_be_saved(request_, tmp_path) -> None:
+    model = fitted(LSSVR(gamma=1.0, alpha=0.1, intervals="cv+"), np.full(250, 3.0))
+    small = model.compressed(**request_)
+    assert small.expansion_.n_centres == 1
+    small.save(tmp_path / "small.onefold")
+    loaded = onefold.load(tmp_path / "small.onefold")
+    assert_allclose(loaded.predict(X[NEW]), 3.0)
+    assert_allclose(loaded.predict_interval(X[NEW]), 3.0)
+    assert loaded.compressed(1).expansion_.n_centres == 1
+
+
+def test_labels_of_any_kind_that_are_no_classes_count_as_errors_and_missing_ones_are_refused() -> None:
+    labels = np.where(Y > 0, "p", "n").astype(object)
+    model = fitted(LSSVC(gamma=1.0, alpha=0.1), labels)
+
+    def error(labels):
+        return model.compressed(9, X=X[NEW], y=labels).approximation_["compressed"]["error_before"]
+
+    with_number = labels[NEW].copy()
+    wrong = model.predict(X[NEW])[1:] != with_number[1:]
+    with_number[0] = 3
+    assert error(with_number) == pytest.approx((1 + wrong.sum()) / with_number.size)
+    for missing in (None, np.nan, pd.NA):
+        with_number[0] = missing
+        with pytest.raises(ValueError, match="y has missing labels"):
+            error(with_number)
+    with pytest.raises(ValueError, match="y has missing labels"):
+        error([np.nan, *np.ones(with_number.size - 1)])
+
+
 def test_exports_and_weights() -> None:
     weight = RNG.random(250)
     model = LSSVR(gamma=0.3, alpha=0.3).fit(X[OLD], Y[OLD], sample_weight=weight)

@@ -128,6 +128,22 @@ def test_a_solution_that_crashed_goes_on_to_the_same_digits(
     assert resumed <= len(products) - number
 
 
+def test_damaged_states_are_passed_over(tmp_path):
+    """Wherever a byte of the file has changed, or the file ends."""
+    path = tmp_path / "search.iterate"
+    state = watching.KeptState()
+    state.remember("key", {"X": np.ones(3)})
+    state.write(path)
+    contents = path.read_bytes()
+    for place in range(len(contents)):
+        for value in (0x08, 0xFF, contents[place] ^ 0x01):
+            path.write_bytes(contents[:place] + bytes([value]) + contents[place + 1 :])
+            found = watching.KeptState().find("key", path)
+            assert found is None or np.all(found["X"] == 1.0)
+        path.write_bytes(contents[:place])
+        assert watching.KeptState().find("key", path) is None
+
+
 def test_states_of_something_else_are_passed_over(eager, tmp_path):
     path = tmp_path / "search"
 

@@ -290,7 +290,8 @@ def with_true_kernel(
     ===================================================  ===============================================
 
     Without `seconds` that is the answer. With them it is None for rows that are streamed or on Dask, for
-    a matrix that memory does not hold, and for what takes longer. The `load` is one fit by default.
+    a matrix or preconditioners that memory does not hold, and for what takes longer. The `load` is one
+    fit by default.
     """
     machine = problem.machine
     load = machine.load(load)
@@ -307,9 +308,20 @@ def with_true_kernel(
     dense_only = isinstance(kernel, Precomputed) or is_sparse(problem.X)
     dense_is_quick = fits and time[dense] <= max(_DENSE_RATIO * time[iterative], _DIRECT_SECONDS)
     method = dense if dense_only or dense_is_quick else iterative
-    if seconds is not None and ((method is dense and not fits) or time[method] > seconds):
+    if seconds is None:
+        return method
+    if method is iterative:
+        fits = _lacking_memory(iterative, problem, load) is None
+    return method if fits and time[method] <= seconds else None
+
+
+def _lacking_memory(method: Approximation, problem: Problem, load: Workload) -> str | None:
+    """That a method needs more memory than is free, which its start would raise; None if it does not."""
+    free = problem.machine.free
+    needed = method.memory(*problem.shape, load, free)
+    if needed is None or free is None or needed <= free:
         return None
-    return method
+    return f"would need {needed / 2**30:.1f} GiB, more than the {free / 2**30:.1f} GiB free"
 
 
 def rows_within(seconds: float, problem: Problem, load: Workload) -> int:
@@ -359,6 +371,7 @@ def choose_for_members(run: Run, kernel: Kernel, members: int, folds: int) -> Me
 
     ===================================================  ===============================================
     asked for by the user; Dask or streamed rows         the run of the search
+    memory does not hold what the true kernel needs      the run of the search, whose reason says so
     the run is exact: dense fits take 20 seconds at      the run of the search
     most
     the true kernel takes 15 minutes at most for one     the true kernel, dense or by conjugate
@@ -374,7 +387,12 @@ def choose_for_members(run: Run, kernel: Kernel, members: int, folds: int) -> Me
         return MembersRun(run, members)
     choice = _method_for_members(run.approximation, problem, kernel, members, folds)
     if choice is None:
-        return MembersRun(run, members)
+        if run.approximation.exact or problem.remote or problem.streamed or is_sparse(problem.X):
+            return MembersRun(run, members)
+        load = problem.machine.load(Workload(1, 1, folds=folds))
+        lacking = _lacking_memory(ConjugateGradients(), problem, load)
+        words = "" if lacking is None else f"; the true kernel of all rows {lacking}"
+        return MembersRun(replace(run, reason=run.reason + words), members)
     of_members = Workload(choice.members, 1, folds=folds)
     started = choice.method.start(problem, [kernel], of_members)
     return MembersRun(replace(started, reason=run.reason), choice.members)

@@ -141,15 +141,22 @@ def _check_request(centres: Any, tolerance: Any, X: Any, y: Any) -> None:
 def _truth(estimator: Any, y: Any, targets: int) -> HostArray:
     """Targets (rows, targets); of classes the position of each label, −1 of unknown ones."""
     if hasattr(estimator, "classes_"):
-        labels = np.asarray(to_host(y)).reshape(-1)
-        classes = np.asarray(estimator.classes_)
-        positions = np.clip(np.searchsorted(classes, labels), 0, classes.size - 1)
-        return np.where(classes[positions] == labels, positions, -1)
+        labels = np.asarray(to_host(y)).reshape(-1).tolist()
+        if any(map(_is_missing, labels)):
+            raise ValueError("y has missing labels; leave out their rows.")
+        positions = {label: i for i, label in enumerate(np.asarray(estimator.classes_).tolist())}
+        return np.array([positions.get(label, -1) for label in labels])
     values = check_array(to_host(y), ensure_2d=False, dtype=np.float64, input_name="y")
     values = values.reshape(len(values), -1)
     if values.shape[1] != targets:
         raise ValueError(f"y must have {targets} columns, one for every target; got {values.shape[1]}.")
     return np.asarray(values)
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN or pandas' NA, which is neither equal to itself nor different."""
+    equal = label == label
+    return label is None or not isinstance(equal, bool | np.bool_) or not equal
 
 
 def heldout_error(estimator: Any) -> HostArray | None:

@@ -212,7 +212,7 @@ def _solver(kernel: Kernel, rows: Any) -> Callable[[HostArray], HostArray]:
 
 
 def pivots(pool: Pool, m: int, rng: np.random.Generator) -> Index:
-    """Positions of at most `m` centres in the order of their choice; fewer if they explain f.
+    """Positions of 1 to `m` centres in the order of their choice; fewer than `m` if they explain f.
 
     O(c m (d + m)) time for each member, c candidates: all centres, or, where the factors would have more
     than 2²⁷ numbers, a random part of them, at least m.
@@ -258,7 +258,7 @@ def pivots(pool: Pool, m: int, rng: np.random.Generator) -> Index:
         for factor, part in zip(factors, parts):
             factor.extend(block, part)
         chosen.extend(block[accepted].tolist())
-    return candidates[chosen]
+    return candidates[chosen or [0]]  # a constant has a centre, too, whose coefficient is 0
 
 
 class _Part:

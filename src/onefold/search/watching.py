@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -31,6 +32,19 @@ _SAVE_SECONDS = 60.0
 # Seconds before the first report of a solution, and between two reports: chosen, for human readers.
 _TELL_SECONDS = 1.0
 _KEY = "key"
+_NAMES = "names"  # of the arrays: a damaged file may have lost some
+# What NumPy and zipfile raise for files that are damaged, whichever byte it is.
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    EOFError,
+    LookupError,
+    AttributeError,
+    TypeError,
+    RuntimeError,  # compressed in a way that nobody knows, or encrypted
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @dataclass(eq=False)
@@ -51,6 +65,9 @@ class KeptState:
         arrays = read_state(path)
         if arrays is None or str(arrays.pop(_KEY, "")) != key:
             return None
+        names = arrays.pop(_NAMES, None)
+        if names is None or set(names.tolist()) != arrays.keys():
+            return None
         self._written = key
         return arrays
 
@@ -63,7 +80,8 @@ class KeptState:
         """Write the state to the disk; if that fails, warn once and do not try again."""
         if self._arrays is None or not self._writable:
             return
-        contents: dict[str, Any] = {_KEY: np.array(self._key), **self._arrays}
+        names = np.array(sorted(self._arrays))
+        contents: dict[str, Any] = {_KEY: np.array(self._key), _NAMES: names, **self._arrays}
         try:
             with atomic_write(path) as temporary, temporary.open("wb") as file:
                 np.savez(file, **contents)
@@ -92,7 +110,7 @@ def read_state(path: Path) -> dict[str, Any] | None:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return dict(arrays)
-    except (OSError, ValueError, EOFError, LookupError, AttributeError, TypeError, zipfile.BadZipFile):
+    except _UNREADABLE:
         return None
 
 
