@@ -534,7 +534,7 @@ class SolveState:
             "residual": state.residual,
             "relative": state.relative,
             "iterations": state.iterations,
-            "rung": state.rung,
+            "level": state.level,
             "correction_X": correction.X,
             "correction_residual": correction.residual,
             "correction_direction": correction.direction,
@@ -560,7 +560,7 @@ class SolveState:
             residual=like(arrays["residual"]),
             relative=arrays["relative"],
             iterations=int(arrays["iterations"]),
-            rung=int(arrays["rung"]),
+            level=int(arrays["level"]),
             correction=correction,
         )
         return cls(state, arrays["errors"])

@@ -78,7 +78,7 @@ class RefinedState:
     residual: Any  # the true one
     relative: HostArray  # its sizes (columns,)
     iterations: int  # of all corrections before
-    rung: int  # the place of the correction in the ladder
+    level: int  # the place of the correction in the list
     correction: GradientState  # of the columns that had not converged
 
     @property
@@ -166,9 +166,9 @@ from, an observer of the states → what to add to X."""
 
 def refined(
     residual: Callable[[Any, Index], Any],
-    ladder: Sequence[Correct],
+    corrections: Sequence[Correct],
     X: Array,
-    left: Array,
+    R: Array,
     *,
     size: Callable[[Any, Index], Any],
     enough: float | Callable[[Any], HostArray],
@@ -178,52 +178,52 @@ def refined(
 ) -> Solution:
     r"""Add what solves A d = b − A x roughly to x, from the true residual each time, while that helps.
 
-    `residual` computes b − A x anew from X and the numbers of its columns. The corrections of `ladder`
+    `residual` computes b − A x anew from X and the numbers of its columns. The `corrections`
     come from the cheapest on: where one no longer halves any residual, is "indefinite", or returns None
     for what it cannot solve, the next takes over; after the last it is over ("slow", "indefinite"). X
-    and `left` (n, columns) are where to start and the residuals there; `size` are their relative sizes,
+    and `R` (n, columns) are where to start and the residuals there; `size` are their relative sizes,
     and a step that makes one larger is not taken for that column. A column at `enough` (a number, or
     found from X) has converged and is left alone. `limit` counts the iterations of all corrections.
-    With a `state` it goes on from there, and X and `left` are not looked at; `observe` is told the
+    With a `state` it goes on from there, and X and `R` are not looked at; `observe` is told the
     states.
     """
     if state is None:
-        relative = to_numpy(size(left, np.arange(X.shape[1])))
+        relative = to_numpy(size(R, np.arange(X.shape[1])))
         spent = 0
-        rung = 0
+        level = 0
     else:
         X = state.X
-        left = state.residual
+        R = state.residual
         relative = state.relative.copy()
         spent = state.iterations
-        rung = state.rung
+        level = state.level
     correction = None if state is None else state.correction
     while True:
         goal = enough(X) if callable(enough) else enough
-        some = np.flatnonzero(~(relative <= goal))  # NaN too
-        if not some.size or spent >= limit or rung == len(ladder):
-            return Solution(X, left, spent, "slow" if some.size else "converged", relative)
-        before = relative[some]
-        at = partial(RefinedState, X, left, relative, spent, rung)
-        found = ladder[rung](
-            _columns(left, some), some, before, limit - spent, correction, _told(observe, at)
+        columns = np.flatnonzero(~(relative <= goal))  # NaN too
+        if not columns.size or spent >= limit or level == len(corrections):
+            return Solution(X, R, spent, "slow" if columns.size else "converged", relative)
+        before = relative[columns]
+        at = partial(RefinedState, X, R, relative, spent, level)
+        update = corrections[level](
+            _columns(R, columns), columns, before, limit - spent, correction, _told(observe, at)
         )
         correction = None
-        if found is None:
-            rung += 1
+        if update is None:
+            level += 1
             continue
-        spent += found.iterations
-        tried = _columns(X, some) + found.X
-        fresh = residual(tried, some)
-        after = to_numpy(size(fresh, some))
+        spent += update.iterations
+        tried = _columns(X, columns) + update.X
+        fresh = residual(tried, columns)
+        after = to_numpy(size(fresh, columns))
         better = after < before
-        X, left = (_replaced(old, new, some, better) for old, new in ((X, tried), (left, fresh)))
-        relative[some[better]] = after[better]
-        last = rung == len(ladder) - 1
-        if found.state == "indefinite" and last:
-            return Solution(X, left, spent, "indefinite", relative)
-        if found.state == "indefinite" or not np.any(after <= 0.5 * before):
-            rung += 1
+        X, R = (_replaced(old, new, columns, better) for old, new in ((X, tried), (R, fresh)))
+        relative[columns[better]] = after[better]
+        last = level == len(corrections) - 1
+        if update.state == "indefinite" and last:
+            return Solution(X, R, spent, "indefinite", relative)
+        if update.state == "indefinite" or not np.any(after <= 0.5 * before):
+            level += 1
 
 
 def _told(
@@ -255,19 +255,19 @@ def refined_gradients(
     scale = lengths(B)
     scale = xp.where(scale == 0, xp.ones_like(scale), scale)
 
-    def correct(left: Array, some: Index, relative: HostArray, most: int, *_: object) -> Solution:
-        goal = tolerance * take_rows(scale, some)
-        left = xp.asarray(left, copy=True)
+    def correct(R: Array, columns: Index, relative: HostArray, most: int, *_: object) -> Solution:
+        goal = tolerance * take_rows(scale, columns)
+        R = xp.asarray(R, copy=True)
         if not definite:
-            return minimal_residuals(product, precondition, left, limit=most)
-        return conjugate_gradients(product, precondition, left, lengths, goal, limit=most)
+            return minimal_residuals(product, precondition, R, limit=most)
+        return conjugate_gradients(product, precondition, R, lengths, goal, limit=most)
 
     return refined(
-        lambda X, some: _columns(B, some) - product(X),
+        lambda X, columns: _columns(B, columns) - product(X),
         [correct],
         xp.zeros_like(B) if start is None else start,
         B if start is None else B - product(start),
-        size=lambda left, some: lengths(left) / take_rows(scale, some),
+        size=lambda R, columns: lengths(R) / take_rows(scale, columns),
         enough=lambda X: np.maximum(tolerance, _ROUNDING * norm * to_numpy(lengths(X) / scale)),
         limit=limit,
     )
@@ -299,19 +299,19 @@ def minimal_residuals(product: Map, precondition: Map, B: Array, *, limit: int) 
     return Solution(X, B - product(X), iterations, "slow" if iterations >= limit else "converged")
 
 
-def _columns(matrix: Array, some: Index) -> Array:
+def _columns(matrix: Array, columns: Index) -> Array:
     """Columns of a matrix: itself where all are meant."""
-    return matrix if some.size == matrix.shape[1] else take_rows(matrix.T, some).T
+    return matrix if columns.size == matrix.shape[1] else take_rows(matrix.T, columns).T
 
 
-def _replaced(old: Array, new: Array, some: Index, better: Any) -> Array:
-    """`old` with those of its columns `some` that are better in `new`."""
-    if some.size == old.shape[1] and better.all():
+def _replaced(old: Array, new: Array, columns: Index, better: Any) -> Array:
+    """`old`, with `new` in those of the columns where it is better."""
+    if columns.size == old.shape[1] and better.all():
         return new
     xp = namespace(old)
     source = np.zeros(old.shape[1], dtype=np.intp)
-    source[some] = np.arange(some.size)
-    taken = np.isin(np.arange(old.shape[1]), some[better])
+    source[columns] = np.arange(columns.size)
+    taken = np.isin(np.arange(old.shape[1]), columns[better])
     return xp.where(index_like(taken, old)[None, :], _columns(new, source), old)
 
 
@@ -325,5 +325,5 @@ def _dots(U: Array, V: Array) -> Array:
 def quotients(top: Array, bottom: Array, where: Array) -> Any:
     """Quotients where asked for, 0 elsewhere: of a finished column 0 / 0 is left."""
     xp = namespace(top)
-    found = top / xp.where(where, bottom, xp.ones_like(bottom))
-    return xp.where(where, found, xp.zeros_like(found))
+    values = top / xp.where(where, bottom, xp.ones_like(bottom))
+    return xp.where(where, values, xp.zeros_like(values))
