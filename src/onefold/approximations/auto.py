@@ -395,7 +395,9 @@ def choose_for_members(run: Run, kernel: Kernel, members: int, folds: int) -> Me
         return MembersRun(replace(run, reason=run.reason + words), members)
     of_members = Workload(choice.members, 1, folds=folds)
     started = choice.method.start(problem, [kernel], of_members)
-    return MembersRun(replace(started, reason=run.reason), choice.members)
+    replaced = choice.method.name != run.approximation.name
+    words = "; the finalists are fitted to all rows with the true kernel" if replaced else ""
+    return MembersRun(replace(started, reason=run.reason + words), choice.members)
 
 
 class _MembersMethod(NamedTuple):

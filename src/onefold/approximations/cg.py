@@ -83,7 +83,7 @@ from onefold.machine.threads import cached_property, limit_blas
 from onefold.machine.warning import warn_user
 from onefold.rows.hashing import row_hashes
 
-# Share of a host's free memory that kept tiles may take.
+# Share of a host's free memory that kept tiles may take; chosen, not measured.
 _KEEP_SHARE = 0.5
 # Features above leave float32's range when squared, kernel values above when multiplied.
 _SINGLE_LARGEST = 1e15
@@ -109,7 +109,7 @@ _DISTINCT_SHARE = 0.9
 _ITERATIONS_PER_DIGIT = 10
 # Rows whose kernel values tell a kernel from others.
 _SAMPLE_ROWS = 16
-# How many times as long a solution takes on a GPU as its operations say: it seldom runs at its best.
+# How many times as long a solution takes on a GPU as its operations say: measured.
 _GPU_SLOWNESS = 2.0
 # Rows up to which models without each fold are fitted for intervals alone: each has a preconditioner.
 _MOST_ROWS_WITH_FOLDS = 10_000

@@ -53,7 +53,8 @@ from onefold.linalg.partition import near_blocks
 from onefold.machine.threads import check_stop, map_in_order, spans
 from onefold.smoothers.base import UnsolvableError
 
-# Fewest rows of a block by default: smaller ones are not worth their calls.
+# Fewest rows of a block by default: smaller ones are not worth their calls;
+# chosen, not measured.
 _SMALLEST_BLOCK = 1024
 # Multiply-adds that take as long as a kernel value takes beyond its distance, on a host: an exponential
 # and passes over a tile in cache; and on a GPU, whose products are fast and whose memory is slow. Both
@@ -64,22 +65,24 @@ _GPU_VALUE = 300
 # to 6 the whole takes about as long. On a GPU factorisations are slower than products are.
 _PRODUCTS = 2.0
 _GPU_PRODUCTS = 1.0
-# Most landmarks by default, because their own factor costs m³.
+# Most landmarks by default, because their own factor costs m³; chosen, not
+# measured.
 _MOST_LANDMARKS = 4000
 # Share of the usable memory that the factors of the blocks may take; the remainder is for landmarks,
-# tiles and iterates.
+# tiles and iterates; chosen, not measured.
 _FACTOR_SHARE = 0.6
 # Added to the diagonal of the landmark kernel, in units of a bound of its largest eigenvalue: smaller
 # eigenvalues are lost in the rounding of float64.
 _LANDMARK_JITTER = 1e-13
-# Rounding of a float32 factor that a ridge must exceed, in units of eps/2 times the root of its rows.
+# Rounding of a float32 factor that a ridge must exceed, in units of eps/2 times the root of its rows;
+# chosen: where a factor fails all the same, the diagonal is raised.
 _SINGLE_NOISE = 3.0
 # Shares of the largest eigenvalue that are added to the diagonal if a factorisation fails: the first and
-# the largest.
+# the largest; chosen, not measured.
 _JITTER = 1e-7
 _LARGEST_JITTER = 1e-3
 _INDEFINITE = "the kernel matrix is not positive semi-definite; use a positive semi-definite kernel."
-# Bytes of V beyond which it is kept in float32.
+# Bytes of V beyond which it is kept in float32; chosen, not measured.
 _LARGE = 2**29
 # Rows of V that one thread takes at a time: they stay in cache.
 _STRIP = 256

@@ -21,7 +21,8 @@ from onefold.linalg import (
     to_numpy,
 )
 
-# Power iterations for the direction of a cut; few, because any direction of large variation serves.
+# Power iterations for the direction of a cut; few, because any direction of large variation serves;
+# chosen, not measured.
 _ITERATIONS = 10
 
 
