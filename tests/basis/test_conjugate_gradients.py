@@ -161,7 +161,9 @@ def test_float32_tiles_do_not_hide_the_true_residual(estimator, dtype, alpha, we
     if dtype is np.float64 and not weighted and alpha == 1e-6:
         assert fitted.approximation_["tiles"].startswith("float64")
     worst = max(entry["residual"] for entry in report)
-    assert _true_residual(fitted, X, Y, 0.05, alpha, weight) == pytest.approx(worst, rel=0.05)
+    # Coefficients are up to 1/alpha times the targets: of these residuals rounding leaves 1e-8 unknown.
+    true = _true_residual(fitted, X, Y, 0.05, alpha, weight)
+    assert true == pytest.approx(worst, rel=0.05, abs=1e-8)
     if not weighted:
         dense = estimator(**settings).fit(X, Y)
         np.testing.assert_allclose(fitted.predict(X), dense.predict(X), atol=1e-4)
@@ -199,7 +201,8 @@ def test_what_is_not_reached_warns_and_is_not_followed(machine, X, Y, words):
     if machine.kernel != "polynomial":  # which is not solved for at all; the first one nearly is
         dense = clone(machine).set_params(approximation="exact").fit(X, Y)
         largest = max(largest, np.abs(dense.predict(X)).max())
-    assert np.abs(fitted.predict(X)).max() <= 1.001 * largest
+    # At such a ridge rounding decides the third digit, of the dense fit too.
+    assert np.abs(fitted.predict(X)).max() <= 1.01 * largest
     if Y is BOTH:
         np.testing.assert_allclose(fitted.predict(X)[:, 0], 0.0, atol=1e-15)
 
