@@ -1,9 +1,11 @@
 """Many rows by the true kernel: default fits of whole tables, and the product that they consist of.
 
-    python -m benchmarks.large [fits] [product] [synthetic] [--device cuda] [--quick]
+    python -m benchmarks.large [PART…] [--device cuda] [--quick]
 
     fits       LSSVCCV and LSSVRCV with kernel="auto", metric="auto", blend=True: error on held-out
                rows, what was promised, seconds
+    landmarks  the same with 4000 landmarks instead of the true kernel
+    lightgbm   LightGBM on the same rows: 25 random settings, or as many as five minutes allow
     product    one product with the kernel matrix, next to a bare loop of matrix products and
                exponentials over the same tiles, on a host
     synthetic  a sum of five sines of 20 columns, a million rows on a GPU: conjugate gradients with a
@@ -17,11 +19,15 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from benchmarks.common import Row, data_sets, in_turn, report
+from benchmarks.peers.methods import Options
+from benchmarks.peers.methods import lightgbm as lightgbm_method
+from benchmarks.tables_data import Table
 from onefold import LSSVCCV, LSSVRCV
 from onefold.approximations import ConjugateGradients, Nystroem, Problem, Workload
 from onefold.approximations.operators import HostOperator
@@ -47,6 +53,8 @@ GPU_TABLES: dict[str, list[int | None]] = {
 }
 # Rows that errors are counted on, at most.
 _TEST_ROWS = 20_000
+# Seconds after which LightGBM tries no further setting.
+_LIGHTGBM_SECONDS = 300.0
 # Different values of a target from which it is a number.
 _FEWEST_NUMBERS = 50
 # Rows of a tile of the bare loop: those of the operator.
@@ -70,15 +78,17 @@ def standardised(data: Any, rows: int | None) -> tuple[Any, ...]:
     return X[train], y[train], X[test], y[test]
 
 
-def fit(data: Any, rows: int | None, device: str | None) -> Row:
-    """A default fit, and how good it is."""
+def fit(data: Any, rows: int | None, device: str | None, **settings: Any) -> Row:
+    """A default fit but for these settings, and how good it is."""
     X, y, X_test, y_test = standardised(data, rows)
     regression = np.unique(y).size > _FEWEST_NUMBERS
     estimator = LSSVRCV if regression else LSSVCCV
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = estimator(kernel="auto", metric="auto", blend=True, random_state=0, device=device)
+        model = estimator(
+            kernel="auto", metric="auto", blend=True, random_state=0, device=device, **settings
+        )
         model.fit(X, y)
     seconds = time.perf_counter() - start
     start = time.perf_counter()
@@ -103,14 +113,49 @@ def fit(data: Any, rows: int | None, device: str | None) -> Row:
     }
 
 
-def fits(device: str | None, quick: bool) -> list[Row]:
+def on_tables(method: Callable[..., Row], device: str | None, quick: bool, **settings: Any) -> list[Row]:
+    """What a method reaches on every table."""
     tables = GPU_TABLES if device == "cuda" else HOST_TABLES
-    found = []
+    results = []
     for name, data in data_sets(list(tables)):
         for rows in [6000] if quick else tables[name]:
-            found.append({"table": name, **fit(data, rows, device)})
-            print(found[-1], flush=True)
-    return found
+            results.append({"table": name, **method(data, rows, device, **settings)})
+            print(results[-1], flush=True)
+    return results
+
+
+def fits(device: str | None, quick: bool) -> list[Row]:
+    return on_tables(fit, device, quick)
+
+
+def landmarks(device: str | None, quick: bool) -> list[Row]:
+    return on_tables(fit, device, quick, approximation=Nystroem(400 if quick else 4000))
+
+
+def lightgbm_fit(data: Any, rows: int | None, device: str | None, settings: int) -> Row:
+    """LightGBM with random settings: see `benchmarks.peers.methods.lightgbm`."""
+    X, y, X_test, y_test = standardised(data, rows)
+    task = "regression" if np.unique(y).size > _FEWEST_NUMBERS else "classification"
+    if task == "classification":
+        labels, y = np.unique(y, return_inverse=True)
+        y_test = np.searchsorted(labels, y_test)
+    table = Table("", 0, task, X, y, X_test, y_test)
+    start = time.perf_counter()
+    fitted = lightgbm_method(table, Options(0, 2, "cpu", _LIGHTGBM_SECONDS, settings=settings))
+    seconds = time.perf_counter() - start
+    start = time.perf_counter()
+    error = table.score(np.asarray(fitted.predict(X_test)))
+    return {
+        "rows": len(y),
+        "error": error,
+        "seconds": seconds,
+        "rows/s": len(y_test) / (time.perf_counter() - start),
+        "settings": fitted.facts["settings"],
+    }
+
+
+def lightgbm(device: str | None, quick: bool) -> list[Row]:
+    return on_tables(lightgbm_fit, device, quick, settings=2 if quick else 25)
 
 
 def product(device: str | None, quick: bool) -> list[Row]:
@@ -174,7 +219,7 @@ def synthetic(device: str | None, quick: bool) -> list[Row]:
     found = []
     place = (lambda array: on_device(array, device)) if device else np.asarray
     problem = Problem(place(X), place(y[:, None]), None, fit_intercept=True).about_its_mean()
-    for approximation in (ConjugateGradients(tolerance=0.01), Nystroem(4000 if n > 20_000 else 500)):
+    for approximation in (ConjugateGradients(tolerance=0.1), Nystroem(4000 if n > 20_000 else 500)):
         start = time.perf_counter()
         run = approximation.start(problem, [kernel], Workload())
         model = run.model(kernel)
@@ -198,6 +243,8 @@ def synthetic(device: str | None, quick: bool) -> list[Row]:
 
 PARTS = {
     "fits": ("Default fits of large tables", fits),
+    "landmarks": ("The same with landmarks", landmarks),
+    "lightgbm": ("LightGBM on the same rows", lightgbm),
     "product": ("A product with the kernel matrix on a host", product),
     "synthetic": ("A sum of sines", synthetic),
 }
