@@ -56,6 +56,7 @@ class KernelMachineCV(KernelMachine):
     coef0: float = 1.0
     approximation: str | Approximation = "auto"
     cv: CrossValidation = 5
+    second_cv: Any = None
     criterion: CriterionLike = None
     select: str = "min"
     search: Any = "grid"
@@ -136,8 +137,11 @@ class KernelMachineCV(KernelMachine):
         """Fit what was chosen on all rows, and record everything, in GridSearchCV's words."""
         setup = search.setup
         scoring = result.scoring
+        second = final.second_scoring(result, setup)
         with search.final_watcher(result).watching():
-            fit = final.fit_final(result, blend=self.blend, intervals=getattr(self, "intervals", None))
+            fit = final.fit_final(
+                result, blend=self.blend, intervals=getattr(self, "intervals", None), second=second
+            )
         ledger = result.ledger
         problem = setup.problem
         chosen = result.chosen.cell
@@ -168,11 +172,17 @@ class KernelMachineCV(KernelMachine):
             single = heldout.shape[1] == 1 and getattr(self, "single_target_", True)
             self.heldout_prediction_ = heldout[:, 0] if single else heldout
             self.splits_ = scoring.splits.packed(setup.rows, scoring.problem.kept)
+        self._record_second(fit.second, second, setup)
         self.fingerprint_ = row_fingerprint(problem, setup.rows, precomputed=is_precomputed(self.kernel))
         if isinstance(self, KernelClassifier):
-            final.calibrate_heldout(self, fit, scoring, setup)
+            self.heldout_proba_ = final.calibrate_heldout(self, fit, scoring, setup)
+            if fit.second is not None and second is not None:  # these replace the calibrator
+                self.second_proba_ = final.calibrate_heldout(self, fit.second, second, setup)
         if isinstance(self, KernelRegressor):
-            fit_intervals(self, None if self.intervals is None else fit, setup.seed or 0, setup.rows)
+            believed = fit.second or fit
+            fit_intervals(
+                self, None if self.intervals is None else believed, setup.seed or 0, setup.rows
+            )
         self.search_ = {"method": method, **result.record}
         self.search_ |= {"stopped": search.stopped, "untried": search.untried}
         if self.metric is not None:
@@ -180,6 +190,19 @@ class KernelMachineCV(KernelMachine):
         if trust is not None:
             self.approximation_["trust"] = trust
         follow(self, setup.table)
+
+    def _record_second(self, fit: CrossFit | None, scoring: Scoring | None, setup: Setup) -> None:
+        """The score and the predictions by the second splits; None without them."""
+        self.second_score_ = self.second_predict_ = self.second_splits_ = None
+        if isinstance(self, KernelClassifier):
+            self.second_proba_ = None
+        if fit is None or scoring is None:
+            return
+        self.second_score_ = mean_score(fit.held_out, scoring)
+        heldout = scoring.problem.in_table(fit.held_out.by_row, setup.rows)
+        single = heldout.shape[1] == 1 and getattr(self, "single_target_", True)
+        self.second_predict_ = heldout[:, 0] if single else heldout
+        self.second_splits_ = scoring.held_out.packed(setup.rows, scoring.problem.kept)
 
     def _trust(self, setup: Setup) -> dict[str, Any]:
         """The trust check's findings; a warning before the search if they are bad."""
@@ -213,7 +236,8 @@ class KernelMachineCV(KernelMachine):
 
     def as_chooser(self, X: ArrayLike) -> KernelMachineCV:
         """A silent copy, for the trust check; a callback may hold objects that cannot be cloned."""
-        silent: dict[str, Any] = dict.fromkeys(("callback", "metric", "checkpoint", "time_budget"))
+        names = ("callback", "metric", "checkpoint", "time_budget", "second_cv")
+        silent: dict[str, Any] = dict.fromkeys(names)
         silent |= {"check": False, "verbose": 0, "blend": False, "search": "grid"}
         return type(self)(**self.get_params(deep=False) | silent)
 

@@ -7,8 +7,10 @@ kernel's own.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence, Sized
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from types import SimpleNamespace
 from typing import Any
@@ -60,7 +62,8 @@ _MAX_ROWS_PER_FOLD_METRICS = 5000
 # larger one. Approximation, seed, splits and weights are in the journal by what became of them.
 _NOT_DECISIVE = {
     "gammas", "alphas", "approximation", "random_state", "cv", "class_weight", "refit", "select",
-    "intervals", "check", "time_budget", "checkpoint", "client", "n_jobs", "verbose", "callback",
+    "intervals", "second_cv", "check", "time_budget", "checkpoint", "client", "n_jobs", "verbose",
+    "callback",
 }  # fmt: skip
 
 
@@ -106,10 +109,16 @@ def set_up(
     # An iterator serves once, and the trust check needs the splits too.
     cv = list(estimator.cv) if isinstance(estimator.cv, Iterator) else estimator.cv
     splits: Any = None
-    if any(criterion.holds_out for criterion in criteria.values()):
-        splits = make_splits(cv, X, y, n=n, labels=task.labels, groups=groups, kept=problem.kept)
-    else:
-        check_folds(cv, n)
+    split = partial(make_splits, X=X, y=y, n=n, labels=task.labels, groups=groups, kept=problem.kept)
+    second = None
+    with warnings.catch_warnings():
+        if estimator.second_cv is not None:  # groups may be meant for one of the two splitters
+            warnings.filterwarnings("ignore", message="The groups parameter is ignored")
+            second = split(estimator.second_cv)
+        if any(criterion.holds_out for criterion in criteria.values()):
+            splits = split(cv)
+        else:
+            check_folds(cv, n)
     leave_one_out = splits is not None and splits.leave_one_out
     request = replace(
         request, leave_one_out=leave_one_out, single_rows=leave_one_out or request.single_rows
@@ -160,6 +169,7 @@ def set_up(
         select=estimator.select,
         blend=bool(estimator.blend),
         recorded=recorded,
+        second=second,
     )
     strategy.check(setup)
     if request.intervals == "jackknife+":
@@ -225,6 +235,8 @@ def request_of(estimator: Any, criteria: Sequence[Criterion], strategy: Strategy
         metric=estimator.metric,
         blend=bool(estimator.blend),
         intervals=intervals,
+        second=estimator.second_cv is not None,
+        second_single_rows=leaves_one_out(estimator.second_cv),
     )
 
 

@@ -52,6 +52,7 @@ from onefold.search.paths import (
     divide,
     on_all_folds,
     on_validation_rows,
+    reserved_numbers,
     undivided,
 )
 from onefold.search.strategies import Setup, next_ridges
@@ -386,6 +387,9 @@ class ReservedFolds(MetricStage):
         tests = [splits.tests[number] for number in division.reserved]
         left_out = [splits.left_out[number] for number in division.reserved]
         reserved_splits = Splits(splits.n, tests, left_out)
+        second = setup.second
+        if second is not None:  # as few of its splits: some methods fit each of them anew
+            second = second.only(reserved_numbers(second))
         paths = state.best_first
         kernel = state.leader(paths[0]).cell.candidate.kernel
         run, count = auto.choose_for_members(setup.run, kernel, len(paths), len(left_out))
@@ -393,19 +397,25 @@ class ReservedFolds(MetricStage):
         members = [state.leader(path).cell for path in paths]
         problem = setup.problem
         if not run.approximation.streams:  # the exact method: rows held out cost least at the end
-            reserved = np.unique(np.concatenate(left_out))
+            reserved = np.unique(
+                np.concatenate([*left_out, *([] if second is None else second.left_out)])
+            )
             order = np.concatenate([np.setdiff1d(np.arange(reserved_splits.n), reserved), reserved])
             problem = problem.rows(order)
             task = task.rows(order)
             reserved_splits = reserved_splits.within(order)
+            second = None if second is None else second.within(order)
         scoring = setup.scoring.criterion.start(problem, task, reserved_splits)
         closed = run.approximation.selects
-        load = replace(run.load, parts=scoring.parts if closed else None)
+        parts = scoring.parts
+        if second is not None:  # together with the others
+            parts = [*reserved_splits.left_out, *second.left_out]
+        load = replace(run.load, parts=parts if closed else None)
         run = replace(run, problem=problem, load=load)
         factors = FINER if problem.n <= _CROSS_ROWS and search.goes_on() else SAME
         # What runs may depend on the machine, and its records are of use to the same machine only.
         name = f"{_ALL}, {problem.n} by {run.approximation.name}"
-        stage = search.stage(name, scoring=scoring, with_expansions=closed, shown_as=_ALL)
+        stage = search.stage(name, scoring=scoring, with_expansions=closed, second=second, shown_as=_ALL)
         proposals = list[Proposal]()
         for member in members:
             has_width = member.candidate.kernel.has_width
@@ -418,7 +428,7 @@ class ReservedFolds(MetricStage):
                 if factor == 1.0 < len(factors):
                     ridges = next_ridges(setup.alphas, member.ridge)
                 proposals.append(Proposal(stage.add(candidate), ridges))
-        result = stage.run([proposals]).found()
+        result = stage.run([proposals]).found(second=second)
         return replace(state, paths=paths, result=result)
 
     def cost(self, sizes: Sizes) -> Cost:
