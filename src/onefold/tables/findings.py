@@ -197,6 +197,7 @@ def findings(model: Any, training: Training, shares: dict[str, float], seconds: 
         },
         "seconds": seconds,
         "column_notes": list(training.notes),
+        "structure": None if training.structure is None else training.structure.as_plain(),
         "test": None,
     }
     notes = [stopped_note(report["search"]), *score_notes(scores), edge_note(estimator)]

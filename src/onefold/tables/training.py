@@ -38,6 +38,7 @@ from onefold.tables.store import (
     stays_on_disk,
     write_matrix,
 )
+from onefold.tables.structure import Structure, notice
 from onefold.tables.target import (
     Target,
     TargetKind,
@@ -142,6 +143,7 @@ class Training:
     reading: Reading
     facts: ColumnFacts
     notes: tuple[str, ...]
+    structure: Structure | None  # noticed where folds are drawn at random
 
     @property
     def on_disk(self) -> bool:
@@ -411,6 +413,16 @@ def _training(
     first = replace(rows.first, remarks=learned.remarks)
     notes = preparation_notes(first, learned.learner, preparation, numeric_roles)
     copies = copies_note(facts.copies)
+    structure = None
+    if splitting.kind == "folds":
+        structure = notice(
+            rows.table,
+            preparation,
+            matrix,
+            y,
+            roles=list(named.values()),
+            classification=model.task == "classification",
+        )
     return Training(
         X=matrix,
         y=y,
@@ -426,6 +438,7 @@ def _training(
         reading=reading,
         facts=facts,
         notes=notes if copies is None else (*notes, copies),
+        structure=structure,
     )
 
 
