@@ -168,11 +168,13 @@ class Sizes:
     first: int  # rows that rounds are first tried on
     training: int  # rows that metrics are learned from when paths are repeated
     looked: bool  # whether a first look has found where round 0 begins
+    training_share: float  # of the rows, outside a fold
+    block_cost: float  # of folds that overlap, in n³ at one ridge
 
     @property
     def outside(self) -> float:
         """Rows outside a fold."""
-        return self.rows * (1 - 1 / self.folds)
+        return self.rows * self.training_share
 
     def fit(self, rows: float) -> float:
         """Multiply-adds of a model of so many rows at one ridge."""
@@ -196,7 +198,8 @@ class Sizes:
     @property
     def closed_form(self) -> float:
         """Multiply-adds of a kernel with all folds, on all rows."""
-        return fit_cost(self.rows, self.features, heldout=True)
+        fit = fit_cost(self.rows, self.features, heldout=True)
+        return fit + self.block_cost * float(self.rows) ** 3
 
 
 # -- the stages ---------------------------------------------------------------------------------------
@@ -612,10 +615,14 @@ def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, 
         first=first,
         training=training,
         looked=any(isinstance(stage, FirstLook) for stage in stages),
+        training_share=load.training_share if load.left_out else 1 - 1 / folds,
+        block_cost=load.block_cost,
     )
     costs = [stage.cost(sizes) for stage in stages]
     operations = sum(cost.operations for cost in costs)
     kernels = sum(cost.kernels for cost in costs)
     kernels += ceil(operations / fit_cost(n, d, heldout=True, overhead_rows=0))
     preliminary = sum(cost.preliminary for cost in costs)
-    return replace(load, kernels=max(1, kernels), alphas=1, preliminary_operations=preliminary)
+    return replace(
+        load, kernels=max(1, kernels), alphas=1, left_out=(), preliminary_operations=preliminary
+    )
