@@ -53,6 +53,8 @@ class Request:
     metric: str | None = None
     blend: bool = False
     intervals: str | None = None
+    second: bool = False  # what was chosen is also scored by a second splitter
+    second_single_rows: bool = False  # which holds out single rows
     objective: bool = False  # a function of the parameters, in place of a search
     prunes: bool = False  # centres are dropped from a full model
 
@@ -402,6 +404,37 @@ RULES: tuple[Rule, ...] = (
         ),
         'intervals="jackknife+" needs the exact method, without a learned metric or a blend',
         'use approximation="exact", metric=None and blend=False, or intervals="cv+"',
+    ),
+    # -- a second splitter ----------------------------------------------------------------------------
+    Rule(
+        "a second splitter",
+        lambda request, offer: request.second and request.second_single_rows,
+        "second_cv scores what was chosen by whole folds, not by single rows",
+        "use folds, such as second_cv=GroupKFold(5)",
+    ),
+    Rule(
+        "a second splitter",
+        lambda request, offer: request.second and not request.holds_out,
+        "second_cv scores held-out rows, which the criterion does not",
+        'use a criterion of held-out rows, such as "mse" or "error", or second_cv=None',
+    ),
+    Rule(
+        "a second splitter",
+        lambda request, offer: request.second and request.intervals == "jackknife+",
+        'intervals="jackknife+" leaves out single rows, and intervals follow the folds of second_cv',
+        'use intervals="cv+", or second_cv=None',
+    ),
+    Rule(
+        "a second splitter",
+        lambda request, offer: request.second and offer.place == "dask",
+        "second_cv needs rows in memory, and Dask rows stay on their workers",
+        "use second_cv=None, or fit X.compute()",
+    ),
+    Rule(
+        "a second splitter",
+        lambda request, offer: request.second and not offer.approximation.selects,
+        'approximation="{offer.approximation.name}" makes no held-out predictions for second_cv',
+        'use second_cv=None, or approximation="exact", "nystroem" or "auto"',
     ),
     Rule(
         "intervals of a single fit",

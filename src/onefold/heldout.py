@@ -13,7 +13,13 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import BaseCrossValidator, KFold, LeaveOneOut, check_cv
+from sklearn.model_selection import (
+    BaseCrossValidator,
+    KFold,
+    LeaveOneOut,
+    TimeSeriesSplit,
+    check_cv,
+)
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Model
@@ -24,6 +30,8 @@ from onefold.typing import ArrayLike, MaybeArray
 
 # Rows of a training part that are searched for two classes before all of them are.
 _FIRST_ROWS = 1024
+# How a splitter begins that trains on the past only, before its number of splits: "past:5".
+PAST = "past:"
 # In `Splits.packed`, a row that every split trains on, and one that is in no split.
 _TRAINING = -1
 _NOWHERE = -2
@@ -105,6 +113,11 @@ class Splits:
             parts[rows[test], number] = _TESTED
         return parts
 
+    def only(self, numbers: Sequence[int]) -> Splits:
+        """Some of the splits, by their numbers."""
+        tests = [self.tests[number] for number in numbers]
+        return Splits(self.n, tests, [self.left_out[number] for number in numbers])
+
     def within(self, rows: Index) -> Splits:
         """The splits of the given rows, numbered in their order, that keep training and test rows."""
         if self.leave_one_out:
@@ -139,6 +152,7 @@ def make_splits(
     `labels` are the classes of these, and training parts with one class are refused.
     """
     check_folds(cv, n)
+    cv = past_splitter(cv) or cv
     size = n if kept is None else kept.size
     splitter = None if isinstance(cv, str) else check_cv(cv, y, classifier=labels is not None)
     if splitter is None or isinstance(splitter, LeaveOneOut):
@@ -202,10 +216,31 @@ def unpacked(packed: NDArray[Any]) -> list[tuple[Index, Index]]:
     return [(np.flatnonzero(part == _TRAINED_ON), np.flatnonzero(part == _TESTED)) for part in packed.T]
 
 
+def past_splits(cv: Any) -> int | None:
+    """The number of splits of a word such as "past:5"; None for anything else."""
+    if not isinstance(cv, str) or not cv.startswith(PAST):
+        return None
+    count = cv.removeprefix(PAST)
+    if not count.isdecimal() or int(count) < 2:
+        raise ValueError(
+            f'cv must name a number of splits of at least 2 after "past:", as in "past:5"; got {cv!r}.'
+        )
+    return int(count)
+
+
+def past_splitter(cv: Any, gap: int = 0) -> TimeSeriesSplit | None:
+    """The splitter that a word such as "past:5" stands for; None for anything else."""
+    count = past_splits(cv)
+    return None if count is None else TimeSeriesSplit(count, gap=gap)
+
+
 def check_folds(cv: Any, n: int) -> None:
     """Raise if `cv` is an unknown word, or a number of folds that `n` rows do not allow."""
-    if isinstance(cv, type) or (isinstance(cv, str) and cv != "loo"):
-        raise ValueError(f'cv must be a number of folds, "loo" or a splitter; got {cv!r}.')
+    past = past_splits(cv)
+    if past is not None and past >= n:
+        raise ValueError(f"cv={cv!r} needs at least {past + 1} rows; got n_samples={n}. Add rows.")
+    if isinstance(cv, type) or (isinstance(cv, str) and cv != "loo" and past is None):
+        raise ValueError(f'cv must be a number of folds, "loo", "past:5" or a splitter; got {cv!r}.')
     if n < 2:
         raise ValueError(f"folds need at least 2 rows; got n_samples={n}. Add rows.")
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool) and not 2 <= int(cv) <= n:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,13 +23,15 @@ from onefold.estimators.setup import plan
 from onefold.facts.criteria import requested_criterion
 from onefold.facts.scores import flat_scores, score_facts, simple_models
 from onefold.facts.words import counted
+from onefold.heldout import past_splits
 from onefold.tables import TableClassifier, TableError, TableModel, TableRegressor, TableRows, Target
 from onefold.tables.errors import Remedy
 from onefold.tables.estimators import inner_estimator, on_matrix
-from onefold.tables.roles import Roles, check_columns, check_id, refuse_clash
-from onefold.tables.searching import search_of
+from onefold.tables.roles import Roles, check_columns, check_id, groups_among, refuse_clash
+from onefold.tables.searching import AUTO, search_of
 from onefold.tables.source import opened
 from onefold.tables.store import StackedMatrix
+from onefold.tables.structure import Structure
 from onefold.tables.target import TargetKind
 from onefold.tables.training import (
     ScoredRows,
@@ -39,6 +41,7 @@ from onefold.tables.training import (
     left_out_note,
     no_scored_rows_error,
     second_pass,
+    structure_of,
 )
 
 _MOST_NUMBERS = 4_000_000  # of training rows that simple models are fitted to
@@ -125,7 +128,7 @@ def tuning(
     *,
     task: TargetKind | None = None,
     weight: str | None = None,
-    groups: str | None = None,
+    groups: str | Sequence[str] | None = None,
     holdout: float | None = None,
     test: Any = None,
     **parameters: Any,
@@ -138,8 +141,11 @@ def tuning(
         As in :func:`tune_table`.
     task : {"classification", "regression"}, optional
         By default inferred from the values of the target.
-    weight, groups : str, optional
-        The columns of sample weights, and of groups that stay in one fold.
+    weight : str, optional
+        The column of sample weights.
+    groups : str or list of str, optional
+        The column of groups that stay in one fold, or several columns in which their rows agree, or
+        "auto" for groups that are noticed.
     holdout : float, optional
         Fraction of the rows that are held out of the fit and that the model is scored on.
     test : path or table, optional
@@ -161,8 +167,12 @@ def tuning(
     settings = _settings_of("regression", parameters)
     settings._check_settings()
     source = opened(table, settings.reading)
-    columns = {"target": target, "weight": weight, "groups": groups, "id_column": settings.id_column}
-    check_columns(settings, source, {name: col for name, col in columns.items() if col is not None})
+    group_columns, notices_groups = groups_among(source, groups)
+    if isinstance(group_columns, list):  # of which the table does not have the first
+        group_columns = tuple(group_columns)
+    roles = Roles(target, weight, group_columns, settings.id_column, notices_groups)
+    options = {"sample_weight": "weight"}
+    check_columns(settings, source, [(options.get(role, role), name) for role, name in roles.columns])
     check_id(settings.id_column, source)
     test_table = None if test is None else opened(test, source.reading)
     if test_table is not None:
@@ -170,8 +180,10 @@ def tuning(
 
     hold_out = None
     if holdout is not None:
-        hold_out = partial(_held_out, groups=groups, share=holdout, settings=settings)
-    roles = Roles(target, weight, groups, settings.id_column)
+        hold_out = partial(_held_out, groups=group_columns, share=holdout, settings=settings)
+        if notices_groups or settings.ordered == AUTO:
+            structure = structure_of(settings, source, roles, task)
+            hold_out = partial(hold_out, structure=structure, notices_groups=notices_groups)
     learned = first_pass(settings, source, roles, task, hold_out)
     target_column = learned.target
     assert target_column is not None
@@ -234,30 +246,55 @@ def _model_of(target: Target, parameters: dict[str, Any]) -> TableModel:
 
 
 def _held_out(
-    rows: TableRows, target: Target, *, groups: str | None, share: float, settings: TableModel
+    rows: TableRows,
+    target: Target,
+    *,
+    groups: str | tuple[str, ...] | None,
+    share: float,
+    settings: TableModel,
+    structure: Structure | None = None,
+    notices_groups: bool = False,
 ) -> np.ndarray:
-    """Which rows are held out: the last of ordered rows, whole groups, or random ones of each class."""
+    """Which rows are held out: the last of ordered rows, whole groups, or random ones of each class.
+
+    Groups and order may be those of a noticed `structure`.
+    """
     n = len(rows)
     seed = settings.random_state
+    kind = None if structure is None else structure.kind
+    codes = None
+    names: tuple[str, ...] = ()
     if groups is not None:
         codes = groups_of(rows, groups)
+        names = (groups,) if isinstance(groups, str) else groups
+    elif structure is not None and kind == "groups" and notices_groups:
+        codes = structure.codes
+        names = structure.columns
+    if codes is not None:
         count = len(np.unique(codes))
         if math.ceil(share * count) >= count:  # as many as the splitter holds out
+            listed = " and ".join(f"'{name}'" for name in names)
             raise TableError(
-                f" {share:g} leaves none of the {counted(count, 'group')} of '{groups}' to tune on",
+                f" {share:g} leaves none of the {counted(count, 'group')} of {listed} to tune on",
                 ["hold out fewer rows", "add groups"],
                 options=["holdout"],
             )
         split = GroupShuffleSplit(1, test_size=share, random_state=seed)
         test_rows = np.sort(next(split.split(np.zeros((n, 1)), groups=codes))[1])
+    elif structure is not None and kind == "time" and settings.ordered == AUTO:
+        count = min(max(1, round(share * n)), n - 1)
+        ranks = structure.codes
+        first = max(int(np.sort(ranks)[n - count]), 1)  # rows of a moment are held out together
+        test_rows = np.flatnonzero(ranks >= first)
     else:
         count = min(max(1, round(share * n)), n - 1)
         labels = None
-        if target.task == "classification" and not settings.ordered:
+        ordered = settings.ordered is True or past_splits(settings.cv) is not None
+        if target.task == "classification" and not ordered:
             classes, counts = np.unique(target.values, return_counts=True)
             if counts.min() >= 2 and len(classes) <= count <= n - len(classes):
                 labels = target.values
-        options = {"shuffle": not settings.ordered, "stratify": labels, "random_state": seed}
+        options = {"shuffle": not ordered, "stratify": labels, "random_state": seed}
         test_rows = np.sort(train_test_split(np.arange(n), test_size=count, **options)[1])
     _refuse_few_rows(n - len(test_rows), n, share, settings.cv)
     return test_rows

@@ -122,7 +122,7 @@ ONE_CLASS = np.array(["a"] * 39 + ["b"])
 @pytest.mark.parametrize(
     ("cv", "words"),
     [
-        ("5-fold", '"loo" or a splitter'),
+        ("5-fold", '"past:5" or a splitter'),
         (1, "at least 2"),
         (41, "at most the number of rows"),
         ([(np.array([0, 0, 1]), np.array([2]))], "trains on the same row twice"),

@@ -319,7 +319,7 @@ class IterativeModel(Model):
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         xp = namespace(self.problem.Y)
         # Where a search wants the model of one ridge, that of all rows is solved for with the others.
-        with_all = self._is_of_load(parts) and self._load.alphas == 1
+        with_all = self._numbers_of(parts) is not None and self._load.alphas == 1
         fits = [self._solved(parts, float(mu), with_all=with_all) for mu in np.ravel(alphas)]
         return [
             xp.stack([take_rows(of_ridge[number].fitted, self._rows_of(part)) for of_ridge in fits])
@@ -338,14 +338,19 @@ class IterativeModel(Model):
         intercept = xp.concat([fit.intercept for fit in fits])
         return FoldModels.of(Expansion(self._kernel, self._X, coef, intercept), len(parts))
 
-    def _is_of_load(self, parts: Parts) -> bool:
-        load_parts = self._load.parts
-        if load_parts is None or len(load_parts) != len(parts):
-            return False
-        return all(
-            part is load_part or np.array_equal(part, load_part)
-            for part, load_part in zip(parts, load_parts)
-        )
+    def _numbers_of(self, parts: Parts) -> list[int] | None:
+        """The numbers of the parts among those of the workload; None where some are not."""
+        if self._load.parts is None or not len(parts):
+            return None
+        load_parts = list(enumerate(self._load.parts))
+        numbers = []
+        for part in parts:
+            matches = (n for n, other in load_parts if part is other or np.array_equal(part, other))
+            number = next(matches, None)
+            if number is None:
+                return None
+            numbers.append(number)
+        return numbers
 
     def _at_ridges(self, parts: Sequence[Index], alpha: ArrayLike) -> list[Fit]:
         """The models without each part at one ridge, or at one for each target."""
@@ -374,17 +379,17 @@ class IterativeModel(Model):
 
         The models without the parts of the workload, and that of all rows, are kept.
         """
-        if not self._is_of_load(parts) and any(part.size for part in parts):
+        numbers = self._numbers_of(parts)
+        if numbers is None and any(part.size for part in parts):
             return self._solve(parts, mu)
         sets = {-1: np.arange(0)}
-        if self._is_of_load(parts):
-            sets = dict(enumerate(parts)) | (sets if with_all else {})
+        if numbers is not None:
+            sets = dict(enumerate(self._load.parts)) | (sets if with_all else {})
         missing = [number for number in sets if (mu, number) not in self._fits]
         if missing:
             fits = self._solve([sets[number] for number in missing], mu)
             self._fits |= {(mu, number): fit for number, fit in zip(missing, fits)}
-        numbers = range(len(parts)) if self._is_of_load(parts) else [-1]
-        return [self._fits[mu, number] for number in numbers]
+        return [self._fits[mu, number] for number in ([-1] if numbers is None else numbers)]
 
     # -- solving --------------------------------------------------------------------------------------
 

@@ -113,12 +113,17 @@ class Exact(Approximation):
         return exact_bytes(n, targets, load, n_parallel)
 
     def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
-        """Per kernel: the factorisation that `choose_route` would take, and the matrix itself."""
+        """Per kernel: the factorisation that `choose_route` would take, and the matrix itself.
+
+        Folds that overlap add their blocks, at every μ.
+        """
         cost = choose_route(n, load.alphas, load.need, gpu=load.gpu is not None).cost
         matrix = float(n) ** 2 * (d / speed.multiply_adds + 1 / speed.exponentials)
+        blocks = load.alphas * load.block_cost * float(n) ** 3 / speed.multiply_adds
         if load.gpu is not None:  # costs are in Cholesky factorisations, of a matrix made in full
-            return load.kernels * (cost * float(n) ** 3 / (6 * speed.cholesky) + 3 * matrix)
-        return load.kernels * (cost * float(n) ** 3 / speed.multiply_adds + matrix / 2)
+            factors = cost * float(n) ** 3 / (6 * speed.cholesky)
+            return load.kernels * (factors + 3 * matrix + blocks)
+        return load.kernels * (cost * float(n) ** 3 / speed.multiply_adds + matrix / 2 + blocks)
 
 
 class ExactModel(SmoothingModel):

@@ -79,6 +79,9 @@ class Workload:
         Whether the kernel matrix itself is needed.
     single : bool, default=False
         Whether single rows are left out besides folds.
+    left_out : tuple of float, default=()
+        Share of the rows that each fold leaves out, where folds overlap, as those that train on the past
+        only; () where each row is left out once.
     parts : list of array, optional
         The sets of rows that are left out in turn; None if nothing is held out.
     rough : bool, default=False
@@ -111,6 +114,7 @@ class Workload:
     smoother: bool = False
     matrix: bool = field(default=False, kw_only=True)
     single: bool = field(default=False, kw_only=True)
+    left_out: tuple[float, ...] = field(default=(), kw_only=True)
     parts: Any = field(default=None, compare=False, repr=False)
     rough: bool = field(default=False, kw_only=True)
     refit: Refit = "same"
@@ -122,6 +126,26 @@ class Workload:
     def need(self) -> Need:
         """Whether solving is enough, or held-out predictions are wanted too."""
         return "heldout" if self.folds else "coefficients"
+
+    @property
+    def block_cost(self) -> float:
+        """Multiply-adds of the blocks of overlapping folds at one μ, in n³, beyond those of plain folds.
+
+        The block of a share s of the rows is a product of s² n³, and is then solved with: s³ n³ / 3.
+        Blocks of k plain folds, n³/k and less, are within the error of the estimates.
+        """
+        if not self.left_out:
+            return 0.0
+        blocks = sum(share**2 + share**3 / 3 for share in self.left_out)
+        return max(0.0, blocks - 1.0 / len(self.left_out))
+
+    @property
+    def training_share(self) -> float:
+        """Share of the rows that a model without a fold is trained on, whose cube is the mean cube."""
+        if not self.left_out:
+            return 1.0 - 1.0 / max(self.folds, 2)
+        cubes = [(1.0 - share) ** 3 for share in self.left_out]
+        return float((sum(cubes) / len(cubes)) ** (1 / 3))
 
 
 def host_speed() -> Speed:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from onefold.tables import Reading, TableSource
 
 Specs = dict[str, dict[str, Any]]
-_LISTS = ("--drop", "--categorical")  # options that take several names
+_LISTS = ("--drop", "--categorical", "--groups")  # options that take several names
 
 
 def _parser_of(
@@ -83,7 +83,21 @@ coverage = _parser_of("a fraction between 0 and 1, such as 0.9", float, lambda v
 frequency = _parser_of(
     "a number of rows or a fraction of them", lambda text: int(text) if text.isdigit() else float(text)
 )
-folds = _parser_of("a number of folds or 'loo'", lambda text: text if text == "loo" else int(text))
+
+
+def _folds(text: str) -> str | int:
+    from onefold.heldout import past_splits  # imports NumPy, which --help does without
+
+    return text if text == "loo" or past_splits(text) is not None else int(text)
+
+
+folds = _parser_of("a number of folds, 'loo' or 'past:5'", _folds)
+
+
+def _yes_or_auto(text: str) -> bool | str:
+    if text not in ("yes", "auto"):
+        raise argparse.ArgumentTypeError(f"'{text}' is not auto; leave it out, or use auto")
+    return "auto" if text == "auto" else True
 
 
 def _or_none(text: str) -> str | None:
@@ -129,7 +143,10 @@ _COLUMNS: Specs = {
     "--categorical": _columns("columns to treat as categories, even if they hold numbers or dates"),
     "--id": _option("ID column, copied to the predictions", "COL", dest="id_column"),
     "--weight": _option("column of sample weights", "COL"),
-    "--groups": _option("column of groups: rows with the same value stay in the same fold", "COL"),
+    "--groups": _columns(
+        "column of groups: rows with the same value stay in the same fold; several columns: rows that "
+        "agree in all of them; auto: groups that are noticed"
+    ),
     "--missing": _option(
         "impute missing values (default), or stop with an error", choices=["impute", "error"]
     ),
@@ -157,11 +174,25 @@ _SEARCH: Specs = {
     "--blend": _option(
         "blend the best models (default), or keep one", action=argparse.BooleanOptionalAction
     ),
-    "--cv": _option("number of folds (default: 5), or loo for leave-one-out", "N|loo", folds),
-    "--ordered": _flag(
-        "use blocks of consecutive rows as folds (time series); each is predicted from all others"
+    "--cv": _option(
+        "number of folds (default: 5), loo for leave-one-out, or past:N for N blocks of rows, each "
+        "predicted from earlier rows only",
+        "N|loo|past:N",
+        folds,
     ),
-    "--gap": _option("with --ordered: number of rows to leave out around each fold", "N", int),
+    "--ordered": _option(
+        "use blocks of consecutive rows as folds (time series); each is predicted from all others; "
+        "auto: only where the rows are noticed to come in time, in the order of that column",
+        "auto",
+        _yes_or_auto,
+        nargs="?",
+        const=True,
+    ),
+    "--gap": _option(
+        "with --ordered or --cv past:N: number of rows to leave out around each fold, or before it",
+        "N",
+        int,
+    ),
     "--criterion": _option(
         "criterion to select by: error (default for classification), mse (default for regression), "
         "press, span, gcv, evidence, radius_margin, or the name of a scikit-learn scorer "
@@ -424,6 +455,9 @@ def build_parser() -> argparse.ArgumentParser:
 def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     """The arguments of a command; unknown options are refused with the most similar one."""
     words = list(sys.argv[1:] if argv is None else argv)
+    for place, word in enumerate(words):  # a flag, unless "auto" follows: it takes no table
+        if word == "--ordered" and words[place + 1 : place + 2] != ["auto"]:
+            words[place] = "--ordered=yes"
     parser = build_parser()
     try:
         arguments, unknown = parser.parse_known_args(words)
@@ -470,7 +504,9 @@ def _settings(arguments: argparse.Namespace, specs: Specs) -> dict[str, Any]:
 
 def parameters(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options that were given, as parameters of :func:`onefold.tuning.tuning`."""
-    return _settings(arguments, _TARGET | _COLUMNS | _SEARCH | _TIME | _TEST)
+    settings = _settings(arguments, _TARGET | _COLUMNS | _SEARCH | _TIME | _TEST)
+    groups = settings.get("groups")
+    return settings if groups is None or len(groups) > 1 else settings | {"groups": groups[0]}
 
 
 def reading_options(arguments: argparse.Namespace) -> list[str]:

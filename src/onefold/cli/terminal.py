@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from onefold.cli.output import MODEL_NAME, REPORT_NAME, SEARCH_NAME
 from onefold.facts.criteria import score_words
-from onefold.facts.scores import comparison_words, score_lines
+from onefold.facts.scores import belief_words, both_scores, comparison_words, score_lines
 from onefold.facts.summary import fit_facts, group_words, importance_lines, next_best
 from onefold.facts.unwrap import unwrap
 from onefold.facts.words import aligned, counted
@@ -113,6 +113,11 @@ def fit_text(model: Any, fit_lines: Sequence[tuple[str, str]]) -> list[str]:
     lines = [_how_chosen(report, model.target_, _candidates(model)), *aligned(fit_lines)]
     if report["scores"] is not None:
         lines.append("  (± is one standard error; choosing the best makes scores slightly optimistic)")
+    second = report.get("second")  # which files of 1.0.0rc1 do not have
+    if report["scores"] is not None and second is not None:
+        lines += ["", "Scores for two uses", *aligned(both_scores(report["scores"], second))]
+        belief = belief_words(second)
+        lines += [f"  ({belief[:1].upper()}{belief[1:]}.)", ""]
     lines += [f"  note: {note}" for note in report["notes"]]
     test = report["test"]
     if test is not None:

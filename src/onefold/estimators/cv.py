@@ -14,6 +14,7 @@ import numpy as np
 
 from onefold.approximations import Approximation, resolve_approximation
 from onefold.compatibility import Offer, Request, check
+from onefold.criteria import Scoring
 from onefold.docstrings import shared_docs
 from onefold.estimators import final
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
@@ -27,6 +28,7 @@ from onefold.rows import row_fingerprint
 from onefold.search import GridEdgeWarning, Proposal, StopSearch
 from onefold.search.checkpoint import fingerprint, open_checkpoint
 from onefold.search.choice import mean_score
+from onefold.search.crossfit import CrossFit
 from onefold.search.ledger import edges
 from onefold.search.loop import Callback, Progress, Search, SearchResult
 from onefold.search.strategies import Setup
@@ -56,6 +58,7 @@ class KernelMachineCV(KernelMachine):
     coef0: float = 1.0
     approximation: str | Approximation = "auto"
     cv: CrossValidation = 5
+    second_cv: Any = None
     criterion: CriterionLike = None
     select: str = "min"
     search: Any = "grid"
@@ -136,8 +139,11 @@ class KernelMachineCV(KernelMachine):
         """Fit what was chosen on all rows, and record everything, in GridSearchCV's words."""
         setup = search.setup
         scoring = result.scoring
+        second = final.second_scoring(result, setup)
         with search.final_watcher(result).watching():
-            fit = final.fit_final(result, blend=self.blend, intervals=getattr(self, "intervals", None))
+            fit = final.fit_final(
+                result, blend=self.blend, intervals=getattr(self, "intervals", None), second=second
+            )
         ledger = result.ledger
         problem = setup.problem
         chosen = result.chosen.cell
@@ -168,11 +174,17 @@ class KernelMachineCV(KernelMachine):
             single = heldout.shape[1] == 1 and getattr(self, "single_target_", True)
             self.heldout_prediction_ = heldout[:, 0] if single else heldout
             self.splits_ = scoring.splits.packed(setup.rows, scoring.problem.kept)
+        self._record_second(fit.second, second, setup)
         self.fingerprint_ = row_fingerprint(problem, setup.rows, precomputed=is_precomputed(self.kernel))
         if isinstance(self, KernelClassifier):
-            final.calibrate_heldout(self, fit, scoring, setup)
+            self.heldout_proba_ = final.calibrate_heldout(self, fit, scoring, setup)
+            if fit.second is not None and second is not None:  # these replace the calibrator
+                self.second_proba_ = final.calibrate_heldout(self, fit.second, second, setup)
         if isinstance(self, KernelRegressor):
-            fit_intervals(self, None if self.intervals is None else fit, setup.seed or 0, setup.rows)
+            believed = fit.second or fit
+            fit_intervals(
+                self, None if self.intervals is None else believed, setup.seed or 0, setup.rows
+            )
         self.search_ = {"method": method, **result.record}
         self.search_ |= {"stopped": search.stopped, "untried": search.untried}
         if self.metric is not None:
@@ -180,6 +192,19 @@ class KernelMachineCV(KernelMachine):
         if trust is not None:
             self.approximation_["trust"] = trust
         follow(self, setup.table)
+
+    def _record_second(self, fit: CrossFit | None, scoring: Scoring | None, setup: Setup) -> None:
+        """The score and the predictions by the second splits; None without them."""
+        self.second_score_ = self.second_predict_ = self.second_splits_ = None
+        if isinstance(self, KernelClassifier):
+            self.second_proba_ = None
+        if fit is None or scoring is None:
+            return
+        self.second_score_ = mean_score(fit.held_out, scoring)
+        heldout = scoring.problem.in_table(fit.held_out.by_row, setup.rows)
+        single = heldout.shape[1] == 1 and getattr(self, "single_target_", True)
+        self.second_predict_ = heldout[:, 0] if single else heldout
+        self.second_splits_ = scoring.held_out.packed(setup.rows, scoring.problem.kept)
 
     def _trust(self, setup: Setup) -> dict[str, Any]:
         """The trust check's findings; a warning before the search if they are bad."""
@@ -213,7 +238,8 @@ class KernelMachineCV(KernelMachine):
 
     def as_chooser(self, X: ArrayLike) -> KernelMachineCV:
         """A silent copy, for the trust check; a callback may hold objects that cannot be cloned."""
-        silent: dict[str, Any] = dict.fromkeys(("callback", "metric", "checkpoint", "time_budget"))
+        names = ("callback", "metric", "checkpoint", "time_budget", "second_cv")
+        silent: dict[str, Any] = dict.fromkeys(names)
         silent |= {"check": False, "verbose": 0, "blend": False, "search": "grid"}
         return type(self)(**self.get_params(deep=False) | silent)
 
@@ -449,7 +475,14 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         space for long series with kernels that have one, and landmarks otherwise.
     cv : int, "loo", splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds. ``"loo"`` computes one score from all left-out
-        predictions. A metric or a blend needs folds.
+        predictions. ``"past:5"`` stands for ``TimeSeriesSplit(5)``, which trains on earlier rows only. A
+        metric or a blend needs folds.
+    second_cv : int, "past:5", splitter or iterable of (train, test), default=None
+        Another splitter, by which the chosen model, or the blend, is also scored, from the same
+        factorisation and without another search: ``GroupKFold()`` beside random folds, for example.
+        Kernel, metric, ridge and the weights of a blend are those of all rows. Probabilities and
+        intervals come from its held-out predictions. If folds of `cv` are reserved, as few of its own
+        are scored. Its `groups` are those passed to `fit`.
     criterion : str, scorer, or list of these, default="error"
         "error" (its negative is the score), a scikit-learn scorer or its name, including scorers of
         probabilities ("neg_log_loss"), or a criterion that needs no splits: "press", "span", "gcv",
@@ -569,12 +602,16 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
     fingerprint_ : dict or None
         Numbers, hashes and targets of some of the n rows, by which :meth:`report` recognises them.
     calibrator_ : Calibrator or None
-        Turns decision values into probabilities; fitted to ``heldout_prediction_``, weighted by
-        sample_weight, or to leave-one-out predictions for criteria without splits. None without
-        calibration: then there is no `predict_proba`.
+        Turns decision values into probabilities; fitted to ``heldout_prediction_``, or to those by
+        `second_cv` if it is given, weighted by sample_weight, or to leave-one-out predictions for
+        criteria without splits. None without calibration: then there is no `predict_proba`.
     heldout_proba_ : array (n, classes) or None
         Probabilities of the held-out rows, where each fold is calibrated by the other folds; NaN where
         ``heldout_prediction_`` is NaN.
+    second_score_ : float or None
+        The score by `second_cv`, as ``best_score_``; None without it.
+    second_predict_, second_splits_, second_proba_
+        As ``heldout_prediction_``, ``splits_`` and ``heldout_proba_``, by `second_cv`; None without it.
     history_ : list of dict
         Scores and time of each kernel, in the order in which they finished.
     search_ : dict
@@ -617,7 +654,10 @@ class LSSVRCV(KernelMachineCV, KernelRegressor):
         As in :class:`LSSVCCV`.
     cv : int, "loo", splitter or iterable of (train, test), default=5
         An integer is the number of unshuffled folds, as in scikit-learn. ``"loo"`` computes one score
-        from all left-out predictions. A metric or a blend needs folds.
+        from all left-out predictions, ``"past:5"`` is ``TimeSeriesSplit(5)``. A metric or a blend needs
+        folds.
+    second_cv
+        As in :class:`LSSVCCV`.
     criterion : str, scorer, or list of these, default="mse"
         "mse", "cov" (root mean square error divided by the mean of y) or "mape" (their negatives are the
         scores), a scikit-learn scorer or its name, or one of the criteria without splits of
@@ -640,11 +680,11 @@ class LSSVRCV(KernelMachineCV, KernelRegressor):
     heldout_prediction_ : array (n,) or (n, targets)
         Predictions of the chosen model, or of the blend, each from a model that was not trained on its
         row; NaN as in :class:`LSSVCCV`.
-    splits_, fingerprint_
+    splits_, fingerprint_, second_score_, second_predict_, second_splits_
         As in :class:`LSSVCCV`.
     conformity_scores_ : array (n,) or (n, targets), or None
-        ``|y − held-out prediction|``, from which the intervals are made: the mean over the splits that
-        test a row, NaN if none does. None without intervals.
+        ``|y − held-out prediction|``, from which the intervals are made, by `second_cv` if it is given:
+        the mean over the splits that test a row, NaN if none does. None without intervals.
     intervals_, fold_models_, spread_models_ : object or None
         The calculation of the bounds, the models trained without each fold, and the models of the size
         of residuals. ``approximation_["intervals"]`` describes what was done.
@@ -675,17 +715,17 @@ class KernelRidgeCV(LSSVRCV):
 
     Parameters
     ----------
-    kernel, gammas, alphas, loss, degree, coef0, approximation, cv, criterion, select, search, refit,
-    metric, max_rounds, metric_rows, blend, check, time_budget, checkpoint, device, client,
-    random_state, n_jobs, verbose, callback, intervals
+    kernel, gammas, alphas, loss, degree, coef0, approximation, cv, second_cv, criterion, select,
+    search, refit, metric, max_rounds, metric_rows, blend, check, time_budget, checkpoint, device,
+    client, random_state, n_jobs, verbose, callback, intervals
         As in :class:`LSSVRCV`.
 
     Attributes
     ----------
     gamma_, alpha_, best_params_, best_score_, best_index_, cv_results_, history_, search_, kernel_,
     metric_, feature_importances_, metric_history_, blend_, blend_score_, heldout_prediction_, splits_,
-    fingerprint_, conformity_scores_, intervals_, fold_models_, spread_models_, expansion_,
-    approximation_
+    fingerprint_, second_score_, second_predict_, second_splits_, conformity_scores_, intervals_,
+    fold_models_, spread_models_, expansion_, approximation_
         As in :class:`LSSVRCV`.
 
     Examples

@@ -19,7 +19,7 @@ from onefold.linalg import HostArray, host_array, scattered
 from onefold.machine.memory import require_memory
 from onefold.machine.warning import warn_user
 from onefold.search.choice import blended, choose_mixture, report_of_blend
-from onefold.search.crossfit import CrossFit, with_fold_models
+from onefold.search.crossfit import CrossFit, with_fold_models, with_second
 from onefold.search.loop import SearchResult
 from onefold.search.strategies import Setup
 
@@ -35,18 +35,32 @@ _LARGEST_MODELS = 2**24
 _JACKKNIFE_ARRAYS = 8
 
 
-def fit_final(result: SearchResult, *, blend: bool, intervals: str | None = None) -> CrossFit:
-    """What the search chose, fitted to all rows and, for `intervals`, without each fold."""
-    splits = None if intervals is None else splits_of_search(intervals, result.scoring)
+def fit_final(
+    result: SearchResult,
+    *,
+    blend: bool,
+    intervals: str | None = None,
+    second: Scoring | None = None,
+) -> CrossFit:
+    """What the search chose, fitted to all rows and, for `intervals`, without each fold.
+
+    The folds are those of the `second` scoring where there is one; the record of what is predicted
+    without them is the record's own `second`.
+    """
+    splits = second_splits = None
+    if intervals is not None and second is None:
+        splits = splits_of_search(intervals, result.scoring)
+    elif intervals is not None and second is not None:
+        second_splits = splits_of_search(intervals, second)
     if not blend:
-        return with_expansion(result.chosen, splits)
+        return with_expansion(result.chosen, splits, second, second_splits)
     mixture = choose_mixture(result.leaders, result.chosen, result.scoring)
     if mixture is None:
-        fit = with_expansion(result.chosen, splits)
+        fit = with_expansion(result.chosen, splits, second, second_splits)
         report = report_of_blend([fit.report])
         return replace(fit, expansion=Blend((fit.expansion,), fit.weights), report=report)
     fits = [
-        with_expansion(leader, splits) if weight else leader
+        with_expansion(leader, splits, second, second_splits) if weight else leader
         for leader, weight in zip(result.leaders, mixture.weights)
     ]
     if splits is not None:
@@ -55,7 +69,21 @@ def fit_final(result: SearchResult, *, blend: bool, intervals: str | None = None
     return blended(fits, mixture)
 
 
-def with_expansion(fit: CrossFit, splits: Splits | None) -> CrossFit:
+def second_scoring(result: SearchResult, setup: Setup) -> Scoring | None:
+    """The criterion of the search by the second splits, on the rows as the search has ordered them."""
+    if setup.second is None:
+        return None
+    scoring = result.scoring
+    splits = setup.second if result.second is None else result.second
+    return scoring.criterion.start(scoring.problem, scoring.task, splits)
+
+
+def with_expansion(
+    fit: CrossFit,
+    splits: Splits | None,
+    second: Scoring | None = None,
+    second_splits: Splits | None = None,
+) -> CrossFit:
     """The record with its expansion and, where there are splits, with the models without each fold."""
     candidate = fit.cell.candidate
     run = candidate.run
@@ -68,6 +96,8 @@ def with_expansion(fit: CrossFit, splits: Splits | None) -> CrossFit:
     expansion, report = run.finished(model, alpha)
     if splits is not None:
         fit = with_fold_models(fit, splits, model)
+    if second is not None:
+        fit = with_second(fit, second, model, second_splits)
     return replace(fit, expansion=expansion, report=report, model=None)
 
 
@@ -148,11 +178,14 @@ def calibrate_by_left_out_rows(
     return {"calibrated_with": f"predictions of {rows.size} of {n} rows, each left out of training"}
 
 
-def calibrate_heldout(estimator: Any, fit: CrossFit, scoring: Scoring, setup: Setup) -> None:
-    """Calibrate on held-out predictions of what was chosen; without any, on rows left out singly."""
-    estimator.calibrator_ = estimator.heldout_proba_ = None
+def calibrate_heldout(estimator: Any, fit: CrossFit, scoring: Scoring, setup: Setup) -> HostArray | None:
+    """Calibrate on held-out predictions of what was chosen; without any, on rows left out singly.
+
+    Return the probabilities of the held-out rows, each fold calibrated by the others.
+    """
+    estimator.calibrator_ = None
     if estimator.calibration is None:
-        return
+        return None
     splits = scoring.splits
     task = scoring.task
     if fit.predictions is None or splits is None:
@@ -160,12 +193,12 @@ def calibrate_heldout(estimator: Any, fit: CrossFit, scoring: Scoring, setup: Se
         alpha = fit.cell.alpha
         model = partial(run.final_model, fit.cell.candidate.kernel, alpha)
         calibrate_by_left_out_rows(estimator, run, model, setup.task, alpha, setup.seed or 0)
-        return
+        return None
     by_row = fit.predictions.by_row
     rows = np.flatnonzero(np.isfinite(by_row).all(axis=1))
     calibrate(estimator, by_row[rows], rows, task)
     if rows.size < 2:
-        return  # nothing to calibrate the one row by
+        return None  # nothing to calibrate the one row by
     tested = np.concatenate(splits.tests)
     index = np.searchsorted(estimator.classes_, task.y)
     probabilities = crossfitted(
@@ -177,7 +210,8 @@ def calibrate_heldout(estimator: Any, fit: CrossFit, scoring: Scoring, setup: Se
         task.class_weight,
     )
     means = mean_by_row(tested, probabilities[0], splits.n)
-    estimator.heldout_proba_ = scoring.problem.in_table(means, setup.rows)
+    proba: HostArray = scoring.problem.in_table(means, setup.rows)
+    return proba
 
 
 def calibrate(estimator: Any, values: HostArray, rows: Any, task: Task) -> None:

@@ -7,8 +7,10 @@ kernel's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Sized
+import warnings
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +28,7 @@ from onefold.compatibility import Offer, Request, check
 from onefold.criteria import Criterion, resolve_criteria
 from onefold.estimators import validation
 from onefold.estimators.final import require_jackknife_memory
-from onefold.heldout import Splits, check_folds, make_splits
+from onefold.heldout import Splits, check_folds, make_splits, past_splits, past_splitter
 from onefold.kernels import Precomputed, kernel_name, resolve_gamma, resolve_kernel
 from onefold.linalg import is_sparse
 from onefold.machine.threads import use_threads
@@ -60,7 +62,8 @@ _MAX_ROWS_PER_FOLD_METRICS = 5000
 # larger one. Approximation, seed, splits and weights are in the journal by what became of them.
 _NOT_DECISIVE = {
     "gammas", "alphas", "approximation", "random_state", "cv", "class_weight", "refit", "select",
-    "intervals", "check", "time_budget", "checkpoint", "client", "n_jobs", "verbose", "callback",
+    "intervals", "second_cv", "check", "time_budget", "checkpoint", "client", "n_jobs", "verbose",
+    "callback",
 }  # fmt: skip
 
 
@@ -106,10 +109,16 @@ def set_up(
     # An iterator serves once, and the trust check needs the splits too.
     cv = list(estimator.cv) if isinstance(estimator.cv, Iterator) else estimator.cv
     splits: Any = None
-    if any(criterion.holds_out for criterion in criteria.values()):
-        splits = make_splits(cv, X, y, n=n, labels=task.labels, groups=groups, kept=problem.kept)
-    else:
-        check_folds(cv, n)
+    split = partial(make_splits, X=X, y=y, n=n, labels=task.labels, groups=groups, kept=problem.kept)
+    second = None
+    with warnings.catch_warnings():
+        if estimator.second_cv is not None:  # groups may be meant for one of the two splitters
+            warnings.filterwarnings("ignore", message="The groups parameter is ignored")
+            second = split(estimator.second_cv)
+        if any(criterion.holds_out for criterion in criteria.values()):
+            splits = split(cv)
+        else:
+            check_folds(cv, n)
     leave_one_out = splits is not None and splits.leave_one_out
     request = replace(
         request, leave_one_out=leave_one_out, single_rows=leave_one_out or request.single_rows
@@ -160,6 +169,7 @@ def set_up(
         select=estimator.select,
         blend=bool(estimator.blend),
         recorded=recorded,
+        second=second,
     )
     strategy.check(setup)
     if request.intervals == "jackknife+":
@@ -225,6 +235,8 @@ def request_of(estimator: Any, criteria: Sequence[Criterion], strategy: Strategy
         metric=estimator.metric,
         blend=bool(estimator.blend),
         intervals=intervals,
+        second=estimator.second_cv is not None,
+        second_single_rows=leaves_one_out(estimator.second_cv),
     )
 
 
@@ -381,9 +393,16 @@ def workload(
         matrix=formed,
         single="model" in needs,
         scored_rows=leave_one_out and len(splits) > 1,
+        left_out=_overlapping(map(len, splits.left_out), problem.n) if overlapping else (),
         parts=splits.left_out,
         refit=refit,
     )
+
+
+def _overlapping(sizes: Iterable[int], n: int) -> tuple[float, ...]:
+    """The shares of n rows that folds of these sizes leave out; none where they do not overlap."""
+    shares = tuple(size / n for size in sizes)
+    return shares if sum(shares) > 1.0 + 1e-9 else ()
 
 
 # -- what a fit would run -----------------------------------------------------------------------------
@@ -431,6 +450,7 @@ def plan(estimator: Any, X: TableLike, y: MaybeArray = None) -> Plan:
         ridges = ridge_grid(final, n).size
         load = Workload(1, ridges, folds, predictions=labels or folds == 1, whole=False)
         load = replace(load, scored_rows=isinstance(final.cv, LeaveOneOut))
+        load = replace(load, left_out=_left_out_shares(final.cv, n))
         families = [
             family for family in families_of(final) if family[1].accepts_sparse or not is_sparse(X)
         ]
@@ -465,10 +485,25 @@ def plan(estimator: Any, X: TableLike, y: MaybeArray = None) -> Plan:
         return make_plan(approximation, *shape, load, final.device, series=series)
 
 
+def _left_out_shares(cv: Any, n: int) -> tuple[float, ...]:
+    """The shares of n rows that overlapping folds leave out; none of others, or where rows decide."""
+    cv = past_splitter(cv) or cv
+    if isinstance(cv, str | Integral) or cv is None or leaves_one_out(cv):
+        return ()
+    try:
+        pairs = list(cv.split(np.zeros((n, 1)))) if hasattr(cv, "split") else list(cv)
+        return _overlapping((n - np.size(train) for train, _ in pairs), n)
+    except (TypeError, ValueError):  # it needs targets or groups, or `fit` will say what is wrong
+        return ()
+
+
 def _count_folds(cv: Any, X: Any, y: Any) -> int:
     """The number of folds; 1 for leave-one-out."""
     if leaves_one_out(cv):
         return 1
+    past = past_splits(cv)
+    if past is not None:
+        return past
     if cv is None or (isinstance(cv, Integral) and not isinstance(cv, bool) and int(cv) > 1):
         return 5 if cv is None else int(cv)
     if hasattr(cv, "get_n_splits"):

@@ -7,7 +7,9 @@ and ω_i the weights of the rows, whose sum is 1,
 (2)   influence of a mean Σ ω_i l_i    φ_i = l_i − Σ ω_j l_j;
 (3)   influence of g(m_1, m_2, …)      Σ_k ∂g/∂m_k φ_i(m_k), with m_k means;
 (4)   influence of a difference        φ_i − φ'_i, of two measures on the same rows: the comparison is
-                                       paired, and therefore sharper than either of them.
+                                       paired, and therefore sharper than either of them;
+(5)   variance where rows of a         G/(G − 1) Σ_g (Σ_{i∈g} ω_i φ_i)², with G clusters g of rows that
+      cluster are alike                are not independent: groups, or stretches of time.
 
 The weights are such that every fold counts the same, so that values are means over folds, as the scores
 of a search are.
@@ -46,9 +48,14 @@ class Measured:
     influence: np.ndarray
     span: tuple[float, float] | None = None  # a 95 % interval, if it is not that of the standard error
 
-    def error(self, weight: np.ndarray) -> float:
-        """The standard error for rows of these weights, whose sum is 1: the root of (1)."""
-        return math.sqrt(float(np.sum((weight * self.influence) ** 2)))
+    def error(self, weight: np.ndarray, clusters: np.ndarray | None = None) -> float:
+        """The standard error for rows of these weights, whose sum is 1: the root of (1), or of (5)."""
+        shares = weight * self.influence
+        if clusters is None:
+            return math.sqrt(float(np.sum(shares**2)))
+        count = np.unique(clusters[weight > 0]).size
+        totals = np.bincount(clusters, shares)
+        return math.sqrt(float(np.sum(totals**2)) * count / max(count - 1, 1))
 
 
 # The rows, and what was predicted for them
@@ -62,6 +69,7 @@ class ScoredRows:
     tests: Sequence[np.ndarray]  # rows that were tested together; one in several counts in each
     classes: np.ndarray | None = None
     row_weight: np.ndarray | None = None  # how much the rows count within their test set
+    clusters: np.ndarray | None = None  # (n,): the number of the cluster of each row, by (5)
 
     @classmethod
     def of(
@@ -71,6 +79,7 @@ class ScoredRows:
         tests: Sequence[np.ndarray],
         classes: np.ndarray | None = None,
         weight: np.ndarray | None = None,
+        clusters: np.ndarray | None = None,
     ) -> ScoredRows:
         """The rows that have a prediction and a weight; one test set if `tests` do not cover them."""
         tested = np.isfinite(values).all(axis=1)
@@ -79,7 +88,8 @@ class ScoredRows:
         tested_parts = [rows[tested[rows]] for rows in tests]
         tested_parts = [rows for rows in tested_parts if len(rows)]
         covered = tested_parts and np.isin(np.flatnonzero(tested), np.concatenate(tested_parts)).all()
-        return cls(y, tested_parts if covered else [np.flatnonzero(tested)], classes, weight)
+        tests = tested_parts if covered else [np.flatnonzero(tested)]
+        return cls(y, tests, classes, weight, clusters)
 
     @cached_property
     def weight(self) -> np.ndarray:
@@ -501,13 +511,21 @@ def measure_of(criterion: str | None) -> str | None:
 # How measures are written
 
 
-def interval(name: str, measured: Measured, weight: np.ndarray) -> dict[str, float]:
-    """Value, standard error and a 95 % interval: Wilson's for shares of rows, else by Student's t."""
+def interval(
+    name: str, measured: Measured, weight: np.ndarray, clusters: np.ndarray | None = None
+) -> dict[str, float]:
+    """Value, standard error and a 95 % interval: Wilson's for shares of rows, else by Student's t.
+
+    Shares of rows that are not independent have the interval of Student's t, too.
+    """
     lowest, highest = MEASURES[name].limits
-    error = measured.error(weight)
+    error = measured.error(weight, clusters)
     rows = 1.0 / float(np.sum(weight**2))
+    if clusters is not None:
+        rows = float(np.unique(clusters[weight > 0]).size)
     half = float(student.ppf(0.975, max(rows - 1.0, 1.0))) * error
-    low, high = measured.span or (measured.value - half, measured.value + half)
+    span = measured.span if clusters is None else None
+    low, high = span or (measured.value - half, measured.value + half)
     return {
         "value": min(measured.value, highest),
         "error": error,

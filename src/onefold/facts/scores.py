@@ -1,7 +1,8 @@
 """How good predictions are, compared with simple models on the same splits.
 
 The simple models are a constant (the baseline), a linear model and a shallow tree, fitted to the same
-matrix with fixed settings. Every ± is a standard error. A model is better than another if the
+matrix with fixed settings. Every ± is a standard error; where folds keep groups or stretches of time
+together, rows of these are not taken for independent. A model is better than another if the
 difference, paired on the same rows, is more than two standard errors.
 """
 
@@ -86,21 +87,28 @@ class Predictions:
     where: str  # simple models are scored, in words
 
 
-def heldout_predictions(estimator: Any, y: np.ndarray) -> Predictions | None:
-    """The held-out predictions of a fit with its splits; None for fits that held nothing out."""
-    heldout = getattr(estimator, "heldout_prediction_", None)
+def heldout_predictions(estimator: Any, y: np.ndarray, *, second: bool = False) -> Predictions | None:
+    """The held-out predictions of a fit with its splits; None for fits that held nothing out.
+
+    With `second` they are those of its second splitter.
+    """
+    first_names = ("heldout_prediction_", "heldout_proba_", "splits_")
+    second_names = ("second_predict_", "second_proba_", "second_splits_")
+    name, name_of_probabilities, name_of_splits = second_names if second else first_names
+    heldout = getattr(estimator, name, None)
     if heldout is None:
         return None
     values = as_columns(heldout)
-    probabilities = getattr(estimator, "heldout_proba_", None)
+    probabilities = getattr(estimator, name_of_probabilities, None)
     probabilities = None if probabilities is None else as_columns(probabilities)
     how = "held-out predictions of the fit, each from a model that was not fitted to that row"
-    if estimator.splits_ is None:
+    packed = getattr(estimator, name_of_splits)
+    if packed is None:
         splits = shuffled_folds(y, hasattr(estimator, "classes_"), 10)
         tests = [np.arange(len(y))]
         where = f"{len(splits)} folds, because refitting for every single row would take long"
         return Predictions(values, probabilities, splits, tests, how, where)
-    splits = unpacked(to_numpy(estimator.splits_))
+    splits = unpacked(to_numpy(packed))
     tests = [test for _, test in splits]
     if np.bincount(np.concatenate(tests)).max() > 1:
         how += (
@@ -138,7 +146,12 @@ def shuffled_folds(y: np.ndarray, classifier: bool, count: int = 5) -> Splits:
 
 
 def scores_of(
-    estimator: Any, predictions: Predictions, X: Any, y: np.ndarray, weight: np.ndarray | None = None
+    estimator: Any,
+    predictions: Predictions,
+    X: Any,
+    y: np.ndarray,
+    weight: np.ndarray | None = None,
+    clusters: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """:func:`score_facts` of an estimator's predictions next to simple models on the same matrix."""
     classes = getattr(estimator, "classes_", None)
@@ -156,6 +169,7 @@ def scores_of(
         probabilities=predictions.probabilities,
         weight=weight,
         criterion=requested_criterion(estimator),
+        clusters=clusters,
     )
     return scores | {
         "how": predictions.how,
@@ -180,14 +194,16 @@ def score_facts(
     probabilities: np.ndarray | None = None,
     weight: np.ndarray | None = None,
     criterion: str | None = None,
+    clusters: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """Every measure of a model and of simple ones, with standard errors, and their paired differences.
 
     `values` (n, columns) are predictions or decision values of the model, NaN for rows that were not
     tested; `tests` sets of rows that were tested together, all of which count the same; comparisons
-    go by the `criterion` that was asked for where it is one of the measures.
+    go by the `criterion` that was asked for where it is one of the measures. Rows of one of the
+    `clusters` are not independent.
     """
-    rows = ScoredRows.of(y, values, tests, classes, weight)
+    rows = ScoredRows.of(y, values, tests, classes, weight, clusters)
     requested = measure_of(criterion)
     measured = rows.measure(values, probabilities, requested)
     main = rows.main_measure(measured, requested)
@@ -200,7 +216,7 @@ def score_facts(
             {
                 "name": model.name,
                 "measures": _with_errors(rows, model_measured),
-                "gain": {"value": gain.value, "error": gain.error(rows.weight)},
+                "gain": {"value": gain.value, "error": gain.error(rows.weight, rows.clusters)},
             }
         )
     notes = []
@@ -227,7 +243,9 @@ def _gain(name: str, measured: Measured, baseline: Measured) -> Measured:
 
 
 def _with_errors(rows: ScoredRows, measured: dict[str, Measured]) -> dict[str, Any]:
-    return {name: interval(name, measure, rows.weight) for name, measure in measured.items()}
+    return {
+        name: interval(name, measure, rows.weight, rows.clusters) for name, measure in measured.items()
+    }
 
 
 def _class_facts(rows: ScoredRows, values: np.ndarray) -> dict[str, Any]:
@@ -243,11 +261,11 @@ def _class_facts(rows: ScoredRows, values: np.ndarray) -> dict[str, Any]:
             # Of each fold that has rows of the class, as balanced accuracy takes them.
             of_class = [part[rows.index[part] == place] for part in rows.tests]
             class_tests = [part for part in of_class if len(part)]
-            class_rows = ScoredRows(rows.y, class_tests, rows.classes, rows.row_weight)
+            class_rows = ScoredRows(rows.y, class_tests, rows.classes, rows.row_weight, rows.clusters)
             recall = accuracy(Predicted(class_rows, values))
             by_class[label] = {
                 "rows": int(counts[place]),
-                **interval("accuracy", recall, class_rows.weight),
+                **interval("accuracy", recall, class_rows.weight, rows.clusters),
             }
     many = len(labels) > _MOST_CLASSES
     return {"recall": by_class, "labels": labels, "confusion": None if many else table.tolist()}
@@ -350,6 +368,30 @@ def score_lines(scores: dict[str, Any]) -> list[tuple[str, str]]:
             words = measured_words("accuracy", recall[label])
             lines.append((f"recall of '{label}'", f"{words}  ({counted(recall[label]['rows'], 'row')})"))
     return lines
+
+
+def both_scores(scores: dict[str, Any], second: dict[str, Any]) -> list[tuple[str, str]]:
+    """For which rows the score of the search holds, and for which the second one, each in a line."""
+    names = ["r2", "rmse", "accuracy", "balanced_accuracy", scores["main"]]
+    lines = []
+    for use, of_use in ((second["first_use"], scores), (second["use"], second)):
+        measures = of_use["model"]["measures"]
+        words = [
+            f"{MEASURES[name].label} {measured_words(name, measures[name])}"
+            for name in dict.fromkeys(names)
+            if name in measures
+        ]
+        lines.append((use, ", ".join(words)))
+    return lines
+
+
+def belief_words(second: dict[str, Any]) -> str:
+    """Which of two scores to believe, and which one intervals and probabilities follow."""
+    followers = "intervals" if second["classes"] is None else "probabilities"
+    return (
+        f"to predict {second['use']}, believe the second score ({second['cv']}); {followers} follow it. "
+        f"The first holds for {second['first_use']}"
+    )
 
 
 def flat_scores(scores: dict[str, Any]) -> dict[str, Any]:

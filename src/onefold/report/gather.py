@@ -106,6 +106,7 @@ def write_report(
         "question": question,
         "summary": [],
         "scores": scores,
+        "second": None if scores.get("new_rows", True) else tuning.get("second"),
         "test": tuning.get("test"),
         "ran": fit_facts(estimator, seconds=tuning.get("seconds")),
         "importances": _importances(unwrapped),

@@ -22,7 +22,7 @@ from onefold import plots
 from onefold._version import __version__
 from onefold.facts import words
 from onefold.facts.measures import MEASURES, measured_words, number
-from onefold.facts.scores import comparison_words, score_notes
+from onefold.facts.scores import belief_words, both_scores, comparison_words, score_notes
 from onefold.machine.files import atomic_write
 from onefold.plots.display import as_png
 
@@ -157,6 +157,8 @@ def _environment(html: bool) -> Environment:
         for name in ("aligned", "counted", "percent", "quoted", "readable", "shortened")
     } | {
         "MEASURES": MEASURES,
+        "belief_words": belief_words,
+        "both_scores": both_scores,
         "capital": lambda text: text[:1].upper() + text[1:],
         "comparison_words": comparison_words,
         "measured_words": measured_words,

@@ -194,6 +194,38 @@ def blended(fits: Sequence[CrossFit], mixture: Mixture) -> CrossFit:
         fold_models=fold_models,
         expansion=expansion,
         report=report_of_blend([member.report for member in members]),
+        second=_blended_second([member.second for member in members], weights),
+    )
+
+
+def _blended_second(seconds: Sequence[CrossFit | None], weights: Any) -> CrossFit | None:
+    """The members' records by the second splits as one, with the weights of the blend.
+
+    The weights are those of all rows: like a kernel's width, they count as chosen.
+    """
+    records = [second for second in seconds if second is not None]
+    if len(records) < len(seconds):
+        return None
+    first = records[0]
+    parts = [record.held_out for record in records]
+    by_row = np.einsum("g,git->it", weights, np.stack([part.by_row for part in parts]))
+    by_split = None
+    if parts[0].by_split is not None:
+        pieces = zip(*(part.by_split or () for part in parts))
+        by_split = [np.einsum("g,git->it", weights, np.stack(piece)) for piece in pieces]
+    models = [record.fold_models for record in records if record.fold_models is not None]
+    fold_models = None
+    if len(models) == len(records):
+        count = models[0].count
+        fold_models = mixed(models, np.tile(weights, (count, 1)), np.arange(count))
+    by_fold_models = all(record.predicted_by is PredictedBy.FOLD_MODELS for record in records)
+    return CrossFit(
+        cells=tuple(record.cell for record in records),
+        weights=weights,
+        splits=first.splits,
+        predictions=Predictions(by_row, by_split),
+        predicted_by=PredictedBy.FOLD_MODELS if by_fold_models else PredictedBy.SEARCH,
+        fold_models=fold_models,
     )
 
 

@@ -1,8 +1,9 @@
 """One record of what was fitted: a cell, its models without each fold, and what these predict there.
 
 A search makes one for the best cell of every group, with the held-out predictions alone. The functions
-here return a fuller record: :func:`with_predictions`, where a search scored without them, and
-:func:`with_fold_models`. The final fit adds the expansion (:mod:`onefold.estimators.final`). A blend of
+here return a fuller record: :func:`with_predictions`, where a search scored without them,
+:func:`with_fold_models`, and :func:`with_second`, where the cell is also scored by another splitter. The
+final fit adds the expansion (:mod:`onefold.estimators.final`). A blend of
 several records is one record again (:func:`onefold.search.choice.blended`). Choice, calibration,
 intervals and importances take nothing else.
 """
@@ -16,12 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations import Model, Problem
+from onefold.approximations import Model, Problem, Run
 from onefold.criteria import Scoring
 from onefold.expansions import FoldModels
 from onefold.heldout import Splits, heldout_blocks
 from onefold.linalg import HostArray, Index
+from onefold.machine.warning import warn_user
 from onefold.search.evaluation import Candidate, Solved
+from onefold.smoothers.base import Failure, attempt
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ class CrossFit:
     expansion: Any = None  # the model of all rows, a fitted function of the user's targets
     report: dict[str, Any] = field(default_factory=dict)  # what fitted the model of all rows
     model: Model | None = None  # of all rows, where the search keeps it for the final fit
+    second: CrossFit | None = None  # the same cell by the second splits, which no search has seen
 
     @property
     def cell(self) -> Cell:
@@ -96,7 +100,7 @@ def crossfit_of(solved: Solved, cell: Cell, scoring: Scoring) -> CrossFit:
     if solved.fold_models is not None:
         fold_models = solved.fold_models.plus(problem.offset)
         fit = replace(fit, fold_models=fold_models, predicted_by=PredictedBy.FOLD_MODELS)
-    return fit
+    return replace(fit, second=second_of(solved, cell, scoring))
 
 
 def with_predictions(fit: CrossFit, scoring: Scoring) -> CrossFit:
@@ -125,21 +129,70 @@ def with_fold_models(fit: CrossFit, splits: Splits, model: Model | None = None) 
         return fit
     candidate = fit.cell.candidate
     alpha = fit.cell.alpha
-    run = candidate.run
-    final_run = run if run.refit is None else run.refit
-    predicted_by = PredictedBy.FOLD_MODELS
     if candidate.parts is not None:
+        run = candidate.run
         model = candidate.model(1)
-    elif run.refit is not None and final_run.approximation.has_folds(run.problem.n):
-        model = run.final_model(candidate.kernel, alpha) if model is None else model
-        run = final_run
-        predicted_by = PredictedBy.SEARCH
     else:
-        if run.refit is not None or model is None:
-            model = candidate.model(1) if fit.model is None else fit.model
-        if run.approximation.fold_models != "closed":  # fits of their own are other models
-            predicted_by = PredictedBy.SEARCH
-    if fit.predictions is None or splits is not fit.splits:
-        predicted_by = PredictedBy.SEARCH
+        run, model = _model_for_folds(fit, model)
+    # Those of a search with another kernel, and fits of their own, are other models.
+    same_models = run is candidate.run and run.approximation.fold_models == "closed"
+    same_models |= candidate.parts is not None
+    predicted_by = PredictedBy.SEARCH
+    if same_models and fit.predictions is not None and splits is fit.splits:
+        predicted_by = PredictedBy.FOLD_MODELS
     fold_models = run.fold_models(model, candidate.kernel, alpha, list(splits.left_out))
     return replace(fit, splits=splits, fold_models=fold_models, predicted_by=predicted_by)
+
+
+def _model_for_folds(fit: CrossFit, model: Model | None) -> tuple[Run, Model]:
+    """The model that is asked about folds, and its run: the final one, or that of the search."""
+    candidate = fit.cell.candidate
+    run = candidate.run
+    if run.refit is not None and run.refit.approximation.has_folds(run.problem.n):
+        final = run.final_model(candidate.kernel, fit.cell.alpha) if model is None else model
+        return run.refit, final
+    if run.refit is not None or model is None:
+        model = candidate.model(1) if fit.model is None else fit.model
+    return run, model
+
+
+def with_second(
+    fit: CrossFit, scoring: Scoring, model: Model | None, fold_splits: Splits | None
+) -> CrossFit:
+    """The record with that of the scoring's splits: what the same cell predicts without each of them.
+
+    The kernel is that of the final model, also where a search had one for each fold: a metric counts as
+    a chosen hyper-parameter. `model` is the final one, or None; with `fold_splits`, which are mostly the
+    splits themselves, the models without each of these come, too.
+    """
+    if fit.second is not None:
+        return fit
+    cell = replace(fit.cell, candidate=replace(fit.cell.candidate, parts=None, part_kernels=()))
+    own_model = fit.model if fit.cell.candidate.parts is None else None
+    bare = CrossFit((cell,), splits=scoring.splits, model=own_model)
+    run, asked = _model_for_folds(bare, model)
+    ridge = float(scoring.problem.ridge(cell.alpha))
+    blocks = attempt(lambda: list(heldout_blocks(asked, scoring.held_out, [ridge])))
+    if isinstance(blocks, Failure):
+        warn_user(f"there is no second score: {blocks.reason}")
+        return fit
+    second = replace(bare, predictions=_predictions_of(scoring, blocks, 0))
+    if fold_splits is not None:
+        second = with_fold_models(replace(second, model=asked), fold_splits, asked)
+        if fold_splits is scoring.splits and run.approximation.fold_models == "closed":
+            second = replace(second, predicted_by=PredictedBy.FOLD_MODELS)
+    return replace(fit, second=replace(second, model=None))
+
+
+def second_of(solved: Solved, cell: Cell, scoring: Scoring) -> CrossFit | None:
+    """The record of the second splits that came with an evaluation, if any did."""
+    if solved.second is None:
+        return None
+    bare = replace(cell, candidate=replace(cell.candidate, parts=None, part_kernels=()))
+    second = scoring.criterion.start(scoring.problem, scoring.task, solved.second.splits)
+    predictions = _predictions_of(second, solved.second.blocks, 0)
+    fit = CrossFit((bare,), splits=second.splits, predictions=predictions)
+    if solved.second.fold_models is None:
+        return fit
+    fold_models = solved.second.fold_models.plus(scoring.problem.offset)
+    return replace(fit, fold_models=fold_models, predicted_by=PredictedBy.FOLD_MODELS)

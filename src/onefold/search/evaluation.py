@@ -18,6 +18,7 @@ import numpy as np
 from onefold.approximations import Model, Run
 from onefold.criteria import Answer, Scoring, ask
 from onefold.expansions import Expansion, FoldModels
+from onefold.heldout import HeldoutBlock, Splits, heldout_blocks
 from onefold.kernels import Kernel
 from onefold.linalg import HostArray, Index
 from onefold.search.learned_metric import CrossFitted
@@ -77,6 +78,16 @@ class Work:
     alphas: HostArray  # and their values, in the user's units
     scorings: Mapping[str, Scoring]  # the first one, named "score", decides; the others are recorded
     with_expansion: bool  # whether the model of all rows is wanted, where there is one ridge
+    second: Splits | None = None  # by which that model is also scored
+
+
+@dataclass(frozen=True)
+class SecondAnswer:
+    """What a model predicts without each of the second splits, at its one ridge."""
+
+    splits: Splits
+    blocks: list[HeldoutBlock]
+    fold_models: FoldModels | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +103,7 @@ class Solved:
     model: Model | None = None  # if it is one that a search keeps
     expansion: Expansion | None = None  # at the one ridge, in the problem's units, where asked for
     fold_models: FoldModels | None = None  # the models without each part, with it
+    second: SecondAnswer | None = None  # by the second splits, with the expansion
 
     def blocks_at(self, ridge: int) -> tuple[list[Any], int]:
         """The held-out predictions that were kept for a ridge, and its place in them."""
@@ -142,13 +154,16 @@ def solve(work: Work) -> Solved:
     report = dict(model.report)
     expansion = None
     fold_models = None
+    second = None
     if len(mu) == 1 and any("score" in answer.scored for answer in answers):
         ridge = float(mu[0])
         with_expansion = work.with_expansion and candidate.run.refit is None
         numeric = scoring.splits is not None and scoring.task.classes is None
         if with_expansion:
             expansion = _or_none(attempt(partial(model.expansion, ridge)))
-        if numeric and (with_expansion or candidate.parts is not None):
+        if with_expansion and work.second is not None:
+            second = _or_none(attempt(partial(_second_answer, model, work.second, ridge, numeric)))
+        elif numeric and (with_expansion or candidate.parts is not None):
             left_out = scoring.held_out.left_out
             fold_models = _or_none(attempt(partial(model.fold_models, left_out, ridge)))
     return Solved(
@@ -162,7 +177,15 @@ def solve(work: Work) -> Solved:
         model=model if model.keep else None,
         expansion=expansion,
         fold_models=fold_models,
+        second=second,
     )
+
+
+def _second_answer(model: Model, splits: Splits, ridge: float, numeric: bool) -> SecondAnswer:
+    """The predictions without each of the splits and, of numbers, the models."""
+    blocks = list(heldout_blocks(model, splits, [ridge]))
+    fold_models = model.fold_models(splits.left_out, ridge) if numeric else None
+    return SecondAnswer(splits, blocks, fold_models)
 
 
 def _or_none(value: Any | Failure) -> Any | None:

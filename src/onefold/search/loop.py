@@ -29,6 +29,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from onefold.criteria import Scoring
+from onefold.heldout import Splits
 from onefold.machine.iterations import Iteration
 from onefold.machine.speed import duration_words
 from onefold.machine.threads import map_threads
@@ -135,6 +136,7 @@ class SearchResult:
     scoring: Scoring  # what the scores are counted on
     history: list[dict[str, Any]] = field(default_factory=list)  # the best cells of metric rounds
     record: dict[str, Any] = field(default_factory=dict)  # what else the strategy has to say
+    second: Splits | None = None  # of the rows of the scoring, where they are others than the setup's
 
 
 @dataclass(eq=False, repr=False)
@@ -181,6 +183,7 @@ class Search:
         scoring: Scoring | None = None,
         alphas: Any = None,
         with_expansions: bool = False,  # of each candidate that has one ridge
+        second: Splits | None = None,  # by which these are also scored
         shown_as: str | None = None,  # in progress, where not by its name
     ) -> Stage:
         """A stage, by default on all rows; its records in the journal have its name."""
@@ -189,7 +192,7 @@ class Search:
         ledger = Ledger(scoring, self.setup.alphas if alphas is None else alphas, recorded)
         shown_as = shown_as or name
         began = time.monotonic()
-        stage = Stage(self, name, scoring, recorded, ledger, with_expansions, shown_as, began)
+        stage = Stage(self, name, scoring, recorded, ledger, with_expansions, second, shown_as, began)
         for candidate in candidates:
             stage.add(candidate)
         return stage
@@ -234,6 +237,7 @@ class Stage:
     _recorded: Mapping[str, Scoring]  # criteria that decide nothing, by name
     ledger: Ledger
     _with_expansions: bool
+    _second: Splits | None  # by which candidates with expansions are also scored
     _shown_as: str
     _began: float
     candidates: list[Candidate] = field(default_factory=list)
@@ -373,6 +377,7 @@ class Stage:
             alphas=self.ledger.alphas[ridges],
             scorings=self._scorings,
             with_expansion=self._with_expansions,
+            second=self._second,
         )
 
     @property

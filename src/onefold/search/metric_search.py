@@ -52,6 +52,7 @@ from onefold.search.paths import (
     divide,
     on_all_folds,
     on_validation_rows,
+    reserved_numbers,
     undivided,
 )
 from onefold.search.strategies import Setup, next_ridges
@@ -167,11 +168,13 @@ class Sizes:
     first: int  # rows that rounds are first tried on
     training: int  # rows that metrics are learned from when paths are repeated
     looked: bool  # whether a first look has found where round 0 begins
+    training_share: float  # of the rows, outside a fold
+    block_cost: float  # of folds that overlap, in n³ at one ridge
 
     @property
     def outside(self) -> float:
         """Rows outside a fold."""
-        return self.rows * (1 - 1 / self.folds)
+        return self.rows * self.training_share
 
     def fit(self, rows: float) -> float:
         """Multiply-adds of a model of so many rows at one ridge."""
@@ -195,7 +198,8 @@ class Sizes:
     @property
     def closed_form(self) -> float:
         """Multiply-adds of a kernel with all folds, on all rows."""
-        return fit_cost(self.rows, self.features, heldout=True)
+        fit = fit_cost(self.rows, self.features, heldout=True)
+        return fit + self.block_cost * float(self.rows) ** 3
 
 
 # -- the stages ---------------------------------------------------------------------------------------
@@ -386,6 +390,9 @@ class ReservedFolds(MetricStage):
         tests = [splits.tests[number] for number in division.reserved]
         left_out = [splits.left_out[number] for number in division.reserved]
         reserved_splits = Splits(splits.n, tests, left_out)
+        second = setup.second
+        if second is not None:  # as few of its splits: some methods fit each of them anew
+            second = second.only(reserved_numbers(second))
         paths = state.best_first
         kernel = state.leader(paths[0]).cell.candidate.kernel
         run, count = auto.choose_for_members(setup.run, kernel, len(paths), len(left_out))
@@ -393,19 +400,25 @@ class ReservedFolds(MetricStage):
         members = [state.leader(path).cell for path in paths]
         problem = setup.problem
         if not run.approximation.streams:  # the exact method: rows held out cost least at the end
-            reserved = np.unique(np.concatenate(left_out))
+            reserved = np.unique(
+                np.concatenate([*left_out, *([] if second is None else second.left_out)])
+            )
             order = np.concatenate([np.setdiff1d(np.arange(reserved_splits.n), reserved), reserved])
             problem = problem.rows(order)
             task = task.rows(order)
             reserved_splits = reserved_splits.within(order)
+            second = None if second is None else second.within(order)
         scoring = setup.scoring.criterion.start(problem, task, reserved_splits)
         closed = run.approximation.selects
-        load = replace(run.load, parts=scoring.parts if closed else None)
+        parts = scoring.parts
+        if second is not None:  # together with the others
+            parts = [*reserved_splits.left_out, *second.left_out]
+        load = replace(run.load, parts=parts if closed else None)
         run = replace(run, problem=problem, load=load)
         factors = FINER if problem.n <= _CROSS_ROWS and search.goes_on() else SAME
         # What runs may depend on the machine, and its records are of use to the same machine only.
         name = f"{_ALL}, {problem.n} by {run.approximation.name}"
-        stage = search.stage(name, scoring=scoring, with_expansions=closed, shown_as=_ALL)
+        stage = search.stage(name, scoring=scoring, with_expansions=closed, second=second, shown_as=_ALL)
         proposals = list[Proposal]()
         for member in members:
             has_width = member.candidate.kernel.has_width
@@ -418,7 +431,7 @@ class ReservedFolds(MetricStage):
                 if factor == 1.0 < len(factors):
                     ridges = next_ridges(setup.alphas, member.ridge)
                 proposals.append(Proposal(stage.add(candidate), ridges))
-        result = stage.run([proposals]).found()
+        result = stage.run([proposals]).found(second=second)
         return replace(state, paths=paths, result=result)
 
     def cost(self, sizes: Sizes) -> Cost:
@@ -602,10 +615,14 @@ def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, 
         first=first,
         training=training,
         looked=any(isinstance(stage, FirstLook) for stage in stages),
+        training_share=load.training_share if load.left_out else 1 - 1 / folds,
+        block_cost=load.block_cost,
     )
     costs = [stage.cost(sizes) for stage in stages]
     operations = sum(cost.operations for cost in costs)
     kernels = sum(cost.kernels for cost in costs)
     kernels += ceil(operations / fit_cost(n, d, heldout=True, overhead_rows=0))
     preliminary = sum(cost.preliminary for cost in costs)
-    return replace(load, kernels=max(1, kernels), alphas=1, preliminary_operations=preliminary)
+    return replace(
+        load, kernels=max(1, kernels), alphas=1, left_out=(), preliminary_operations=preliminary
+    )

@@ -138,7 +138,7 @@ def divide(splits: Splits, task: Task, size: int, seed: int, *, reserve: bool) -
     `size` rows are for training at most.
     """
     generator = np.random.default_rng([seed, 0])
-    reserved = _reserved_splits(splits) if reserve else []
+    reserved = reserved_numbers(splits) if reserve else []
     free = np.ones(splits.n, dtype=bool)
     for number in reserved:
         free[splits.left_out[number]] = False
@@ -153,7 +153,7 @@ def divide(splits: Splits, task: Task, size: int, seed: int, *, reserve: bool) -
     return Division(reserved, learned_from, validation)
 
 
-def _reserved_splits(splits: Splits) -> list[int]:
+def reserved_numbers(splits: Splits) -> list[int]:
     """Numbers of the last splits: enough to leave out `RESERVED_ROWS`, but not too large a share."""
     reserved = list[int]()
     free = np.ones(splits.n, dtype=bool)

@@ -17,6 +17,7 @@ from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Problem, Run
 from onefold.criteria import Scoring, Task
+from onefold.heldout import Splits
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import take_rows
 from onefold.search.evaluation import Candidate
@@ -47,6 +48,7 @@ class Setup:
     select: Select = "min"  # which cell of the table is chosen
     blend: bool = False  # whether a blend of the best of each family is wanted
     recorded: Mapping[str, Scoring] = field(default_factory=dict)  # criteria that decide nothing
+    second: Splits | None = None  # by which what was chosen is also scored
 
     @property
     def problem(self) -> Problem:

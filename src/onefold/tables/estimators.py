@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.model_selection import PredefinedSplit
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,6 +29,7 @@ from onefold.estimators.base import framed_like, with_groups_of
 from onefold.estimators.validation import check_budget
 from onefold.expansions.compact import with_sparse_centres
 from onefold.facts.criteria import check_criterion
+from onefold.heldout import past_splits
 from onefold.linalg import is_sparse
 from onefold.search.loop import Callback
 from onefold.tables.errors import Remedy, TableError
@@ -50,6 +52,7 @@ from onefold.typing import (
 
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "drop_missing_target": (True, False),
+    "ordered": (True, False, "auto"),
     "target_transform": (None, "log"),
     "intervals": (None, *METHODS),
     "metric": (None, "none", "diagonal", "full", "auto"),
@@ -78,7 +81,7 @@ class TableModel(TableEstimator):
     drop_missing_target: bool = False
     id_column: str | None = None
     cv: CrossValidation = 5
-    ordered: bool = False
+    ordered: bool | Literal["auto"] = False
     gap: int = 0
     criterion: CriterionLike = None
     simple: bool = False
@@ -119,7 +122,11 @@ class TableModel(TableEstimator):
             A table on disk that is larger than memory is not read into memory as a whole.
         y : array or column (n,), or the name of a column of X
         sample_weight, groups : array (n,), or the name of a column of X, optional
-            Weights of the rows; groups of rows that stay in the same fold.
+            Weights of the rows; groups of rows that stay in the same fold. Groups may be the names of
+            several columns, ``["shop", "year"]``: rows are in one group if they agree in all of them.
+            With ``groups="auto"``, groups that are noticed in the table stay together, and the column
+            that names them is not a feature. By default what is noticed gives a second score
+            (``report_["second"]``).
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
@@ -130,7 +137,13 @@ class TableModel(TableEstimator):
 
     def _fit_prepared(self, training: Training) -> Self:
         """The second half of `fit`: choose a model, fit it and say what was found."""
-        inner = inner_estimator(self, training.search, cv=training.splitting.cv)
+        second = training.second
+        inner = inner_estimator(
+            self,
+            training.search,
+            cv=training.splitting.cv,
+            second_cv=None if second is None else second.cv,
+        )
         shares = training.facts.explained_shares(training.y, self.task == "classification")
         begin = time.perf_counter()
         y = self._fitted_target(training.y)
@@ -145,9 +158,9 @@ class TableModel(TableEstimator):
             if function is not None:
                 setattr(inner, name, function)
         seconds = time.perf_counter() - begin
-        if training.splitting.kind == "given":
+        if training.splitting.kind == "given" or isinstance(inner.cv, list | PredefinedSplit):
             inner.set_params(cv=self.cv)
-        inner.set_params(callback=None, checkpoint=None)  # they have done their work
+        inner.set_params(callback=None, checkpoint=None, second_cv=None)  # they have done their work
         self.estimator_ = inner
         self.preparation_ = training.preparation
         self.reading_ = training.reading
@@ -370,11 +383,14 @@ class TableModel(TableEstimator):
             ):
                 words = " or ".join(map(repr, choices))
                 raise ValueError(f"{name} must be {words}; got {value!r}")
+        past = past_splits(self.cv) is not None
         if (isinstance(self.cv, int | np.integer) and self.cv < 2) or (
-            isinstance(self.cv, str) and self.cv != "loo"
+            isinstance(self.cv, str) and self.cv != "loo" and not past
         ):
-            raise ValueError(f"cv must be a number of folds, at least 2, or 'loo'; got {self.cv!r}")
-        if self.gap and not self.ordered:
+            raise ValueError(
+                f"cv must be a number of folds, at least 2, 'loo' or 'past:5'; got {self.cv!r}"
+            )
+        if self.gap and not self.ordered and not past:
             raise TableError("a gap needs ordered rows", [Remedy("ordered", True)])
         if getattr(self, "calibration", None) is not None:
             check_calibration(self.calibration)
@@ -423,13 +439,17 @@ class TableClassifier(ClassifierMixin, TableModel):
         Drop rows without a target, with a note; otherwise they raise an error.
     id_column : str, default=None
         Column that identifies the rows: not a feature, but copied to predictions and reports.
-    cv : int, "loo", splitter or iterable, default=5
+    cv : int, "loo", "past:5", splitter or iterable, default=5
         An int is the number of folds: rows are shuffled and stratified by class; with groups, each
-        group is kept in one fold.
-    ordered : bool, default=False
-        Use blocks of consecutive rows as folds, for rows in order of time.
+        group is kept in one fold. "past:5" tests five blocks of rows in turn, each by models of the rows
+        before it.
+    ordered : bool or "auto", default=False
+        Use blocks of consecutive rows as folds, for rows in order of time. "auto" uses blocks of
+        consecutive moments if the table is noticed to come in time, in the order of the column that
+        says so; with ``cv="past:5"`` also in that of the only date column.
     gap : int, default=0
-        With `ordered`: number of rows left out around each fold.
+        With `ordered` or ``cv="past:5"``: number of rows left out around each fold, or before it; of
+        moments where rows share them.
     criterion
         As in :class:`LSSVCCV`.
     class_weight : "balanced", dict or None, default=None
@@ -526,8 +546,9 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
     ----------
     reading, missing, categorical, drop, min_frequency, drop_missing_target, id_column
         As in :class:`TableClassifier`.
-    cv : int, "loo", splitter or iterable, default=5
+    cv : int, "loo", "past:5", splitter or iterable, default=5
         An int is the number of folds: rows are shuffled; with groups, each group is kept in one fold.
+        "past:5" trains on earlier rows only, as in :class:`TableClassifier`.
     ordered, gap
         As in :class:`TableClassifier`.
     criterion

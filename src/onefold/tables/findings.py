@@ -22,6 +22,7 @@ from onefold.tables.learning import Learner
 from onefold.tables.rows import TableRows
 
 if TYPE_CHECKING:
+    from onefold.tables.searching import Splitting
     from onefold.tables.training import Training
 
 # Columns whose importance is kept.
@@ -32,6 +33,8 @@ _MOST_SHARES = 200
 _MOST_NAMED_CANDIDATES = 6
 # Copies of columns that a note names.
 _MOST_NAMED_COPIES = 8
+# Stretches of time whose errors are taken for independent.
+_STRETCHES = 25
 # Below this number of rows, columns may be equal or sorted by chance.
 _FEWEST_ROWS = 20
 
@@ -168,7 +171,8 @@ def findings(model: Any, training: Training, shares: dict[str, float], seconds: 
     predictions = heldout_predictions(estimator, y)
     if predictions is not None and np.isfinite(predictions.values).all(axis=1).any():
         predictions = replace(predictions, values=model._in_target_units(predictions.values))
-        scores = scores_of(estimator, predictions, training.X, y, training.sample_weight)
+        clusters = clusters_of(training.splitting, training)
+        scores = scores_of(estimator, predictions, training.X, y, training.sample_weight, clusters)
         scores["in_order_of"] = in_order_of(training)
     report: dict[str, Any] = {
         "task": model.task,
@@ -188,6 +192,7 @@ def findings(model: Any, training: Training, shares: dict[str, float], seconds: 
         "candidates": len(estimator.cv_results_["params"]),
         "heldout": None if scores is None else flat_scores(scores),
         "scores": scores,
+        "second": None if scores is None else second_scores(model, training, y),
         "importances": training.preparation.shares(estimator.feature_importances_, _MOST_COLUMNS),
         "suspicious_columns": suspicious,
         "data": {
@@ -197,6 +202,7 @@ def findings(model: Any, training: Training, shares: dict[str, float], seconds: 
         },
         "seconds": seconds,
         "column_notes": list(training.notes),
+        "structure": None if training.structure is None else training.structure.as_plain(),
         "test": None,
     }
     notes = [stopped_note(report["search"]), *score_notes(scores), edge_note(estimator)]
@@ -204,8 +210,41 @@ def findings(model: Any, training: Training, shares: dict[str, float], seconds: 
         notes.append(f"no column importances: {reason}")
     if suspicious:
         notes.append(leak_note(suspicious, "the target" if target is None else f"'{target.name}'"))
+    if training.why_no_second is not None:
+        notes.append(f"no second score by the noticed structure: {training.why_no_second}")
     report["notes"] = [note for note in notes if note is not None]
     return report
+
+
+def second_scores(model: Any, training: Training, y: np.ndarray) -> dict[str, Any] | None:
+    """The scores by the splits of a noticed structure, and what rows each of the two scores is of."""
+    second = training.second
+    structure = training.structure
+    predictions = heldout_predictions(model.estimator_, y, second=True)
+    if predictions is None or second is None or structure is None:
+        return None
+    if not np.isfinite(predictions.values).all(axis=1).any():
+        return None
+    predictions = replace(predictions, values=model._in_target_units(predictions.values))
+    clusters = clusters_of(second, training)
+    scores = scores_of(model.estimator_, predictions, training.X, y, training.sample_weight, clusters)
+    if structure.kind == "groups":
+        name = " and ".join(f"'{column}'" for column in structure.columns) or "groups"
+        uses = {"first_use": f"new rows of the same {name}", "use": f"rows of a new {name}"}
+    else:
+        uses = {"first_use": "random rows", "use": "later rows"}
+    return scores | {"cv": second.description, **uses}
+
+
+def clusters_of(splitting: Splitting, training: Training) -> np.ndarray | None:
+    """The groups, or stretches of time, that folds keep together; None for folds of single rows."""
+    codes = None if training.structure is None else training.structure.codes
+    if splitting.kind == "groups":
+        return codes if training.groups is None else np.asarray(training.groups)
+    if splitting.kind not in ("blocks", "past"):
+        return None
+    ranks = np.arange(len(training.y)) if splitting.time is None or codes is None else codes
+    return np.asarray(ranks * _STRETCHES // (int(ranks.max()) + 1))
 
 
 def few_rows_note(cv: Any, labels: np.ndarray) -> str | None:

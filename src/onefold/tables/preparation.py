@@ -192,7 +192,7 @@ class TablePreparation(TransformerMixin, TableEstimator):
         self._check_preparation()
         source = opened(X, self.reading)
         roles = {"target": y} if isinstance(y, str) else {}
-        check_columns(self, source, roles)
+        check_columns(self, source, [*roles.items()])
         learner = self._learner(list(roles.values()))
         first: TableRows | None = None
         for rows in in_memory(source).typed_batches(block_rows(len(source.names), BLOCK)):

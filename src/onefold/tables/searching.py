@@ -6,20 +6,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, check_cv
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    PredefinedSplit,
+    StratifiedKFold,
+    TimeSeriesSplit,
+    check_cv,
+)
 
 from onefold.approximations import resolve_approximation
 from onefold.criteria import resolve_criteria
 from onefold.facts.criteria import WHOLE
-from onefold.heldout import GapKFold
+from onefold.heldout import GapKFold, past_splits, past_splitter
 from onefold.kernels import Kernel, resolve_kernel
 from onefold.search.strategies import resolve_strategy
 from onefold.tables.errors import Remedy, TableError, listing
+from onefold.tables.structure import Structure
 
 KERNELS = (
     "rbf", "powexp", "laplacian", "matern", "matern12", "matern32", "matern52", "polynomial", "linear",
@@ -35,7 +43,7 @@ _PLAIN_KERNEL_OF = {"state_space": "matern52"}
 
 # Splits
 
-SplittingKind = Literal["leave-one-out", "folds", "groups", "blocks", "given"]
+SplittingKind = Literal["leave-one-out", "folds", "groups", "blocks", "past", "given"]
 
 
 @dataclass(frozen=True)
@@ -44,69 +52,165 @@ class Splitting:
 
     Parameters
     ----------
-    kind : {"leave-one-out", "folds", "groups", "blocks", "given"}
+    kind : {"leave-one-out", "folds", "groups", "blocks", "past", "given"}
         Single rows; folds of shuffled rows; folds that keep groups together; blocks of consecutive rows;
-        or a splitter that was passed.
+        the same, trained on earlier rows only; or a splitter that was passed.
     cv : int, "loo", splitter or list of splits
         The parameter of the estimator inside.
     folds : int or None
         How many folds there are, where a number was asked for.
     gap : int
-        How many rows are left out around each block.
-    groups : str or None
-        The column of the groups, if they are one.
+        How many rows, or moments, are left out around each block, or before it.
+    groups : str, tuple of str or None
+        The column of the groups, or the columns, if they are any.
+    time : tuple of str or None
+        The columns of the moments that blocks consist of; None for blocks of rows as they come.
     """
 
     kind: SplittingKind
     cv: Any
     folds: int | None = None
     gap: int = 0
-    groups: str | None = None
+    groups: str | tuple[str, ...] | None = None
+    time: tuple[str, ...] | None = None
 
     @property
     def description(self) -> str:
         """The splits in words."""
         if self.kind == "given":
             return "folds as given"
-        if self.kind == "blocks":
-            gap = f" with {self.gap} rows left out around each" if self.gap else ""
-            return f"{self.folds} blocks of consecutive rows{gap}"
+        if self.kind in ("blocks", "past"):
+            unit = f"moments of {_quoted(self.time)}" if self.time else "rows"
+            left_out = "moments" if self.time else "rows"
+            if self.kind == "past":
+                gap = f" with {self.gap} {left_out} left out before each" if self.gap else ""
+                return f"{self.folds} blocks of consecutive {unit}, trained on earlier ones only{gap}"
+            gap = f" with {self.gap} {left_out} left out around each" if self.gap else ""
+            return f"{self.folds} blocks of consecutive {unit}{gap}"
         if self.kind == "groups":
-            groups = "groups" if self.groups is None else f"groups of '{self.groups}'"
+            groups = "groups" if self.groups is None else f"groups of {_quoted(self.groups)}"
             return f"{self.folds}-fold, {groups} kept together"
         return f"{self.folds}-fold" if self.kind == "folds" else "leave-one-out"
 
     def as_plain(self) -> dict[str, Any]:
         """The same in plain values, for a report."""
-        return {"kind": self.kind, "folds": self.folds, "gap": self.gap, "groups": self.groups}
+        groups = list(self.groups) if isinstance(self.groups, tuple) else self.groups
+        facts = {"kind": self.kind, "folds": self.folds, "gap": self.gap, "groups": groups}
+        return facts if self.time is None else facts | {"time": list(self.time)}
 
 
-def splitting_of(model: Any, y: np.ndarray | None, groups: Any, group_column: str | None) -> Splitting:
+def _quoted(names: str | tuple[str, ...]) -> str:
+    """One column or several, in quotation marks."""
+    return " and ".join(f"'{name}'" for name in ((names,) if isinstance(names, str) else names))
+
+
+def splitting_of(
+    model: Any, y: np.ndarray | None, groups: Any, group_column: str | tuple[str, ...] | None
+) -> Splitting:
     """The splits that the parameters of a table's estimator mean for rows with these targets and groups.
 
     A number of folds is shuffled by `random_state`, evenly by class for a classifier, unless rows of one
-    group stay together, or rows are `ordered`: then folds are blocks with a `gap` around each.
+    group stay together, or rows are `ordered`: then folds are blocks with a `gap` around each. With
+    ``ordered="auto"`` rows are taken for unordered here, and :func:`acting_on` decides.
     """
     if y is None:
         return Splitting("given", model.cv)
     cv = model.cv
     if isinstance(cv, str) and cv == "loo":
-        if groups is not None or model.ordered:
+        if groups is not None or model.ordered is True:
             raise TableError("groups and ordered rows need a number of folds", [Remedy("cv", 5)])
         return Splitting("leave-one-out", "loo")
     classes = model.task == "classification"
+    past = past_splits(cv)
+    if past is not None:
+        if groups is not None:
+            raise TableError("groups and a split that trains on the past cannot be combined; use one")
+        _refuse_many_folds(past + 1, y, None, by_class=False)
+        return Splitting("past", past_splitter(cv, model.gap), past, model.gap)
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer):
         return Splitting("given", _same_every_time(check_cv(cv, y, classifier=classes), y, groups))
     folds = int(cv)
-    if groups is not None and model.ordered:
+    ordered = model.ordered is True
+    if groups is not None and ordered:
         raise TableError("ordered rows and groups cannot be combined; leave one of them out")
-    _refuse_many_folds(folds, y, groups, by_class=classes and groups is None and not model.ordered)
+    _refuse_many_folds(folds, y, groups, by_class=classes and groups is None and not ordered)
     if groups is not None:
         return Splitting("groups", GroupKFold(folds), folds, groups=group_column)
-    if model.ordered:
+    if ordered:
         return Splitting("blocks", GapKFold(folds, model.gap), folds, model.gap)
     splitter = StratifiedKFold if classes else KFold
     return Splitting("folds", splitter(folds, shuffle=True, random_state=model.random_state), folds)
+
+
+def acting_on(
+    structure: Structure, splitting: Splitting, model: Any, *, groups: bool
+) -> Splitting | None:
+    """The splits that keep a noticed structure together, where groups or order are "auto"; else None."""
+    if structure.kind == "groups":
+        return _grouped(structure, splitting) if groups and splitting.kind == "folds" else None
+    if not _is_auto(model.ordered):
+        return None
+    return in_time(structure.codes, structure.columns, replace(splitting, gap=model.gap))
+
+
+def second_of(structure: Structure, splitting: Splitting) -> Splitting:
+    """The splits by which a model that was chosen by random folds is also scored."""
+    if structure.kind == "groups":
+        return _grouped(structure, splitting)
+    return in_time(structure.codes, structure.columns, splitting)
+
+
+def _grouped(structure: Structure, splitting: Splitting) -> Splitting:
+    """Folds that keep noticed groups together, no more than there are groups."""
+    codes = structure.codes
+    count = min(splitting.folds or 0, int(np.unique(codes).size))
+    folds = np.empty(len(codes), dtype=np.intp)
+    for number, (_, test) in enumerate(GroupKFold(count).split(codes, groups=codes)):
+        folds[test] = number
+    columns = structure.columns
+    name = columns[0] if len(columns) == 1 else columns or None
+    return Splitting("groups", PredefinedSplit(folds), count, groups=name)
+
+
+def in_time(ranks: np.ndarray, columns: tuple[str, ...], splitting: Splitting) -> Splitting:
+    """Blocks of consecutive moments, or those that train on earlier ones; `ranks` may have ties."""
+    size = int(ranks.max()) + 1
+    past = splitting.kind == "past"
+    least = 1 if past else 0  # moments that are only trained on
+    count = min(splitting.folds or 0, size - least)
+    gap = splitting.gap
+    splitter: Any = TimeSeriesSplit(count, gap=gap) if past else GapKFold(count, gap)
+    rows = np.arange(len(ranks))
+    splits = [
+        (rows[np.isin(ranks, train)], rows[np.isin(ranks, test)])
+        for train, test in splitter.split(np.zeros((size, 1)))
+    ]
+    cv: Any = splits
+    if not past and not gap:  # in a few numbers
+        folds = np.empty(len(ranks), dtype=np.intp)
+        for number, (_, test) in enumerate(splits):
+            folds[test] = number
+        cv = PredefinedSplit(folds)
+    if not columns and len(ranks) == size and bool((np.diff(ranks) == 1).all()):
+        cv = splitter
+    return Splitting("past" if past else "blocks", cv, count, gap, time=columns or None)
+
+
+def cannot_be_scored(splitting: Splitting, y: np.ndarray, weight: Any, *, classes: bool) -> str | None:
+    """Why the models without each fold would have nothing to learn or to predict; None if they do."""
+    positive = np.ones(len(y), dtype=bool) if weight is None else np.asarray(weight) > 0
+    cv = splitting.cv
+    for train, test in cv.split(np.zeros((len(y), 1))) if hasattr(cv, "split") else cv:
+        trained = np.asarray(train)[positive[train]]
+        if not trained.size or not positive[test].any():
+            return "a fold has only rows of weight 0"
+        if classes and np.unique(y[trained]).size < 2:
+            return "without one of its folds there is only one class"
+    return None
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == AUTO
 
 
 def _same_every_time(cv: Any, y: np.ndarray, groups: Any) -> Any:

@@ -21,15 +21,26 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from onefold.estimators.validation import check_length, check_squares, check_weights
+from onefold.facts.criteria import WHOLE
 from onefold.tables.errors import TableError
 from onefold.tables.findings import ColumnFacts, copies_note, preparation_notes
-from onefold.tables.kinds import Preparation
+from onefold.tables.kinds import DateColumn, Preparation
 from onefold.tables.learning import Learner
 from onefold.tables.preparation import matrix_blocks
 from onefold.tables.reading import Reading
-from onefold.tables.roles import Roles, check_columns
+from onefold.tables.roles import Roles, check_columns, groups_among
 from onefold.tables.rows import BLOCK, Table, TableRows, block_rows, concatenated
-from onefold.tables.searching import SearchSettings, Splitting, search_of, splitting_of
+from onefold.tables.searching import (
+    AUTO,
+    SearchSettings,
+    Splitting,
+    acting_on,
+    cannot_be_scored,
+    in_time,
+    search_of,
+    second_of,
+    splitting_of,
+)
 from onefold.tables.source import opened
 from onefold.tables.store import (
     in_memory,
@@ -38,6 +49,7 @@ from onefold.tables.store import (
     stays_on_disk,
     write_matrix,
 )
+from onefold.tables.structure import Structure, notice
 from onefold.tables.target import (
     Target,
     TargetKind,
@@ -142,6 +154,9 @@ class Training:
     reading: Reading
     facts: ColumnFacts
     notes: tuple[str, ...]
+    structure: Structure | None  # noticed where folds are drawn at random
+    second: Splitting | None  # by which what was chosen is also scored
+    why_no_second: str | None  # where a structure was noticed
 
     @property
     def on_disk(self) -> bool:
@@ -160,7 +175,8 @@ def training_of(
     model._check_settings()
     model._check_criterion()
     table = opened(X, model.reading)
-    roles = Roles(y, sample_weight, groups, model.id_column)
+    groups, notices_groups = groups_among(table, groups)
+    roles = Roles(y, sample_weight, groups, model.id_column, notices_groups)
     check_columns(model, table, roles.columns)
     search_of(model, on_disk=stays_on_disk(table))  # raises before the table is read
     return second_pass(model, first_pass(model, table, roles, model.task))
@@ -172,6 +188,7 @@ def prepared_again(
 ) -> Iterator[tuple[Any, Any, Any, Any]]:
     """Matrix, targets, weights and groups of rows for a fitted estimator, with its own preparation."""
     table = in_memory(opened(X, model.reading_))
+    groups, _ = groups_among(table, groups)
     rows = labelled_rows(table, Roles(y, sample_weight, groups), model.drop_missing_target)
     target = rows.target(model.task)
     y, weight, groups = _row_data(model, rows, target)
@@ -315,7 +332,7 @@ def first_pass(
     table = in_memory(table)
     if not table.names:
         raise TableError("the table has no columns; pass a table with columns")
-    learner = model._learner(list(roles.columns.values()))
+    learner = model._learner(roles.names)
     if hold_out is None:
         rows = labelled_rows(table, roles, model.drop_missing_target, learner)
         refuse_few_rows(rows.columns)
@@ -351,7 +368,11 @@ def _row_data(model: TableModel, rows: LabelledRows, target: Target | None) -> t
 
 
 def groups_of(rows: TableRows, groups: Any) -> np.ndarray:
-    """The groups of rows, an array or the name of a column, as numbers of them."""
+    """The groups of rows, an array or the names of one column or several, as numbers of them."""
+    if isinstance(groups, tuple):  # rows of a group agree in all columns
+        codes = np.stack([groups_of(rows, name) for name in groups], axis=1)
+        together: np.ndarray = np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1)
+        return together
     if not isinstance(groups, str):
         return as_groups(groups, len(rows))
     return as_groups(rows.column(groups, "groups column"), len(rows), f"'{groups}'")
@@ -388,17 +409,27 @@ def second_pass(
 
 
 def _training(
-    model: TableModel, learned: FirstPass, test: ScoredRows | None, files: ExitStack
+    model: TableModel,
+    learned: FirstPass,
+    test: ScoredRows | None,
+    files: ExitStack,
+    noticed: Structure | None = None,
 ) -> Training:
-    """The rows of a fit; a file of their matrix is removed with `files`."""
+    """The rows of a fit; a file of their matrix is removed with `files`.
+
+    `noticed` is the structure whose column is the groups of these rows.
+    """
     rows = learned.rows
     n = len(rows.columns)
     y, weight, groups = _row_data(model, rows, learned.target)
     preparation = learned.learner.finish()
     on_disk = matrix_stays_on_disk(rows.table, n, len(preparation.feature_names))
     search = search_of(model, on_disk=on_disk)
-    named = rows.roles.columns
-    splitting = splitting_of(model, y, groups, named.get("groups"))
+    named = dict(rows.roles.columns)
+    group_columns = rows.roles.group_columns
+    splitting = splitting_of(
+        model, y, groups, group_columns if len(group_columns) > 1 else named.get("groups")
+    )
     reading = rows.columns.reading.with_categories(preparation, learned.target)
     if test is not None:
         test = replace(test, table=test.table.with_reading(reading))
@@ -411,6 +442,29 @@ def _training(
     first = replace(rows.first, remarks=learned.remarks)
     notes = preparation_notes(first, learned.learner, preparation, numeric_roles)
     copies = copies_note(facts.copies)
+    structure = noticed
+    second = None
+    why_no_second = None
+    if splitting.kind == "folds" or (splitting.kind == "past" and model.ordered == AUTO):
+        structure = notice(
+            rows.table,
+            preparation,
+            matrix,
+            y,
+            roles=rows.roles.names,
+            classification=model.task == "classification",
+        )
+        notices_groups = rows.roles.notices_groups
+        names_groups = structure is not None and structure.kind == "groups"
+        if structure is not None and notices_groups and names_groups and len(structure.columns) == 1:
+            return _training(model, _grouped_by(model, learned, structure), test, files, structure)
+        if splitting.kind == "past":
+            splitting = _past_in_time(splitting, structure, preparation, matrix)
+        elif structure is not None:
+            acted = acting_on(structure, splitting, model, groups=notices_groups)
+            if acted is None:
+                second, why_no_second = _second(model, structure, splitting, y, weight)
+            splitting = acted or splitting
     return Training(
         X=matrix,
         y=y,
@@ -422,11 +476,77 @@ def _training(
         search=search,
         splitting=splitting,
         target=learned.target,
-        columns=tuple(name for name in rows.table.names if name not in named.values()),
+        columns=tuple(name for name in rows.table.names if name not in rows.roles.names),
         reading=reading,
         facts=facts,
         notes=notes if copies is None else (*notes, copies),
+        structure=structure,
+        second=second,
+        why_no_second=why_no_second,
     )
+
+
+def structure_of(
+    model: TableModel, table: Table, roles: Roles, task: TargetKind | None
+) -> Structure | None:
+    """What is noticed in all rows of a table that have a target, before some of them are held out."""
+    learned = first_pass(model, table, roles, task)
+    target = learned.target
+    table = learned.rows.table
+    if target is None or not table.in_memory:
+        return None
+    preparation = learned.learner.finish()
+    return notice(
+        table,
+        preparation,
+        preparation.transform(table.read()),
+        target.values,
+        roles=roles.names,
+        classification=target.task == "classification",
+    )
+
+
+def _grouped_by(model: TableModel, learned: FirstPass, structure: Structure) -> FirstPass:
+    """The same rows with a noticed column as their groups, which is then no feature."""
+    rows = learned.rows
+    roles = replace(rows.roles, groups=structure.columns[0], notices_groups=False)
+    learner = model._learner(roles.names)
+    again = labelled_rows(rows.table, roles, False, learner)
+    return replace(learned, rows=replace(again, missing=rows.missing), learner=learner)
+
+
+def _past_in_time(
+    splitting: Splitting, structure: Structure | None, preparation: Preparation, matrix: Any
+) -> Splitting:
+    """A split that trains on the past by the noticed moments, or by those of the only date column."""
+    if structure is not None and structure.kind == "time":
+        return in_time(structure.codes, structure.columns, splitting)
+    dates = [
+        (name, place)
+        for part, (name, place) in zip(preparation.parts, preparation.spans())
+        if isinstance(part, DateColumn) and part.order != "time"
+    ]
+    if len(dates) != 1:
+        return splitting
+    [(name, place)] = dates
+    _, ranks = np.unique(np.asarray(matrix[:, place.start]), return_inverse=True)
+    return in_time(ranks.reshape(-1), (name,), splitting)
+
+
+def _second(
+    model: TableModel, structure: Structure, splitting: Splitting, y: np.ndarray, weight: Any
+) -> tuple[Splitting | None, str | None]:
+    """The splits of a second score by a noticed structure, or why there is none."""
+    if getattr(model, "intervals", None) == "jackknife+":
+        return None, "intervals='jackknife+' leave out single rows"
+    criterion = model.criterion
+    criteria = [criterion] if isinstance(criterion, str) else criterion or []
+    if not callable(criteria) and any(isinstance(name, str) and name in WHOLE for name in criteria):
+        return None, "the criterion does not score held-out rows"
+    second = second_of(structure, splitting)
+    classes = model.task == "classification"
+    reason = cannot_be_scored(second, y, weight, classes=classes)
+    return (second, None) if reason is None else (None, reason)
 
 
 def _encoded(
