@@ -1,11 +1,13 @@
 """Can the answers be trusted? Coverage of intervals, calibration of probabilities, time of a report.
 
-python -m benchmarks.answers [intervals] [blends] [probabilities] [report] [--quick]
+python -m benchmarks.answers [intervals] [slices] [blends] [probabilities] [report] [--quick]
 
 Random splits of real tables: at most 1000 rows to choose and train with, at most 2000 to test on;
 features standardised, targets in deviations. The machine has the rbf kernel and the default grid;
 `blends` is what ``onefold tune`` fits. MAPIE's CV+ and scikit-learn's CalibratedClassifierCV get the
-same machine with the chosen width and ridge and the same folds, which they fit again.
+same machine with the chosen width and ridge and the same folds, which they fit again. `slices` trains
+with 5000 rows by landmarks, too, and tests on 5000; a slice is a tenth of the test rows by prediction or
+by one feature, or those with one of few values.
 """
 
 from __future__ import annotations
@@ -24,9 +26,13 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from benchmarks.common import DATA, Row, run_parts
 from benchmarks.tables_data import CLASSIFICATION, REGRESSION, present, small_split
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV
+from onefold.calibration.slices import HeldOutIntervals, slices_of_rows
 
 MOST_ROWS = 1000
 MOST_TESTED = 2000
+MOST_IN_SLICES = 5000
+GAMMAS = tuple(2.0**power for power in range(-11, 2, 2))
+ALPHAS = tuple(2.0**power for power in range(-10, 6, 2))
 SPLITS = 3
 COVERAGE = 0.9
 BINS = 15
@@ -102,6 +108,46 @@ def with_means(rows: list[Row]) -> list[Row]:
 def intervals(quick: bool) -> list[Row]:
     names, seeds = (REGRESSION[:3], range(1)) if quick else (REGRESSION, range(SPLITS))
     return with_means([interval_row(name, seeds) for name in present(names, DATA)])
+
+
+def slice_row(name: str, rows: int, seeds: range) -> Row | None:
+    """Coverage of all test rows and of the worst slice, by constant and by automatic width."""
+    found: dict[str, list[float]] = {}
+    for seed in seeds:
+        X, y, X_test, y_test = small_split(DATA / f"{name}.npz", seed, False, rows, MOST_IN_SLICES)
+        if rows > MOST_ROWS and len(y) < rows:
+            return None
+        grid = {"gammas": GAMMAS, "alphas": ALPHAS, "cv": KFold(5, shuffle=True, random_state=seed)}
+        grid["approximation"] = "exact" if rows <= MOST_ROWS else "nystroem"
+        constant, seconds = timed(lambda X=X, y=y, grid=grid: LSSVRCV(**grid).fit(X, y))
+        model, more = timed(lambda X=X, y=y, grid=grid: LSSVRCV(**grid, intervals="auto").fit(X, y))
+        normal = LSSVRCV(**grid, intervals="normalised").fit(X, y)
+        slices = slices_of_rows(model.predict(X_test)[:, None], X_test.T)
+        numbers = {"rows": len(y), "tested": len(y_test), "slices": len(slices.slices)}
+        numbers["chosen normalised"] = float(model.intervals_.method == "normalised")
+        scores = {}
+        for label, fitted in (("cv+", constant), ("auto", model), ("normalised", normal)):
+            bounds = fitted.predict_interval(X_test, COVERAGE)
+            inside = (bounds[:, 0] <= y_test) & (y_test <= bounds[:, 1])
+            width = bounds[:, 1] - bounds[:, 0]
+            outside = np.maximum(bounds[:, 0] - y_test, 0.0) + np.maximum(y_test - bounds[:, 1], 0.0)
+            scores[label] = float(np.mean(width + 2 / (1 - COVERAGE) * outside))
+            tested = HeldOutIntervals(inside[:, None], None)
+            numbers[f"{label}: coverage"] = float(inside.mean())
+            numbers[f"{label}: worst slice"] = float(slices.coverage(tested).min(initial=1.0))
+        numbers["auto: score / cv+"] = scores["auto"] / scores["cv+"]
+        numbers["normalised: score / cv+"] = scores["normalised"] / scores["cv+"]
+        numbers["fit, cv+ 1"] = more / seconds
+        for key, value in numbers.items():
+            found.setdefault(key, []).append(value)
+    return {"table": name, **{key: float(np.mean(values)) for key, values in found.items()}}
+
+
+def slices(quick: bool) -> list[Row]:
+    names, seeds = (REGRESSION[:3], range(1)) if quick else (REGRESSION, range(SPLITS))
+    sizes = (MOST_ROWS,) if quick else (MOST_ROWS, MOST_IN_SLICES)
+    rows = [slice_row(name, size, seeds) for size in sizes for name in present(names, DATA)]
+    return with_means([row for row in rows if row is not None])
 
 
 def blends(quick: bool) -> list[Row]:
@@ -186,6 +232,7 @@ if __name__ == "__main__":
         __doc__,
         {
             "intervals": (f"{COVERAGE:.0%} intervals on rows that were not trained on", intervals),
+            "slices": (f"{COVERAGE:.0%} intervals in slices of new rows", slices),
             "blends": (f"{COVERAGE:.0%} intervals of blends in learned metrics", blends),
             "probabilities": ("Probabilities of rows that were not trained on", probabilities),
             "report": ("The report beyond the fit", report),
