@@ -105,6 +105,8 @@ def fit_intervals(estimator: Any, fit: CrossFit | None, seed: int, n: int) -> No
             "guarantee of coverage: there are no models trained without each fold, and the final model "
             'replaces them; use fewer folds, approximation="exact" or "nystroem", or intervals=None.'
         )
+        if method == "auto":
+            report |= {"requested": method, "why": "there are no models trained without each fold"}
         method = WITHOUT_FOLD_MODELS
     elif method == "normalised":
         learned = _normalised(fit, residuals, precomputed, seed)
@@ -315,32 +317,32 @@ def _automatic(
     number = slices.misleading(coverages, _COVERAGE)
     if number is None:
         why = (
-            f"at {_COVERAGE:.0%}, they cover {coverages.min():.0%} or more of each of "
-            f"{len(slices.slices)} slices of the held-out rows, none clearly too little"
+            f"no slice of the held-out rows is covered clearly too little ({_COVERAGE:.0%} intervals, "
+            f"{len(slices.slices)} slices: {coverages.min():.0%} or more)"
         )
         return None, choice | {"why": why}
-    record["slice"] = slices.slices[number].as_dict(names)
+    misleading = slices.slices[number]
+    record["slice"] = misleading.as_dict(names)
+    misled = (
+        f"{_COVERAGE:.0%} intervals of constant width cover {coverages[number]:.0%} of "
+        f"{misleading.words(names)}"
+    )
     normalised = _normalised(fit, residuals, precomputed, seed)
-    misled = f"cover {coverages[number]:.0%} of {slices.slices[number].words(names)}"
     if normalised is None:
-        why = f"at {_COVERAGE:.0%}, they {misled}, but there are {_TOO_FEW}"
-        return None, choice | {"why": why}
+        return None, choice | {"why": f"{misled}, but there are {_TOO_FEW}"}
     values = normalised.residuals.values
     intervals = heldout_intervals(values, normalised.residuals.folds, _COVERAGE, normalised.spread)
     intervals = _part(intervals, places)
     new_coverages = slices.coverage(intervals)
     ratio = float(np.mean(intervals.scores.mean(axis=0) / constant.scores.mean(axis=0)))
     record["normalised"] = _summary(intervals, new_coverages) | {"score_ratio": ratio}
-    if new_coverages.min() > coverages.min() and ratio <= 1.0:
-        why = (
-            f"at {_COVERAGE:.0%}, intervals of constant width {misled}, normalised ones "
-            f"{new_coverages[number]:.0%}"
-        )
-        return normalised, choice | {"why": why}
-    drawback = f"have an interval score that is {ratio - 1:.1%} larger"
-    if ratio <= 1.0:
-        drawback = f"cover only {new_coverages.min():.0%} of another slice"
-    return None, choice | {"why": f"at {_COVERAGE:.0%}, they {misled}, but normalised ones {drawback}"}
+    if ratio > 1.0:
+        drawback = f"normalised ones have an interval score that is {ratio - 1:.1%} larger"
+        return None, choice | {"why": f"{misled}, but {drawback}"}
+    if new_coverages.min() <= coverages.min():
+        drawback = f"normalised ones cover {new_coverages.min():.0%} of another slice"
+        return None, choice | {"why": f"{misled}, but {drawback}"}
+    return normalised, choice | {"why": f"{misled}, normalised ones {new_coverages[number]:.0%}"}
 
 
 def _part(intervals: HeldOutIntervals, places: Index) -> HeldOutIntervals:

@@ -174,8 +174,8 @@ def interval_lines(approximation: Mapping[str, Any]) -> list[tuple[str, str]]:
     record = approximation.get("intervals", {})
     if record.get("requested") != "auto":
         return []
-    width = "normalised" if record["method"] == "normalised" else "constant width"
-    return [("intervals", f"{width} ({record['method']}): {record['why']}")]
+    width = "normalised" if record["method"] == "normalised" else "of constant width"
+    return [("intervals", f"{width}; {record['why']}")]
 
 
 def compression_lines(approximation: Mapping[str, Any]) -> list[tuple[str, str]]:
