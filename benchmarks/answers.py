@@ -1,11 +1,13 @@
 """Can the answers be trusted? Coverage of intervals, calibration of probabilities, time of a report.
 
-python -m benchmarks.answers [intervals] [blends] [probabilities] [report] [--quick]
+python -m benchmarks.answers [intervals] [slices] [blends] [probabilities] [report] [--quick]
 
 Random splits of real tables: at most 1000 rows to choose and train with, at most 2000 to test on;
 features standardised, targets in deviations. The machine has the rbf kernel and the default grid;
 `blends` is what ``onefold tune`` fits. MAPIE's CV+ and scikit-learn's CalibratedClassifierCV get the
-same machine with the chosen width and ridge and the same folds, which they fit again.
+same machine with the chosen width and ridge and the same folds, which they fit again. `slices` compares
+intervals="auto" (after) with constant width (before) around the same models on 4000 test rows; a slice
+is a tenth of them by prediction or by one feature, or those with one of few values.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,9 +27,13 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from benchmarks.common import DATA, Row, run_parts
 from benchmarks.tables_data import CLASSIFICATION, REGRESSION, present, small_split
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV
+from onefold.calibration.slices import HeldOutIntervals, slices_of_rows
 
 MOST_ROWS = 1000
 MOST_TESTED = 2000
+MOST_IN_SLICES = 4000
+GAMMAS = tuple(2.0**power for power in range(-9, 0, 2))
+ALPHAS = tuple(2.0**power for power in range(-8, 5, 2))
 SPLITS = 3
 COVERAGE = 0.9
 BINS = 15
@@ -102,6 +109,42 @@ def with_means(rows: list[Row]) -> list[Row]:
 def intervals(quick: bool) -> list[Row]:
     names, seeds = (REGRESSION[:3], range(1)) if quick else (REGRESSION, range(SPLITS))
     return with_means([interval_row(name, seeds) for name in present(names, DATA)])
+
+
+def slice_row(name: str, seeds: range) -> Row:
+    """Coverage of all test rows and of the worst slice of them, by constant and by automatic width."""
+    found: dict[str, list[float]] = {}
+    for seed in seeds:
+        path = DATA / f"{name}.npz"
+        X, y, X_test, y_test = small_split(path, seed, False, MOST_ROWS, MOST_IN_SLICES)
+        cv = KFold(5, shuffle=True, random_state=seed)
+        model = LSSVRCV(gammas=GAMMAS, alphas=ALPHAS, cv=cv, intervals="auto").fit(X, y)
+        slices = slices_of_rows(model.predict(X_test)[:, None], X_test.T)
+        chosen = model.intervals_.method == "normalised"
+        numbers = {"tested": len(y_test), "normalised": float(chosen)}
+        after = model.predict_interval(X_test, COVERAGE)
+        if chosen:  # constant intervals have the same residuals
+            model.intervals_ = replace(model.intervals_, method="cv+", spread=None)
+            model.spread_models_ = None
+        scores = []
+        for label, bounds in (
+            ("before", model.predict_interval(X_test, COVERAGE)),
+            ("after", after),
+        ):
+            inside = (bounds[:, 0] <= y_test) & (y_test <= bounds[:, 1])
+            outside = np.maximum(bounds[:, 0] - y_test, 0.0) + np.maximum(y_test - bounds[:, 1], 0.0)
+            scores.append(np.mean(bounds[:, 1] - bounds[:, 0] + 2 / (1 - COVERAGE) * outside))
+            coverages = slices.coverage(HeldOutIntervals(inside[:, None], None))
+            numbers |= {label: float(inside.mean()), f"worst slice {label}": float(coverages.min())}
+        numbers["score after / before"] = float(scores[1] / scores[0])
+        for key, value in numbers.items():
+            found.setdefault(key, []).append(value)
+    return {"table": name, **{key: float(np.mean(values)) for key, values in found.items()}}
+
+
+def slices(quick: bool) -> list[Row]:
+    names, seeds = (REGRESSION[:3], range(1)) if quick else (REGRESSION, range(SPLITS))
+    return with_means([slice_row(name, seeds) for name in present(names, DATA)])
 
 
 def blends(quick: bool) -> list[Row]:
@@ -186,6 +229,7 @@ if __name__ == "__main__":
         __doc__,
         {
             "intervals": (f"{COVERAGE:.0%} intervals on rows that were not trained on", intervals),
+            "slices": (f"{COVERAGE:.0%} intervals in slices of new rows", slices),
             "blends": (f"{COVERAGE:.0%} intervals of blends in learned metrics", blends),
             "probabilities": ("Probabilities of rows that were not trained on", probabilities),
             "report": ("The report beyond the fit", report),

@@ -159,7 +159,7 @@ def _entries(page: Path, toctree: str) -> list[Path]:
     """The pages that a table of contents names; those in reStructuredText have no others."""
     found: list[Path] = []
     for line in toctree.splitlines():
-        entry = line.strip()
+        entry = re.sub(r"^.* <(.+)>$", r"\1", line.strip())  # with a title of its own
         if entry and not entry.startswith(":") and entry not in {"gallery/index", "api/index"}:
             new = sorted(set(page.parent.glob(f"{entry}.md")) - {page})
             assert new, (page.name, entry)

@@ -99,7 +99,7 @@ def test_scores_of_all_blocks(table, capsys, refused, command):
             assert main(["predict", MODEL, path, "--score", "--batch-rows", "7"]) == 0
             err = capsys.readouterr().err
             others = " (not counting 12 without a target)" if path == "some.csv" else ""
-            equal = f"{known} of them are equal to a training row (same features and target)"
+            equal = f"{known} of them have an equal row in the training data (same features and target)"
             fitted = f"; {equal}: if those are the same rows, the score is optimistic"
             assert err.endswith(f"on {len(y)} rows{others}{fitted if known else ''}\n")
             if command is TUNE:

@@ -9,7 +9,8 @@ import pytest
 from scipy.sparse import csr_matrix
 from scipy.stats import ttest_ind
 
-from onefold import LSSVC, LSSVR
+from onefold import LSSVC, LSSVR, load
+from onefold.approximations import Nystroem
 from onefold.facts.data import (
     ColumnValues,
     data_facts,
@@ -261,9 +262,9 @@ def truly_equal(X, y, X_train, y_train):
 @pytest.mark.parametrize("classes", [False, True])
 @pytest.mark.parametrize(
     ("make", "rows"),
-    [(few_values, 4000), (more_values, 4000), (no_values_twice, 4000), (more_values, 800)],
+    [(few_values, 4000), (more_values, 2000), (no_values_twice, 2000), (more_values, 800)],
 )
-def test_rows_that_equal_a_training_row_are_counted_or_estimated(make, rows, classes):
+def test_rows_with_an_equal_training_row_are_counted(make, rows, classes):
     """Copies were counted again and again: every test row was said to be one of the fit."""
     X, y = make(0, rows)
     X_new, y_new = make(1, 2000)
@@ -272,34 +273,81 @@ def test_rows_that_equal_a_training_row_are_counted_or_estimated(make, rows, cla
     kind = LSSVC if classes else LSSVR
     y, y_new = (y > 0, y_new > 0) if classes else (y, y_new)
     model = kind(alpha=1.0, approximation="nystroem").fit(X, y)
-    found = equal_to_training(model, row_hashes(X_new, np.float32), y_new)
+    counted = equal_to_training(model, row_hashes(X_new, np.float32), y_new)
     truth = truly_equal(X_new, y_new, X, y)
     assert 200 <= truth < 2000
-    assert (found.compared, found.fitted) == (min(rows, 1000), rows)
-    if rows <= 1000:
-        assert not found.estimated
-        assert found.rows == truth
-        assert found.words().startswith(f"{truth:,} of them are equal to a training row")
-    else:
-        assert found.estimated
-        assert found.rows == pytest.approx(truth, rel=0.15)
-        assert found.words().startswith(f"about {found.rows:,} of them are equal to a training row")
-        assert "estimated from 1,000 of 4,000 training rows" in found.words()
+    assert (counted.rows, counted.compared, counted.fitted) == (truth, rows, rows)
+    assert not counted.estimated
+    words = f"{truth:,} of them have an equal row in the training data (same features and target)"
+    assert counted.words() == words
     fresh = no_values_twice(5, 100)[0]
     assert equal_to_training(model, row_hashes(fresh, np.float32), y_new[:100]).rows == 0
-    assert equal_to_training(model, row_hashes(X, np.float32), y).rows == pytest.approx(rows, rel=0.02)
+    assert equal_to_training(model, row_hashes(X, np.float32), y).rows == rows
+
+
+def zipf(seed, rows):
+    """Rows of which some are met very often, and most once."""
+    rng = np.random.default_rng(seed)
+    X = np.minimum(rng.zipf(1.3, rows), 10**6).astype(float)[:, None]
+    return X, X[:, 0] % 3
+
+
+@pytest.mark.parametrize("make", [few_values, more_values, no_values_twice, zipf])
+def test_estimates_of_equal_rows_have_no_bias_and_the_stated_error(make, monkeypatch):
+    monkeypatch.setattr("onefold.rows.hashing._MOST_KEYS", 60)
+    deviations = []
+    errors = []
+    for seed in range(60):
+        X, y = make(seed, 600)
+        X_new, y_new = make(1000 + seed, 300)
+        X_new[:100] = X[:100]
+        y_new[:100] = y[:100]
+        X_new[200:] = np.nan  # so that the largest number possible is not the usual one
+        model = LSSVR(alpha=1.0, approximation=Nystroem(5)).fit(X, y)
+        estimate = equal_to_training(model, row_hashes(X_new, np.float32), y_new)
+        assert estimate.estimated
+        assert 30 < estimate.compared < estimate.fitted == 600
+        truth = truly_equal(X_new, y_new, X, y)
+        deviations.append(estimate.rows - truth)
+        errors.append(estimate.error)
+        if estimate.rows:
+            words = f"about {estimate.rows:,} ± {max(1, round(estimate.error)):,} of them have an equal"
+            assert estimate.words().startswith(words)
+            assert f"estimated from {estimate.compared:,} of 600 training rows" in estimate.words()
+    error = np.sqrt(np.mean(np.square(errors)))
+    assert abs(np.mean(deviations)) < 3 * error / np.sqrt(len(deviations)) + 0.5
+    assert np.std(deviations) < 1.4 * error
+
+
+def test_equal_rows_of_many_and_rounded_targets():
+    X, y = more_values(0, 30_000)
+    y = y + np.arange(30_000) % 40
+    model = LSSVR(alpha=1.0, approximation=Nystroem(20)).fit(X, y)
+    X_new = np.vstack([X[:5000], X[:5000] + 0.5])
+    estimate = equal_to_training(model, row_hashes(X_new, np.float32), np.r_[y[:5000], y[:5000]])
+    assert abs(estimate.rows - 5000) < 3 * estimate.error < 700
+    X, y = no_values_twice(0, 1500)
+    model = LSSVR(alpha=1.0, approximation=Nystroem(20)).fit(X, y + 7.0)
+    rounded = (y + 7.0).astype(np.float32).astype(float)
+    for targets, rows in ((rounded, 1500), (y + 7.01, 0)):
+        assert equal_to_training(model, row_hashes(X, np.float32), targets).rows == rows
 
 
 def test_rows_of_weight_0_are_not_training_rows():
-    """The share of the rows that are known counted them, too: the estimate was half as large again."""
     X, y = no_values_twice(0, 3000)
     weight = np.where(np.arange(3000) % 3 == 0, 0.0, 1.0)
     model = LSSVR(alpha=1.0, approximation="nystroem").fit(X, y, sample_weight=weight)
-    found = equal_to_training(model, row_hashes(X[:900], np.float32), y[:900])
-    assert (found.compared, found.fitted, found.estimated) == (1000, 2000, True)
-    assert found.rows == pytest.approx(600, rel=0.02)
-    part = LSSVR(alpha=1.0).fit(X[:1500], y[:1500], sample_weight=weight[:1500])
-    found = equal_to_training(part, row_hashes(X[:900], np.float32), y[:900])
-    assert (found.rows, found.compared, found.fitted, found.estimated) == (600, 1000, 1000, False)
-    del model.fingerprint_["kept"]  # as in files of earlier versions
-    assert equal_to_training(model, row_hashes(X[:900], np.float32), y[:900]).fitted == 3000
+    counted = equal_to_training(model, row_hashes(X[:900], np.float32), y[:900])
+    assert (counted.rows, counted.fitted, counted.estimated) == (600, 2000, False)
+
+
+def test_files_of_earlier_versions_know_some_of_the_training_rows(tmp_path):
+    X, y = no_values_twice(0, 3000)
+    model = LSSVR(alpha=1.0, approximation="nystroem").fit(X, y)
+    for name in ("keys", "copies", "share", "step"):
+        del model.fingerprint_[name]
+    model.save(tmp_path / "model")
+    counted = equal_to_training(load(tmp_path / "model"), row_hashes(X[:900], np.float32), y[:900])
+    assert (counted.rows, counted.compared, counted.fitted) == (300, 1000, 3000)
+    words = "at least 300 of them have an equal row in the training data (same features and target; "
+    assert counted.words() == f"{words}compared with 1,000 of 3,000 training rows)"

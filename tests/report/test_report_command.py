@@ -88,5 +88,5 @@ def test_predict_counts_rows_that_equal_a_training_row(frame, capsys):
     tune(capsys, "--force", "--approximation", "nystroem")
     assert main(["predict", "t-onefold", "t.csv", "--score"]) == 0
     err = capsys.readouterr().err
-    assert "about 1,080 of them are equal to a training row (same features and target; " in err
-    assert "estimated from 1,000 of 1,080 training rows): if those are the same rows, " in err
+    equal = "1080 rows; 1,080 of them have an equal row in the training data (same features and target)"
+    assert f"{equal}: if those are the same rows, " in err

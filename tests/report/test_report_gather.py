@@ -212,7 +212,7 @@ def test_whether_rows_are_new_is_found_out():
     assert other["summary"][0].startswith("On new rows")
     assert rmse_of(other) == pytest.approx(root_mean_squared_error(y, estimator.predict(fresh)))
     part = checked(write_report(estimator, None, np.r_[X[:40], fresh[:20]], y[:60], new_rows=None))
-    equal = "40 of them are equal to a training row (same features and target)"
+    equal = "40 of them have an equal row in the training data (same features and target)"
     assert f"{equal}; scores are optimistic if those are the same rows" in part["summary"][2]
 
 

@@ -31,8 +31,11 @@ import numpy as np
 from onefold.machine.threads import cached_property, spans
 from onefold.machine.warning import warn_user
 
-# What users may choose.
+# How intervals are made.
 METHODS = ("cv+", "jackknife+", "normalised")
+
+# What users may choose: "auto" is "cv+" or "normalised", whichever the held-out rows show to be right.
+CHOICES = ("auto", *METHODS)
 
 # Held-out residuals around the final model, where there are no models of the folds for new rows.
 WITHOUT_FOLD_MODELS = "cv"
@@ -61,8 +64,8 @@ class _SortedScores:
 
 def check_intervals(method: Any) -> None:
     """Raise for an unknown method of intervals."""
-    if not isinstance(method, str) or method not in METHODS:
-        names = ", ".join(f'"{name}"' for name in METHODS)
+    if not isinstance(method, str) or method not in CHOICES:
+        names = ", ".join(f'"{name}"' for name in (*METHODS, "auto"))
         raise ValueError(f"intervals must be None or one of {names}; got {method!r:.60}.")
 
 

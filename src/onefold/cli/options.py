@@ -208,7 +208,10 @@ _SEARCH: Specs = {
         _or_none,
     ),
     "--intervals": _option(
-        "prediction intervals: cv+ (default), jackknife+, normalised or none", "NAME", _or_none
+        "prediction intervals: auto (default: cv+, or normalised where one width misleads), cv+, "
+        "jackknife+, normalised or none",
+        "NAME",
+        _or_none,
     ),
     "--gammas": _option(
         "widths to try, e.g. 2^-15:2^9:13, relative to the mean distance between rows unless --simple",

@@ -153,6 +153,8 @@ class _Score:
         equal = equal_to_training(self._model.estimator_, np.concatenate(self._hashes), fitted)
         score["rows_equal_to_training"] = None if equal is None else equal.rows
         score["rows_equal_estimated"] = equal is not None and equal.estimated
+        score["rows_equal_error"] = None if equal is None else equal.error
+        score["rows_equal_at_least"] = equal is not None and equal.at_least
         if self._model.task == "classification":
             score["accuracy"] = float(np.mean(y == predicted))
         else:

@@ -263,6 +263,8 @@ def _has_intervals(estimator: Any) -> bool:
 class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     """Least squares on the targets themselves."""
 
+    _feature_names: ClassVar[Sequence[str] | None] = None  # those of a table, for its slices
+
     intervals: str | None
     single_target_: bool
 

@@ -175,7 +175,12 @@ class KernelMachineCV(KernelMachine):
             self.heldout_prediction_ = heldout[:, 0] if single else heldout
             self.splits_ = scoring.splits.packed(setup.rows, scoring.problem.kept)
         self._record_second(fit.second, second, setup)
-        self.fingerprint_ = row_fingerprint(problem, setup.rows, precomputed=is_precomputed(self.kernel))
+        self.fingerprint_ = row_fingerprint(
+            problem,
+            setup.rows,
+            precomputed=is_precomputed(self.kernel),
+            labelled=isinstance(self, KernelClassifier),
+        )
         if isinstance(self, KernelClassifier):
             self.heldout_proba_ = final.calibrate_heldout(self, fit, scoring, setup)
             if fit.second is not None and second is not None:  # these replace the calibrator
@@ -600,7 +605,8 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         every split trains on, −2 for rows of weight 0. For splits that this cannot describe, one column
         per split: 2 for tested rows, 1 for training rows, 0 for others. None for leave-one-out.
     fingerprint_ : dict or None
-        Numbers, hashes and targets of some of the n rows, by which :meth:`report` recognises them.
+        Numbers, hashes and targets of some of the n rows, by which :meth:`report` recognises them, and
+        keys of rows with their targets, by which equal rows of other tables are counted.
     calibrator_ : Calibrator or None
         Turns decision values into probabilities; fitted to ``heldout_prediction_``, or to those by
         `second_cv` if it is given, weighted by sample_weight, or to leave-one-out predictions for
@@ -665,12 +671,13 @@ class LSSVRCV(KernelMachineCV, KernelRegressor):
     select, search, refit, metric, max_rounds, metric_rows, blend, check, time_budget, checkpoint,
     device, client, random_state, n_jobs, verbose, callback
         As in :class:`LSSVCCV`.
-    intervals : {"cv+", "jackknife+", "normalised"} or None, default="cv+"
+    intervals : {"cv+", "jackknife+", "normalised", "auto"} or None, default="cv+"
         How `predict_interval` and `predict_quantiles` make bounds from held-out residuals: "cv+" with
         the models trained without each fold; "jackknife+" with those trained without each row (only with
         ``approximation="exact"``, n² memory); "normalised" as "cv+", with residuals divided by their
-        local size, which a second model learns. A search without folds uses five folds of consecutive
-        rows.
+        local size, which a second model learns; "auto" as "normalised" if intervals of constant width
+        cover some slice of the held-out rows too rarely and normalised ones cover it better, otherwise
+        as "cv+". A search without folds uses five folds of consecutive rows.
 
     Attributes
     ----------

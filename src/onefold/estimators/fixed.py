@@ -108,7 +108,10 @@ class Given(KernelMachine):
                 fit = crossfit_without_search(self.intervals, run, model, kernel, alpha)
                 fit_intervals(self, fit, seed or 0, n)
         self.fingerprint_ = row_fingerprint(
-            problem, n, precomputed=validation.is_precomputed(self.kernel)
+            problem,
+            n,
+            precomputed=validation.is_precomputed(self.kernel),
+            labelled=isinstance(self, KernelClassifier),
         )
         follow(self, X)
         return self
@@ -227,7 +230,7 @@ class LSSVR(Given, KernelRegressor):
         Ridge μ; an array holds one per target.
     loss, degree, coef0, approximation, device, client, random_state, n_jobs
         As in :class:`LSSVC`.
-    intervals : {"cv+", "jackknife+", "normalised"} or None, default=None
+    intervals : {"cv+", "jackknife+", "normalised", "auto"} or None, default=None
         How `predict_interval` makes bounds, as in :class:`LSSVRCV`; here from five folds of consecutive
         rows in closed form, or from single rows.
 

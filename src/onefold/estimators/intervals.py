@@ -5,6 +5,10 @@ their sizes: log σ_s(x) is a kernel expansion fitted to log max(R_i, floor) ove
 so that σ_s is not fitted to the residuals that it divides. It is not independent of them: the residuals
 of rows outside a fold come from models that were trained with that fold. One search on 2000 rows at
 most chooses its width and ridge, and its own fold models are the σ_s.
+
+*Automatic* ones are of constant width unless that misleads (:mod:`onefold.calibration.slices`): then σ
+is learned, and they are normalised if the slice that is covered least is covered better by it and the
+interval score of all rows is no larger.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from sklearn import get_config
 from onefold.approximations import Exact, Model, Problem, Run
 from onefold.calibration import ConformalIntervals
 from onefold.calibration.intervals import WITHOUT_FOLD_MODELS
+from onefold.calibration.slices import HeldOutIntervals, Slices, heldout_intervals, slices_of_rows
 from onefold.criteria import SquaredError, Task
 from onefold.estimators.final import FOLDS, interval_splits, splits_of_search
 from onefold.estimators.setup import workload
@@ -25,7 +30,7 @@ from onefold.estimators.validation import is_precomputed
 from onefold.expansions import FoldModels, mixed
 from onefold.heldout import Splits, make_splits, mean_by_row, sample_rows
 from onefold.kernels import RBF, Kernel, Precomputed
-from onefold.linalg import HostArray, Index, asarray_like, take_rows
+from onefold.linalg import HostArray, Index, asarray_like, host_array, take_rows
 from onefold.machine.threads import spans
 from onefold.machine.warning import warn_user
 from onefold.rows import to_host
@@ -46,6 +51,19 @@ _FLOOR = 1e-3
 _WIDTHS = (0.1, 0.3, 1.0, 3.0, 10.0)
 # Ridges of σ, larger than those of a search: the logarithm of a size is mostly noise.
 _RIDGES = tuple(4.0**power for power in range(-2, 6))
+# The coverage at which constant and normalised intervals are compared: the default of predict_interval.
+_COVERAGE = 0.9
+# Residuals that slices are made of, at most: a tenth of them has a coverage to within 0.7 %.
+_SLICE_ROWS = 20_000
+# Numbers of the features of these rows, at most: fewer rows of wide tables.
+_SLICE_NUMBERS = 2_000_000
+# Residuals of wide tables, at least.
+_FEWEST_SLICE_ROWS = 2000
+# Features that slices are made of, at most: the first ones.
+_SLICE_FEATURES = 1000
+
+
+_TOO_FEW = "too few residuals outside each fold to learn their size from"
 
 
 @dataclass(frozen=True)
@@ -80,28 +98,36 @@ def fit_intervals(estimator: Any, fit: CrossFit | None, seed: int, n: int) -> No
     method = estimator.intervals
     precomputed = is_precomputed(estimator.kernel)
     report: dict[str, Any] = {"residuals": len(residuals.values)}
-    spread_models = None
-    spread = None
+    learned = None
     if fit.fold_models is None:
-        method = WITHOUT_FOLD_MODELS
         warn_user(
-            f'the intervals use method="{method}" instead of "{estimator.intervals}", without a '
+            f'the intervals use method="{WITHOUT_FOLD_MODELS}" instead of "{method}", without a '
             "guarantee of coverage: there are no models trained without each fold, and the final model "
             'replaces them; use fewer folds, approximation="exact" or "nystroem", or intervals=None.'
         )
+        if method == "auto":
+            report |= {"requested": method, "why": "there are no models trained without each fold"}
+        method = WITHOUT_FOLD_MODELS
     elif method == "normalised":
-        fit, residuals = _in_several_folds(fit, residuals)
-        spread_models = _learn_spread(fit, residuals, precomputed, seed)
-        if spread_models is None:
+        learned = _normalised(fit, residuals, precomputed, seed)
+        if learned is None:
             method = "cv+"
-            report["why"] = "too few residuals outside each fold to learn their size from"
+            report["why"] = _TOO_FEW
             warn_user(
                 f"the intervals are not normalised: {report['why']}; use more rows, folds that test "
                 'every row, such as cv=5, or approximation="exact" or "nystroem".'
             )
-        else:
-            log_spread = _predicted(spread_models, problem, residuals.rows, residuals.folds)
-            spread = spread_from(log_spread, residuals.values)
+    elif method == "auto":
+        learned, choice = _automatic(fit, residuals, precomputed, seed, _feature_names(estimator))
+        method = "cv+" if learned is None else "normalised"
+        report |= choice
+    spread_models = None
+    spread = None
+    if learned is not None:
+        fit = learned.fit
+        residuals = learned.residuals
+        spread_models = learned.models
+        spread = learned.spread
     count = 1 if fit.fold_models is None else fit.fold_models.count
     predictions = _BY_FINAL if fit.fold_models is None else _BY_FOLDS
     report |= {"method": method, "folds": count, "predictions": predictions}
@@ -161,6 +187,26 @@ def rows_at_once(models: FoldModels | None) -> int:
 
 
 # -- the size of residuals -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Normalised:
+    """What normalised intervals are made of."""
+
+    fit: CrossFit
+    residuals: Residuals
+    models: FoldModels  # of log σ
+    spread: HostArray  # (N, targets): σ at each residual, by the model of its fold
+
+
+def _normalised(fit: CrossFit, residuals: Residuals, precomputed: bool, seed: int) -> Normalised | None:
+    """The sizes of residuals as a function of x, fold by fold; None for too few residuals."""
+    fit, residuals = _in_several_folds(fit, residuals)
+    models = _learn_spread(fit, residuals, precomputed, seed)
+    if models is None:
+        return None
+    log_spread = _predicted(models, fit.problem, residuals.rows, residuals.folds)
+    return Normalised(fit, residuals, models, spread_from(log_spread, residuals.values))
 
 
 def _in_several_folds(fit: CrossFit, residuals: Residuals) -> tuple[CrossFit, Residuals]:
@@ -238,3 +284,91 @@ def _range_of(residuals: Any) -> tuple[Any, Any]:
     largest = np.where(largest > 0, largest, 1.0)
     mean = (sizes / largest).mean(axis=0) * largest
     return np.maximum(_FLOOR * np.where(mean > 0, mean, 1.0), np.finfo(float).tiny), largest
+
+
+# -- constant or normalised ----------------------------------------------------------------------------
+
+
+def _feature_names(estimator: Any) -> list[str] | None:
+    """Names of the features, where there are any."""
+    names = estimator._feature_names
+    names = getattr(estimator, "feature_names_in_", None) if names is None else names
+    return None if names is None else [str(name) for name in names]
+
+
+def _automatic(
+    fit: CrossFit, residuals: Residuals, precomputed: bool, seed: int, names: list[str] | None
+) -> tuple[Normalised | None, dict[str, Any]]:
+    """What normalised intervals are made of, or None for constant width; what was chosen, and why."""
+    choice: dict[str, Any] = {"requested": "auto"}
+    problem = fit.problem
+    if problem.remote:
+        return None, choice | {"why": "the sizes of residuals are not learned from rows of Dask"}
+    places = _places_of_slices(residuals, problem.shape[1], seed)
+    slices = _slices(fit, residuals, places, precomputed)
+    folds = _in_several_folds(fit, residuals)[1].folds
+    constant = _part(heldout_intervals(residuals.values, folds, _COVERAGE), places)
+    if not slices.slices or not np.isfinite(constant.scores).all():
+        return None, choice | {"why": "there are too few rows to compare the coverage of slices"}
+    coverages = slices.coverage(constant)
+    record: dict[str, Any] = {"coverage": _COVERAGE, "slices": len(slices.slices)}
+    record["constant"] = _summary(constant, coverages)
+    choice["held_out"] = record
+    number = slices.misleading(coverages, _COVERAGE)
+    if number is None:
+        why = (
+            f"no slice of the held-out rows is covered clearly too little ({_COVERAGE:.0%} intervals, "
+            f"{len(slices.slices)} slices: {coverages.min():.0%} or more)"
+        )
+        return None, choice | {"why": why}
+    misleading = slices.slices[number]
+    record["slice"] = misleading.as_dict(names)
+    misled = (
+        f"{_COVERAGE:.0%} intervals of constant width cover {coverages[number]:.0%} of "
+        f"{misleading.words(names)}"
+    )
+    normalised = _normalised(fit, residuals, precomputed, seed)
+    if normalised is None:
+        return None, choice | {"why": f"{misled}, but there are {_TOO_FEW}"}
+    values = normalised.residuals.values
+    intervals = heldout_intervals(values, normalised.residuals.folds, _COVERAGE, normalised.spread)
+    intervals = _part(intervals, places)
+    new_coverages = slices.coverage(intervals)
+    ratio = float(np.mean(intervals.scores.mean(axis=0) / constant.scores.mean(axis=0)))
+    record["normalised"] = _summary(intervals, new_coverages) | {"score_ratio": ratio}
+    if ratio > 1.0:
+        drawback = f"normalised ones have an interval score that is {ratio - 1:.1%} larger"
+        return None, choice | {"why": f"{misled}, but {drawback}"}
+    if new_coverages.min() <= coverages.min():
+        drawback = f"normalised ones cover {new_coverages.min():.0%} of another slice"
+        return None, choice | {"why": f"{misled}, but {drawback}"}
+    return normalised, choice | {"why": f"{misled}, normalised ones {new_coverages[number]:.0%}"}
+
+
+def _part(intervals: HeldOutIntervals, places: Index) -> HeldOutIntervals:
+    return HeldOutIntervals(intervals.covered[places], intervals.scores[places])
+
+
+def _summary(intervals: HeldOutIntervals, coverages: HostArray) -> dict[str, float]:
+    """Coverage of all rows and of the slice that is covered least."""
+    return {"overall": float(intervals.covered.mean()), "worst_slice": float(coverages.min())}
+
+
+def _places_of_slices(residuals: Residuals, features: int, seed: int) -> Index:
+    """Which residuals slices are made of."""
+    wanted = max(_FEWEST_SLICE_ROWS, _SLICE_NUMBERS // max(1, min(features, _SLICE_FEATURES)))
+    generator = np.random.default_rng([seed, 3])
+    places = np.arange(residuals.rows.size)
+    return sample_rows(places, min(_SLICE_ROWS, wanted), generator, residuals.folds)
+
+
+def _slices(fit: CrossFit, residuals: Residuals, places: Index, precomputed: bool) -> Slices:
+    """Slices by prediction and, unless X is a kernel matrix, by feature."""
+    problem = fit.problem
+    rows = residuals.rows[places]
+    predictions = problem.targets[rows] - residuals.values[places]
+    columns: Any = []
+    if not precomputed:
+        X = to_host(take_rows(problem.X, rows))[:, :_SLICE_FEATURES]
+        columns = host_array(X).T
+    return slices_of_rows(predictions, columns)

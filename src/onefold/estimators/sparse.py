@@ -148,7 +148,7 @@ class Pruned(KernelMachine):
                 heldout = np.concatenate([values[chosen] for values in predictions])
                 calibrate(self, heldout, np.concatenate(splits.tests), original_task)
             self.expansion_ = for_table(problem.restore(expansion), problem, n)
-        self.fingerprint_ = row_fingerprint(problem, n)
+        self.fingerprint_ = row_fingerprint(problem, n, labelled=isinstance(self, KernelClassifier))
         follow(self, X)
         return self
 

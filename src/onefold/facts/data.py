@@ -19,8 +19,14 @@ import numpy as np
 from scipy.stats import ttest_ind_from_stats
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from onefold.facts.measures import labels_of
-from onefold.rows import has_all_rows, row_hashes, rows_with_weight
+from onefold.rows import (
+    TARGET_ROUNDING,
+    equal_keys,
+    has_all_rows,
+    label_codes,
+    row_hashes,
+    rows_with_weight,
+)
 
 # A column that leaves less than this share of the target unexplained is a leak: |correlation| 0.99.
 UNEXPLAINED = 0.02
@@ -28,8 +34,6 @@ UNEXPLAINED = 0.02
 MOST_VALUES = 1_000_000
 # Rows that a column or a slice must have for any statement about it.
 FEWEST_ROWS = 30
-# Targets that were float32 once are equal up to this, relative to the largest.
-TARGET_ROUNDING = 1e-5
 # Errors of a constant prediction; with fewer there is nothing to explain.
 _FEWEST_ERRORS = 8
 # Leaves of the tree that predicts numbers from one column.
@@ -221,58 +225,78 @@ class EqualRows:
     rows: int
     compared: int  # training rows that they were compared with
     fitted: int  # training rows that there were, without those of weight 0
-    estimated: bool  # whether the fingerprint has only some of those
+    error: float | None = None  # the standard error of the estimate
+    at_least: bool = False  # only rows that equal one of those compared are counted
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the number was not counted."""
+        return self.error is not None
 
     def words(self) -> str:
-        """The number of equal rows in words, with its source if it is estimated."""
-        verb = "is" if self.rows == 1 else "are"
+        """The number of equal rows in words, with its source unless all were counted."""
+        verb = "has" if self.rows == 1 else "have"
         number = f"{self.rows:,}"
         details = "same features and target"
-        if self.estimated:
-            number = f"about {number}"
+        if self.error is not None:
+            number = f"about {number} ± {max(1, round(self.error)):,}"
             details += f"; estimated from {self.compared:,} of {self.fitted:,} training rows"
-        return f"{number} of them {verb} equal to a training row ({details})"
+        elif self.at_least:
+            number = f"at least {number}"
+            details += f"; compared with {self.compared:,} of {self.fitted:,} training rows"
+        return f"{number} of them {verb} an equal row in the training data ({details})"
 
 
 def equal_to_training(estimator: Any, hashes: np.ndarray, y: np.ndarray) -> EqualRows | None:
-    r"""Count rows with these hashes and targets that equal a training row; None without a fingerprint.
+    """How many rows with these hashes and targets equal a training row; None without a fingerprint.
 
-    `y` is as the estimator was fitted to it. Where the fingerprint is a sample of the training rows, a
-    share q of them, rows that equal one outside the sample are estimated by Chao and Lin's formula:
-    with :math:`f_1` and :math:`f_2` the numbers of different rows among these that the sample of m has
-    once and twice, :math:`f_1^2 / (2 f_2 m / (m - 1) + f_1 q / (1 - q))` more are to be expected. If
-    training rows are all different this is :math:`f_1 (1 - q) / q`; if they repeat many times, nothing
-    is added, since the sample has them all.
+    `y` is as the estimator was fitted to it. With the keys of all different training rows they are
+    counted, with those of a sample they are estimated: (1) of `rows.hashing`. Kernel matrices, and files
+    of earlier versions, have no keys: there, rows that equal one of the fingerprint are counted.
     """
     fingerprint = estimator.fingerprint_
     if fingerprint is None:
         return None
-    training, targets, rounding = _comparable(estimator, fingerprint["targets"], y)
-    codes = np.unique(training, axis=0, return_inverse=True)[1].ravel()
-    pairs = np.column_stack([fingerprint["hashes"], codes])
-    _, first, times = np.unique(pairs, axis=0, return_index=True, return_counts=True)
-    order = np.argsort(hashes, kind="stable")
-    sampled_hashes = fingerprint["hashes"][first]
-    starts = np.searchsorted(hashes, sampled_hashes, side="left", sorter=order)
-    stops = np.searchsorted(hashes, sampled_hashes, side="right", sorter=order)
-    matched = np.zeros(len(hashes), dtype=bool)
-    matches = np.zeros(len(first), dtype=np.int64)  # rows that equal each different sampled row
-    for place, (start, stop) in enumerate(zip(starts, stops)):
-        rows = order[start:stop]
-        close = np.all(np.abs(targets[rows] - training[first[place]]) <= rounding, axis=1)
-        matched[rows[close]] = True
-        matches[place] = np.count_nonzero(close)
-    total = float(matched.sum())
-    sampled = len(fingerprint["rows"])
+    if "keys" not in fingerprint:
+        return _equal_to_sampled(estimator, hashes, y)
+    classes = getattr(estimator, "classes_", None)
+    targets = np.asarray(y).reshape(len(y), -1)
+    if classes is not None:
+        targets = _places(np.asarray(classes), np.ravel(y))
+    places = equal_keys(fingerprint, hashes, targets)
+    copies = fingerprint["copies"]
+    matches = np.bincount(places[places >= 0], minlength=len(copies))
     fitted = rows_with_weight(fingerprint)
+    compared = int(copies.sum())
+    share = float(fingerprint["share"])
+    if share >= 1.0:
+        return EqualRows(int(matches.sum()), compared, fitted)
+    probability = -np.expm1(copies * np.log1p(-share))
+    rows = min(round(np.sum(matches / probability)), len(hashes))
+    error = np.sqrt(np.sum((1.0 - probability) * (matches / probability) ** 2))
+    return EqualRows(rows, compared, fitted, float(error))
+
+
+def _equal_to_sampled(estimator: Any, hashes: np.ndarray, y: np.ndarray) -> EqualRows:
+    """How many rows equal one of those whose hash and target a fingerprint has."""
+    fingerprint = estimator.fingerprint_
+    training, targets, rounding = _comparable(estimator, fingerprint["targets"], y)
+    order = np.argsort(hashes, kind="stable")
+    starts = np.searchsorted(hashes, fingerprint["hashes"], side="left", sorter=order)
+    stops = np.searchsorted(hashes, fingerprint["hashes"], side="right", sorter=order)
+    matched = np.zeros(len(hashes), dtype=bool)
+    for target, start, stop in zip(training, starts, stops):
+        rows = order[start:stop]
+        close = np.all(np.abs(targets[rows] - target) <= rounding, axis=1)
+        matched[rows[close]] = True
     complete = has_all_rows(fingerprint, int(estimator.n_features_in_))
-    once = (times == 1) & (matches > 0)
-    twice = (times == 2) & (matches > 0)
-    if not complete and once.any():
-        share = sampled / fitted
-        expected = 2 * twice.sum() * sampled / (sampled - 1) + once.sum() * share / (1 - share)
-        total += float(matches[once].sum()) * once.sum() / expected
-    return EqualRows(min(round(total), len(hashes)), sampled, fitted, not complete)
+    fitted = rows_with_weight(fingerprint)
+    return EqualRows(int(matched.sum()), len(fingerprint["rows"]), fitted, at_least=not complete)
+
+
+def _places(labels: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The place (n, 1) of each label, −1 for those that are not among them."""
+    return np.where(np.isin(y, labels), np.searchsorted(labels, y), -1.0)[:, None]
 
 
 def _comparable(
@@ -284,8 +308,7 @@ def _comparable(
         size = float(np.abs(fitted).max(initial=0.0))
         return fitted, np.asarray(y, dtype=np.float64).reshape(len(y), -1), TARGET_ROUNDING * size
     labels = np.asarray(classes)
-    places = np.where(np.isin(y, labels), np.searchsorted(labels, y), -1)
-    return labels_of(fitted)[:, None], places[:, None], 0.0
+    return label_codes(fitted), _places(labels, y), 0.0
 
 
 def duplicate_facts(

@@ -169,6 +169,15 @@ def approximation_lines(approximation: dict[str, Any]) -> list[tuple[str, str]]:
     return [*lines, *compressed]
 
 
+def interval_lines(approximation: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Which intervals were chosen, and why; none where the user has chosen."""
+    record = approximation.get("intervals", {})
+    if record.get("requested") != "auto":
+        return []
+    width = "normalised" if record["method"] == "normalised" else "of constant width"
+    return [("intervals", f"{width}; {record['why']}")]
+
+
 def compression_lines(approximation: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What a compression has left out, and what it changes; none where there was none."""
     record = approximation.get("compressed")
@@ -269,6 +278,7 @@ def fit_facts(
     if rule is not None:
         lines.append(("selection rule", rule))
     lines += approximation_lines(estimator.approximation_)
+    lines += interval_lines(estimator.approximation_)
     if search:
         lines.append(("search", _search_words(search, candidates)))
     if seconds is not None:

@@ -11,12 +11,12 @@ import pyarrow as pa
 from sklearn.utils.validation import validate_data
 
 from onefold.estimators.validation import check_weights
-from onefold.facts.data import TARGET_ROUNDING, ColumnValues, equal_to_training
+from onefold.facts.data import ColumnValues, equal_to_training
 from onefold.facts.measures import labels_of
 from onefold.facts.unwrap import Unwrapped
 from onefold.facts.words import counted
 from onefold.linalg import is_sparse, to_numpy
-from onefold.rows import gathered, row_hashes
+from onefold.rows import TARGET_ROUNDING, gathered, row_hashes
 from onefold.tables import TableError, TableModel, TableRows, rows_of_frame
 from onefold.tables.columns import as_text, kind_of
 from onefold.tables.roles import Roles

@@ -21,7 +21,15 @@ from onefold.rows.base import Block, GroupedSplits, Groups, HostRows, Rows, grou
 from onefold.rows.dask import DaskRows, DaskTable, example_of, lazily, runner_of, table_of
 from onefold.rows.device import DeviceRows, StreamedRows
 from onefold.rows.fifths import FIFTHS, consecutive_fifths, interleaved_fifths
-from onefold.rows.hashing import has_all_rows, row_fingerprint, row_hashes, rows_with_weight
+from onefold.rows.hashing import (
+    TARGET_ROUNDING,
+    equal_keys,
+    has_all_rows,
+    label_codes,
+    row_fingerprint,
+    row_hashes,
+    rows_with_weight,
+)
 
 # Bytes of rows that are moved to a device as a whole: more are streamed while it works, in no more time.
 _MOVED_AT_ONCE = 4 * 2**30

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from onefold import saving
 from onefold.approximations import Approximation
 from onefold.calibration import check_calibration
-from onefold.calibration.intervals import METHODS
+from onefold.calibration.intervals import CHOICES
 from onefold.docstrings import shared_docs
 from onefold.estimators import LSSVCCV, LSSVRCV
 from onefold.estimators.base import framed_like, with_groups_of
@@ -54,7 +54,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "drop_missing_target": (True, False),
     "ordered": (True, False, "auto"),
     "target_transform": (None, "log"),
-    "intervals": (None, *METHODS),
+    "intervals": (None, *CHOICES),
     "metric": (None, "none", "diagonal", "full", "auto"),
     "blend": (True, False, "auto"),
     "simple": (True, False),
@@ -151,8 +151,11 @@ class TableModel(TableEstimator):
         inner._feature_groups = [
             np.arange(part.start, part.stop) for part in spans if part.start < part.stop
         ]
+        if hasattr(inner, "intervals"):
+            inner._feature_names = training.preparation.feature_names
         inner.fit(training.X, y, sample_weight=training.sample_weight, groups=training.groups)
         del inner._feature_groups
+        vars(inner).pop("_feature_names", None)
         functions = {name: getattr(inner, name, None) for name in _FUNCTIONS}
         for name, function in zip(functions, with_sparse_centres(list(functions.values()))):
             if function is not None:
@@ -556,8 +559,9 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
     simple, kernel, metric, blend, gammas, alphas, loss, search, check, approximation, time_budget,
     checkpoint, scratch, device, random_state, n_jobs, verbose, callback
         As in :class:`TableClassifier`.
-    intervals
-        As in :class:`LSSVRCV`.
+    intervals : {"auto", "cv+", "jackknife+", "normalised"} or None, default="auto"
+        How prediction intervals are made, as in :class:`LSSVRCV`; for "auto", ``report_["intervals"]``
+        says what was chosen and why.
     target_transform : {"log", None}, default=None
         "log" fits the logarithm of positive targets, such as prices, whose errors grow with the value.
         Predictions, intervals and quantiles are in the units of the target; predictions are the
@@ -586,7 +590,7 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
     task: ClassVar[TargetKind] = "regression"
     _inner: ClassVar[Any] = LSSVRCV
 
-    intervals: str | None = "cv+"
+    intervals: str | None = "auto"
     target_transform: Literal["log"] | None = None
 
     def score(self, X: TableLike | Table, y: ArrayLike, sample_weight: MaybeArray = None) -> float:

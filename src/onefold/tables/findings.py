@@ -186,6 +186,7 @@ def findings(model: Any, training: Training, shares: dict[str, float], seconds: 
         "criterion": criterion_of(estimator),
         "class_weight": getattr(model, "class_weight", None),
         "target_transform": getattr(model, "target_transform", None),
+        "intervals": estimator.approximation_.get("intervals"),
         "best_score": float(estimator.best_score_),
         "blend": estimator.blend_,
         "blend_score": estimator.blend_score_,
