@@ -29,6 +29,7 @@ from onefold.search.checkpoint import fingerprint, open_checkpoint
 from onefold.search.choice import mean_score
 from onefold.search.ledger import edges
 from onefold.search.loop import Callback, Progress, Search, SearchResult
+from onefold.search.schedule import FINAL_FIT, IMPORTANCES, INTERVALS, schedule_of
 from onefold.search.strategies import Setup
 from onefold.trust_check import check_setup
 from onefold.typing import (
@@ -102,7 +103,7 @@ class KernelMachineCV(KernelMachine):
             checkpoint.begin(lambda: fingerprint(setup, settings), setup.run.reason)
             trust = self._trust(setup) if self.check else None
             progress = Progress(type(self).__name__, self.verbose, self.callback)
-            search = Search(setup, progress, seconds=seconds, began=began, checkpoint=checkpoint)
+            search = Search(setup, progress, seconds, began, checkpoint, schedule_of(setup))
             with self._threads(setup.problem.n):
                 result = setup.strategy.run(search)
                 search.warn_if_stopped()
@@ -136,9 +137,10 @@ class KernelMachineCV(KernelMachine):
         """Fit what was chosen on all rows, and record everything, in GridSearchCV's words."""
         setup = search.setup
         scoring = result.scoring
+        ledger = result.ledger
+        search.begin(FINAL_FIT, ledger)
         with search.final_watcher(result).watching():
             fit = final.fit_final(result, blend=self.blend, intervals=getattr(self, "intervals", None))
-        ledger = result.ledger
         problem = setup.problem
         chosen = result.chosen.cell
         kernel = chosen.candidate.kernel
@@ -153,6 +155,7 @@ class KernelMachineCV(KernelMachine):
         self.metric_history_ = result.history
         importances = Importances()
         if self.metric is not None:
+            search.begin(IMPORTANCES, ledger)
             importances = heldout_importances(fit, scoring, self._feature_groups, setup.seed or 0)
         self.feature_importances_ = importances.shares
         self.cv_results_ = ledger.cv_results()
@@ -169,6 +172,7 @@ class KernelMachineCV(KernelMachine):
             self.heldout_prediction_ = heldout[:, 0] if single else heldout
             self.splits_ = scoring.splits.packed(setup.rows, scoring.problem.kept)
         self.fingerprint_ = row_fingerprint(problem, setup.rows, precomputed=is_precomputed(self.kernel))
+        search.begin(INTERVALS, ledger)
         if isinstance(self, KernelClassifier):
             final.calibrate_heldout(self, fit, scoring, setup)
         if isinstance(self, KernelRegressor):

@@ -38,8 +38,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from onefold.approximations import Run, Workload, auto
+from onefold.approximations.problem import NOMINAL
 from onefold.heldout import Splits, sample_rows
-from onefold.search.choice import WORTH, choose, worth_fitting
+from onefold.search.choice import WORTH, choose, comparison, worth_fitting
 from onefold.search.crossfit import CrossFit
 from onefold.search.evaluation import Candidate
 from onefold.search.learned_metric import GRADIENT_ROWS, Track
@@ -54,7 +55,7 @@ from onefold.search.paths import (
     on_validation_rows,
     undivided,
 )
-from onefold.search.strategies import Setup, next_ridges
+from onefold.search.strategies import Setup, costs_with_final, next_ridges, nominal_seconds
 from onefold.smoothers.base import choose_route
 
 # Rows of a first look at the whole grid; chosen, not measured.
@@ -205,6 +206,7 @@ class MetricStage(ABC):
     """A stage: from paths to paths. Subclasses are frozen dataclasses of plain settings."""
 
     optional: ClassVar[bool] = False  # whether it is left out where a search has been stopped before
+    part: ClassVar[str] = ""  # what it is called in progress; "" if it evaluates nothing
 
     @abstractmethod
     def run(self, search: Search, division: Division, state: State) -> State:
@@ -221,6 +223,7 @@ class FirstLook(MetricStage):
 
     widths: Sequence[float]
     optional: ClassVar[bool] = True
+    part: ClassVar[str] = _LOOK
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths of the tracks, with the best cell of their family as their first step."""
@@ -246,6 +249,7 @@ class RoundsOnFewRows(MetricStage):
     rows: int
     widths: Sequence[float]
     max_rounds: int
+    part: ClassVar[str] = _ROUNDS
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths that are worth repeating, and the best one without a metric."""
@@ -295,6 +299,7 @@ class Repeat(MetricStage):
 
     max_rounds: int = 0  # none beyond those of the paths
     optional: ClassVar[bool] = True
+    part: ClassVar[str] = _REPEATED
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths with their last cells on these rows, and those to every further round."""
@@ -317,6 +322,7 @@ class RoundsOnAllFolds(MetricStage):
     widths: Sequence[float]
     max_rounds: int
     learning_rows: int
+    part: ClassVar[str] = _ROUNDS
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths to all rounds."""
@@ -339,6 +345,7 @@ class CrossOnAllFolds(MetricStage):
     """Paths on all rows, every fold with metrics of its own; the last round is tried in a cross."""
 
     learning_rows: int
+    part: ClassVar[str] = _FOLDS
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths with their last cells on all rows, and the families as they are."""
@@ -360,6 +367,7 @@ class CellOnAllFolds(MetricStage):
     """Paths on all rows, every fold with metrics of its own, at their last cells only."""
 
     learning_rows: int
+    part: ClassVar[str] = _FOLDS
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The same paths, the best first."""
@@ -377,6 +385,8 @@ class CellOnAllFolds(MetricStage):
 @dataclass(frozen=True)
 class ReservedFolds(MetricStage):
     """The last cells of paths on all rows, in metrics of some, scored by the reserved folds."""
+
+    part: ClassVar[str] = _ALL
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The same paths, the best first; their models are fitted on all rows."""
@@ -497,6 +507,20 @@ class MetricSearch:
     def check(self, setup: Setup) -> None:
         """Do nothing: making the tracks has checked everything already."""
 
+    def costs(self, setup: Setup) -> dict[str, float]:
+        """Its stages, and the final fit, in seconds of a nominal machine."""
+        n = setup.problem.n
+        folds = len(setup.scoring.held_out.left_out)
+        load = replace(setup.run.load, alphas=len(setup.alphas), folds=folds)
+        kernel = nominal_seconds(setup, n, 1)
+        seconds = dict[str, float]()
+        for stage, sizes in _sized_stages(load, self, setup.problem.shape):
+            cost = stage.cost(sizes)
+            operations = cost.preliminary + cost.operations
+            seconds[stage.part] = operations / NOMINAL.multiply_adds + cost.kernels * kernel
+        seconds.pop("", None)
+        return costs_with_final(setup, seconds)
+
     def stages(self, n: int, first: int, training: int, *, gpu: bool = False) -> list[MetricStage]:
         """The stages of a search on n rows.
 
@@ -549,7 +573,9 @@ class MetricSearch:
         for stage in self.stages(n, first, division.training.size, gpu=gpu):
             if search.goes_on() or not stage.optional:
                 state = stage.run(search, division, state)
-        return replace(state.last_result, history=state.history)
+        result = state.last_result
+        compared = comparison(result.leaders, result.scoring, result.ledger)
+        return replace(result, history=state.history, record={"compared": compared})
 
     def _all_at_once(self, n: int, first: int) -> bool:
         """Whether rounds are compared on all folds from the start: there are few rows."""
@@ -578,6 +604,19 @@ def usual_members(learning: MetricSearch) -> int:
 
 def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, int]) -> Workload:
     """What is asked of the run on all rows, as so many kernels of one ridge and all folds."""
+    n, d, _ = shape
+    costs = [stage.cost(sizes) for stage, sizes in _sized_stages(load, learning, shape)]
+    operations = sum(cost.operations for cost in costs)
+    kernels = sum(cost.kernels for cost in costs)
+    kernels += ceil(operations / fit_cost(n, d, heldout=True, overhead_rows=0))
+    preliminary = sum(cost.preliminary for cost in costs)
+    return replace(load, kernels=max(1, kernels), alphas=1, preliminary_operations=preliminary)
+
+
+def _sized_stages(
+    load: Workload, learning: MetricSearch, shape: tuple[int, int, int]
+) -> list[tuple[MetricStage, Sizes]]:
+    """The stages of a search, each with what its cost depends on."""
     n, d, targets = shape
     folds = max(2, load.folds)
     tracks = len(learning.tracks)
@@ -603,9 +642,4 @@ def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, 
         training=training,
         looked=any(isinstance(stage, FirstLook) for stage in stages),
     )
-    costs = [stage.cost(sizes) for stage in stages]
-    operations = sum(cost.operations for cost in costs)
-    kernels = sum(cost.kernels for cost in costs)
-    kernels += ceil(operations / fit_cost(n, d, heldout=True, overhead_rows=0))
-    preliminary = sum(cost.preliminary for cost in costs)
-    return replace(load, kernels=max(1, kernels), alphas=1, preliminary_operations=preliminary)
+    return [(stage, sizes) for stage in stages]
