@@ -266,8 +266,8 @@ class GridDisplay(Display):
 class ChoiceDisplay(Display):
     """How much larger the loss of every kernel and metric is than that of the best one; the choice.
 
-    Bars are standard errors of the difference, paired over the held-out rows. The simplest of those whose
-    bar reaches the best one is chosen.
+    Bars are standard errors of the difference, paired over the held-out rows. The simplest of those
+    whose bar reaches the best one is chosen.
 
     Parameters
     ----------
@@ -340,8 +340,8 @@ class ChoiceDisplay(Display):
         where = "" if self.rows is None else f" on {self.rows:,} held-out rows"
         rule = "" if self.rule is None else f": {self.rule}"
         return (
-            f"Loss above that of the best, in per cent of it{where}; bars are one standard error. The ring "
-            f"marks the choice{rule}."
+            f"Loss above that of the best, in per cent of it{where}; bars are one standard error. The "
+            f"ring marks the choice{rule}."
         )
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
@@ -351,10 +351,8 @@ class ChoiceDisplay(Display):
         look: dict[str, Any] = {"fmt": "o", "color": BLUE, "capsize": 3, "markersize": 5, "zorder": 3}
         axes.errorbar(percents, places, xerr=100 * self.errors[shown], **look | style)
         axes.axvline(0.0, color=FAINT, lw=1.2)
-        names = [
-            plain_text(self._words(self.groups[number]).replace(" metric", ""), 32) for number in shown
-        ]
-        axes.set_yticks(places, labels=names)
+        words = [self._words(self.groups[number]).replace(" metric", "") for number in shown]
+        axes.set_yticks(places, labels=[plain_text(text, 32) for text in words])
         axes.set_ylim(-0.7, max(len(shown), 4) - 0.3)
         if self.chosen in self.groups:
             number = self.groups.index(self.chosen)
@@ -466,8 +464,8 @@ class RoundsDisplay(Display):
         rule = "" if self.rule is None else f" ({self.rule})"
         name = group_words(dict(zip(("kernel", "metric", "round"), self.chosen)))
         return (
-            f"{words} The choice was made later, with models of all rows, on {last}{rule}, where the order "
-            f"may differ: {name}."
+            f"{words} The choice was made later, with models of all rows, on {last}{rule}, where the "
+            f"order may differ: {name}."
         )
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:

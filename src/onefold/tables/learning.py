@@ -65,8 +65,8 @@ from onefold.tables.rows import TableRows
 
 _ROUNDING = 1e-13  # standard deviation over mean below which a column is constant
 _SAMPLE = 1 << 16  # values in the random sample whose median is taken
-# Mean steps between the rows of an axis of time that are its unit: the default widths then reach from one
-# step to some three thousand, whatever the number of rows; chosen, not measured.
+# Mean steps between the rows of an axis of time that are its unit: the default widths then reach from
+# one step to some three thousand, whatever the number of rows; chosen, not measured.
 _STEPS_OF_UNIT = 16.0
 _LEAST_VARIANCE = 1e-3  # of the phases, as points of the unit circle, for a cycle to be a feature
 _MOST_COUNTED = 1_000_000  # distinct texts of a column that are counted if rare ones share an indicator
