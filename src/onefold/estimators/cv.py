@@ -587,7 +587,9 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         ``"n_resources"`` and ``"n_candidates"``, the rows and kernels of each stage, and ``"stages"``:
         the best candidate of each, which neighbours it "added", which it "dropped", with the
         "difference" from the best, its "standard_error", and the reason. With a metric,
-        ``"no_importances"`` is the reason why there are no importances, or None.
+        ``"compared"`` has the best candidate of every kernel, metric and round, with the "difference"
+        of its loss from the best one's and the "standard_error" of that, as shares of the best one's
+        loss; ``"no_importances"`` is the reason why there are no importances, or None.
     classes_ : array
         Sorted labels.
     expansion_ : Expansion

@@ -331,8 +331,8 @@ class ChoiceDisplay(Display):
         """What the plot shows, in a sentence or two."""
         return (
             f"Loss of {len(self.groups)} kernels and metrics, above that of the best one "
-            f"({self._words(self.groups[0])}): {int(self.tied.sum())} within one standard error. Chosen: "
-            f"{self._words(self.chosen)}."
+            f"({self._words(self.groups[0])}): {int(self.tied.sum())} within one standard error. "
+            f"Chosen: {self._words(self.chosen)}."
         )
 
     def caption(self) -> str:

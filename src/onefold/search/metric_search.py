@@ -23,8 +23,10 @@ has metrics of its own, learned without it: literal cross-validation of the metr
 the last folds are reserved before anything is learned; then one kernel matrix per metric serves these
 folds in closed form again, and the score is theirs.
 
-**What it costs**, in multiply-adds, is known before it runs: each stage says. The numbers of rounds and
-of members of a blend are not known before; usual numbers are assumed.
+**What it costs**, in multiply-adds, is known before it runs: each stage says. The numbers of rounds, of
+tracks that are worth repeating and of members of a blend are not known before. What runs is decided by
+numbers that are seldom exceeded; the time that is announced is the share of them that searches of some
+thirty tables took (`MetricStage.usual_share`; ``python -m benchmarks.announced``).
 """
 
 from __future__ import annotations
@@ -207,6 +209,7 @@ class MetricStage(ABC):
 
     optional: ClassVar[bool] = False  # whether it is left out where a search has been stopped before
     part: ClassVar[str] = ""  # what it is called in progress; "" if it evaluates nothing
+    usual_share: ClassVar[float] = 1.0  # of its cost that searches take as a rule
 
     @abstractmethod
     def run(self, search: Search, division: Division, state: State) -> State:
@@ -516,8 +519,8 @@ class MetricSearch:
         seconds = dict[str, float]()
         for stage, sizes in _sized_stages(load, self, setup.problem.shape):
             cost = stage.cost(sizes)
-            operations = cost.preliminary + cost.operations
-            seconds[stage.part] = operations / NOMINAL.multiply_adds + cost.kernels * kernel
+            time = (cost.preliminary + cost.operations) / NOMINAL.multiply_adds + cost.kernels * kernel
+            seconds[stage.part] = stage.usual_share * time
         seconds.pop("", None)
         return costs_with_final(setup, seconds)
 
@@ -602,14 +605,24 @@ def usual_members(learning: MetricSearch) -> int:
     return min(len(learning.tracks), _USUAL_MEMBERS if learning.blend else _MEMBERS_OF_CHOICE)
 
 
-def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, int]) -> Workload:
-    """What is asked of the run on all rows, as so many kernels of one ridge and all folds."""
+def learned_load(
+    load: Workload, learning: MetricSearch, shape: tuple[int, int, int], *, usual: bool = False
+) -> Workload:
+    """What is asked of the run on all rows, as so many kernels of one ridge and all folds.
+
+    At most, as what runs is decided by; or what is `usual`, for the time that is announced.
+    """
     n, d, _ = shape
-    costs = [stage.cost(sizes) for stage, sizes in _sized_stages(load, learning, shape)]
-    operations = sum(cost.operations for cost in costs)
-    kernels = sum(cost.kernels for cost in costs)
-    kernels += ceil(operations / fit_cost(n, d, heldout=True, overhead_rows=0))
-    preliminary = sum(cost.preliminary for cost in costs)
+    operations = 0.0
+    preliminary = 0.0
+    kernels = 0.0
+    for stage, sizes in _sized_stages(load, learning, shape):
+        share = stage.usual_share if usual else 1.0
+        cost = stage.cost(sizes)
+        operations += share * cost.operations
+        preliminary += share * cost.preliminary
+        kernels += share * cost.kernels
+    kernels = ceil(kernels) + ceil(operations / fit_cost(n, d, heldout=True, overhead_rows=0))
     return replace(load, kernels=max(1, kernels), alphas=1, preliminary_operations=preliminary)
 
 

@@ -452,8 +452,9 @@ class Learner:
         Columns to treat as categories, even if they look like numbers or dates.
     min_frequency : int, float or None
         Categories in fewer rows, or in a smaller fraction of them, share one indicator.
-    time_axis : bool
-        Whether a date that is the only column becomes one feature, the elapsed time, without cycles.
+    time_axis : bool or None
+        Whether a date that is the only column becomes one feature, the elapsed time, without cycles;
+        None where nothing can be said of that, because no approximation is known.
 
     Attributes
     ----------
@@ -467,7 +468,7 @@ class Learner:
         missing: Missing = "impute",
         categorical: Collection[str] = (),
         min_frequency: float | None = None,
-        time_axis: bool = False,
+        time_axis: bool | None = None,
     ) -> None:
         if missing not in {"error", "impute"}:
             raise TableError(f"missing must be 'error' or 'impute'; got '{missing}'")
@@ -476,7 +477,7 @@ class Learner:
         self._categorical = set(categorical)
         self._min_frequency = min_frequency
         self._time_axis = time_axis
-        self._axis: str | None = None  # the column that became one, once it has been learned
+        self._date_alone: DateColumn | None = None  # the only column, once it is learned
         self.rows = 0
         self._learners: dict[str, Any] = {}  # of columns that have a value
         self._missing_counts: dict[str, int] = {}  # of every column that may become features
@@ -559,9 +560,11 @@ class Learner:
         fitted = [column for column in columns.values() if column is not None]
         if not fitted:
             raise self._no_features_error(names)
-        if self._time_axis and _is_date_alone(fitted):
-            self._axis = fitted[0].name
-            fitted = [self._learners[self._axis].axis(fitted[0])]
+        date = _date_alone(fitted)
+        if date is not None and self._time_axis:
+            date = self._learners[date.name].axis(date)
+            fitted = [date]
+        self._date_alone = date
         rare = self._all_rare()
         return Preparation(
             parts=tuple(sorted(fitted, key=lambda column: KINDS.index(type(column)))),
@@ -632,10 +635,17 @@ class Learner:
     def notes(self) -> list[str]:
         """Notes on rare categories, the axis of time, imputed values, and medians that are not exact."""
         notes = []
-        if self._axis is not None:
+        date = self._date_alone
+        if date is not None and self._time_axis:
             notes.append(
-                f"'{self._axis}' is the only column, and a date: one feature, the elapsed time, without "
+                f"'{date.name}' is the only column, and a date: one feature, the elapsed time, without "
                 "the cycles of year, week and day"
+            )
+        elif date is not None and self._time_axis is not None and date.cycles:
+            notes.append(
+                f"'{date.name}' is the only column: its features are the elapsed time and the cycles of "
+                f"{' and '.join(date.cycles)}; to smooth a series along the time alone, use "
+                "approximation='state_space' (--approximation state_space on the command line)"
             )
         if rare := self._all_rare():
             notes.append(
@@ -662,9 +672,12 @@ def learn_preparation(rows: TableRows, exclude: Collection[str] = (), **options:
     return learner.finish()
 
 
-def _is_date_alone(columns: Sequence[Column]) -> bool:
-    """Whether these columns are a single one of dates, none of which is missing."""
-    return len(columns) == 1 and isinstance(columns[0], DateColumn) and not columns[0].missing
+def _date_alone(columns: Sequence[Column]) -> DateColumn | None:
+    """The only column, if it is one of dates, none of which is missing."""
+    first, *others = columns
+    if others or not isinstance(first, DateColumn) or first.missing:
+        return None
+    return first
 
 
 def _are_different_whole_numbers(column: pa.ChunkedArray) -> bool:

@@ -42,9 +42,9 @@ class TableEstimator(BaseEstimator):
         return False
 
     @property
-    def _wants_axis(self) -> bool:
-        """Whether a date that is the only column becomes one feature, the elapsed time."""
-        return False
+    def _wants_axis(self) -> bool | None:
+        """Whether a date that is the only column becomes one feature; None without an approximation."""
+        return None
 
     def matrix(self, X: TableLike | Table) -> np.ndarray:
         """The rows of a table as a matrix of features."""
