@@ -19,7 +19,7 @@ from cli_arguments import IN_UTF8, ONEFOLD, SMALL, TUNE, files
 import onefold
 from onefold.approximations import registered
 from onefold.cli import entry, main, options
-from onefold.cli.terminal import Progress, command_line
+from onefold.cli.terminal import _REPORT_SECONDS, Progress, command_line
 from onefold.search.strategies import STRATEGIES
 from onefold.tables import TableClassifier, TableError, TableRegressor
 from onefold.tables.errors import Remedy
@@ -216,7 +216,8 @@ class Terminal(io.StringIO):
         return True
 
 
-EVENT = {"done": 1, "total": 4, "best_score": -0.5, "part": "grid", "left": 6.0, "best_params": {}}
+EVENT = {"done": 1, "total": 4, "best_score": -0.5, "part": "grid", "best_params": {}}
+EVENT |= {"seconds": 3.0, "left": 9.0 - _REPORT_SECONDS}
 
 
 def test_progress_is_redrawn_and_wiped_on_a_terminal_and_sparse_in_a_log(monkeypatch):
@@ -224,10 +225,14 @@ def test_progress_is_redrawn_and_wiped_on_a_terminal_and_sparse_in_a_log(monkeyp
     stream = Terminal()
     with Progress(stream, "error") as progress:
         progress(EVENT)
-        progress(EVENT | {"done": 4, "best_score": -0.25, "left": 0.0})
-    first, last, wiped = stream.getvalue().split("\r")[1:4]
-    assert first == "[█████···············] 1/4 evaluations, 6 s left, best so far accuracy 50.00%"
-    assert last.startswith("[" + "█" * 20 + "] 4/4 evaluations, best so far accuracy 75.00%")
+        progress(EVENT | {"done": 4, "best_score": -0.25, "seconds": 9.0, "left": 9.0})
+        progress.begin_part(EVENT | {"part": "final fit", "seconds": 10.0, "left": 20.0})
+    first, last, final, wiped = stream.getvalue().split("\r")[1:5]
+    best = "best so far accuracy"
+    assert first == f"[█████···············] 25 %, 9 s left, 1 of 4 candidates, {best} 50.00%"
+    assert last.startswith("[████████············] 43 %, 12 s left, 4 of 4 candidates, ")
+    # It never goes back, and the final fit is part of the same whole.
+    assert final.startswith("[████████············] 43 %, 23 s left, final fit")
     assert wiped.strip() == ""
     assert "\n" not in stream.getvalue()
     clock = iter([0.0, 1.0, 11.0, 11.0, 12.0])
@@ -235,7 +240,7 @@ def test_progress_is_redrawn_and_wiped_on_a_terminal_and_sparse_in_a_log(monkeyp
     with Progress(log := io.StringIO(), None) as progress:
         for done in (1, 2, 3):
             progress(EVENT | {"done": done, "total": 3, "part": "rounds", "left": 3 - done})
-    assert log.getvalue() == "onefold: rounds: 2/3 evaluations, 1 s left, best so far -0.5\n"
+    assert log.getvalue() == "onefold: 4 s left, rounds: 2 of 3 candidates, best so far -0.5\n"
 
 
 def test_commands_that_are_printed_work_in_the_shell_that_printed_them(monkeypatch, tmp_path):

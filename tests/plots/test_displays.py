@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV
 from onefold.plots import (
+    ChoiceDisplay,
     GridDisplay,
     ImportanceDisplay,
     PredictionDisplay,
@@ -59,6 +60,7 @@ DRAWN = [
     *((PredictionDisplay, name) for name in ("plain", "blend", "halving", "one cell", "targets")),
     *((ReliabilityDisplay, name) for name in ("classes", "three")),
     (RoundsDisplay, "blend"),
+    (ChoiceDisplay, "blend"),
     (ImportanceDisplay, "blend"),
 ]
 
@@ -130,6 +132,7 @@ UNTAUGHT = Predicted(metric_history_=[{"round": 0, "rows": 9}])
         (GridDisplay, "one cell", [], {}, "too few to plot"),
         (ImportanceDisplay, "plain", [], {}, 'metric="auto"'),
         (RoundsDisplay, "plain", [], {}, 'metric="auto"'),
+        (ChoiceDisplay, "plain", [], {}, 'metric="auto"'),
         (RoundsDisplay, UNTAUGHT, [], {}, "not learned a metric"),
         (PredictionDisplay, "classes", [LABELS], {}, r"ReliabilityDisplay\.from_estimator"),
         (PredictionDisplay, "press", [Y], {}, r"no heldout_prediction_.*folds"),
@@ -298,7 +301,24 @@ def test_scores_round_by_round():
         scores = [display.scores[kernel, metric, r] for r in rounds]
         np.testing.assert_allclose(points[1:, 1], np.sqrt(np.negative(scores)))
     axes = RoundsDisplay(display.scores, display.chosen, "mse", 80).plot().ax_
-    assert axes.get_title(loc="left").endswith("80 rows that it was learned from")
+    assert axes.get_title(loc="left").endswith("with models of 80 rows, before the choice")
+    assert "chosen" not in axes.get_legend_handles_labels()[1]  # these scores have not decided
+
+
+def test_the_choice_is_the_simplest_within_a_standard_error_of_the_best():
+    machine = fit("blend")
+    display = ChoiceDisplay.from_estimator(machine)
+    assert display.differences[0] == display.errors[0] == 0.0
+    assert (np.diff(display.differences) >= 0).all()
+    tied = [group for group, inside in zip(display.groups, display.tied) if inside]
+    assert display.chosen in tied
+    number = min(round for _, _, round in tied)
+    assert display.chosen[2] == number
+    axes = display.plot().ax_
+    ring = next(line.get_xydata()[0] for line in axes.lines if line.get_label() == "chosen")
+    place = display.groups.index(display.chosen)
+    np.testing.assert_allclose(ring, [100 * display.differences[place], len(display.groups) - 1 - place])
+    assert "the simplest kernel and metric within one standard error" in display.caption()
 
 
 def test_importances_as_bars_with_names_that_are_short_and_plain():

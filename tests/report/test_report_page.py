@@ -221,11 +221,17 @@ def test_finalists_are_no_grid_and_pictures_say_which_rows_they_are_of():
     rows = {one["rows"] for one in model.metric_history_}
     assert len(rows) > 1
     pictures = {one["title"]: one["caption"] for one in pictures_of(model, y)[0]}
-    assert set(pictures) == {"Metric", "Predictions"}
+    assert set(pictures) == {"Choice", "Metric", "Predictions"}
     tested = int(np.isfinite(model.heldout_prediction_).sum())
     first = model.metric_history_[0]["rows"]
-    assert f"on the {first:,} rows that the metric was first learned from" in pictures["Metric"]
-    assert f"chosen later on {tested:,} held-out rows" in pictures["Metric"]
+    assert f"with models of {first:,} rows" in pictures["Metric"]
+    assert (
+        f"The choice was made later, with models of all rows, on {tested:,} held-out"
+        in pictures["Metric"]
+    )
+    assert f"on {tested:,} held-out rows" in pictures["Choice"]
+    assert "the simplest kernel and metric within one standard error" in pictures["Choice"]
+    assert "ring" not in pictures["Metric"]
 
 
 def test_captions_say_why_the_ring_is_not_around_the_best_score():

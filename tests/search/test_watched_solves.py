@@ -336,7 +336,7 @@ def test_ctrl_c_of_the_command_line_ends_what_is_replaceable_and_lets_the_rest_e
             key.watch(event | {"iteration": {}})  # it goes on
         with pytest.raises(KeyboardInterrupt):
             key.watch(event)
-    assert capsys.readouterr().err.count("fitting the final model") == 2
+    assert capsys.readouterr().err.count("finishing the fit") == 2
 
 
 def test_a_product_ends_within_a_tile_of_ctrl_c():
@@ -373,14 +373,14 @@ def test_progress_of_an_iteration_in_words(monkeypatch, capsys):
     iteration = {"number": 7, "residual": 0.0831, "left": 40.2}
     event = {"done": 1, "total": 2, "part": "all rows", "best_score": -0.5, "best_params": {}}
     event |= {"left": 90.0, "seconds": 3.0, "iteration": iteration}
-    words = "all rows: 1/2 evaluations, iteration 7, residual 0.083, about 40 s left"
+    words = "all rows: 1 of 2 candidates, iteration 7, residual 0.083, about 40 s left"
     assert loop.progress_words(event) == words
     iteration["left"] = None
     assert loop.progress_words(event) == words.rpartition(", ")[0]
     iteration["left"] = 40.2
     monkeypatch.setattr("onefold.cli.terminal._LOG_EVERY_SECONDS", 0.0)
     Progress(sys.stderr, None)(event)
-    assert capsys.readouterr().err == f"onefold: {words}, best so far -0.5\n"
+    assert capsys.readouterr().err == f"onefold: 2 min left, {words}, best so far -0.5\n"
     monkeypatch.setattr(loop, "_LINE_SECONDS", 0.0)
     loop.Progress("LSSVRCV", 1, None)(event)
     assert capsys.readouterr().err == f"[LSSVRCV] {words}, best score -0.5 {{}}\n"

@@ -20,6 +20,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from types import FrameType
@@ -209,9 +210,7 @@ class _CtrlC:
         if self._stopping:  # nothing disturbs the clean-up
             _announce("still stopping")
         elif self.callback is not None and self._has_score and not self._stop_requested:
-            _announce(
-                "stopping; the best model so far will be kept (press Ctrl-C again to stop at once) …"
-            )
+            _announce("finishing the fit of the best so far; Ctrl-C again to stop")
             self._stop_requested = True
             if self._within_replaceable():
                 self._end_search()
@@ -238,7 +237,6 @@ class _CtrlC:
     def _end_search(self) -> NoReturn:
         """Raise KeyboardInterrupt; a second one would end more than the search."""
         self._search_ended = True
-        _announce("fitting the final model with the best parameters so far …")
         raise KeyboardInterrupt
 
     @staticmethod
@@ -264,6 +262,26 @@ def orderly_stopping() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@dataclass(frozen=True)
+class _Watched:
+    """The callback of a search that Ctrl-C may end."""
+
+    ctrl_c: _CtrlC
+    callback: Callback
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        self.ctrl_c.watch(event)
+
+    def begin_part(self, event: Mapping[str, Any]) -> None:
+        """A step after the search begins."""
+        listener = getattr(self.callback, "begin_part", None)
+        if listener is not None:
+            listener(event)
+
+    def say_interrupted(self) -> None:
+        """The handler has said so."""
+
+
 @contextmanager
 def best_kept(callback: Callback) -> Iterator[Callback]:
     """Wrap the callback of a search, so that the first Ctrl-C in the block ends only the search."""
@@ -273,7 +291,7 @@ def best_kept(callback: Callback) -> Iterator[Callback]:
         return
     ctrl_c.callback = callback
     try:
-        yield ctrl_c.watch
+        yield _Watched(ctrl_c, callback)
     finally:
         ctrl_c.callback = None
 

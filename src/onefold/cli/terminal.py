@@ -29,42 +29,61 @@ _PURPOSE = {
 }
 # Characters of the progress bar.
 _BAR = 20
+# Seconds that the report and the files take after a fit, as a rule; benchmarks/announced.py measures it.
+_REPORT_SECONDS = 3.0
 # Seconds between two lines of progress where standard error is not a terminal.
 _LOG_EVERY_SECONDS = 10.0
 
 
 class Progress:
-    """The ``callback`` of a search: a bar on a terminal, lines in a log, or nothing."""
+    """The ``callback`` of a search: one bar for the whole run, lines in a log, or nothing.
 
-    def __init__(self, stream: TextIO | None, criterion: str | None) -> None:
+    The bar shows the share of the time that has passed, and never goes back: where the rest turns out to
+    take longer than it seemed, the bar waits.
+    """
+
+    def __init__(self, stream: TextIO | None, criterion: str | None = None) -> None:
         self._stream = stream
         self._criterion = criterion
         self._terminal = stream is not None and stream.isatty()
         self._last_line_time = time.monotonic()
         self._drawn_width = 0
+        self._share = 0.0
 
     def __call__(self, event: Mapping[str, Any]) -> None:
-        if self._stream is None:
-            return
-        words = [progress_words(event)]
-        if event["left"] and "iteration" not in event:
-            words.append(f"{duration_words(event['left'])} left")
+        """An evaluation has ended, or an iteration within one."""
         score = event["best_score"]
         params = event.get("best_params") or {}
+        best = ""
         if score is not None:
             # Rounds on some of the rows are scored by squared error, whatever the criterion.
             is_round = "round" in params and event["part"] != "all rows"
-            words.append(f"best so far {group_words(params) if is_round else self._score_words(score)}")
-        text = ", ".join(words)
+            best = f", best so far {group_words(params) if is_round else self._score_words(score)}"
+        self._show(event, f"{progress_words(event)}{best}")
+
+    def begin_part(self, event: Mapping[str, Any]) -> None:
+        """A step without evaluations begins."""
+        self._show(event, str(event["part"]))
+
+    def say_interrupted(self) -> None:
+        """Ctrl-C has ended the search: its handler has said so."""
+
+    def _show(self, event: Mapping[str, Any], words: str) -> None:
+        """Draw the bar, or write a line to a log some seconds after the last one."""
+        if self._stream is None:
+            return
+        seconds = float(event.get("seconds", 0.0))
+        left = float(event["left"]) + _REPORT_SECONDS
+        self._share = max(self._share, seconds / (seconds + left))
+        text = f"{duration_words(left)} left, {words}"
         if self._terminal:
-            done = min(1.0, int(event["done"]) / max(int(event["total"]), 1))
-            bar = f"[{'█' * int(_BAR * done):·<{_BAR}}] "
+            bar = f"[{'█' * int(_BAR * self._share):·<{_BAR}}] {100 * self._share:.0f} %, "
             try:
                 columns = os.get_terminal_size(self._stream.fileno()).columns
             except (OSError, ValueError):  # a terminal without a size
                 columns = shutil.get_terminal_size().columns
             # Short of the last column, which makes some terminals wrap.
-            self._draw(f"{bar}{text}" if len(bar + text) < columns else text[: columns - 1])
+            self._draw(f"{bar}{text}" if len(bar + text) < columns else f"{bar}{text}"[: columns - 1])
         elif time.monotonic() - self._last_line_time >= _LOG_EVERY_SECONDS:
             self._last_line_time = time.monotonic()
             print(f"onefold: {text}", file=self._stream, flush=True)

@@ -31,6 +31,7 @@ from onefold.search.choice import mean_score
 from onefold.search.crossfit import CrossFit
 from onefold.search.ledger import edges
 from onefold.search.loop import Callback, Progress, Search, SearchResult
+from onefold.search.schedule import FINAL_FIT, IMPORTANCES, INTERVALS, schedule_of
 from onefold.search.strategies import Setup
 from onefold.trust_check import check_setup
 from onefold.typing import (
@@ -105,7 +106,7 @@ class KernelMachineCV(KernelMachine):
             checkpoint.begin(lambda: fingerprint(setup, settings), setup.run.reason)
             trust = self._trust(setup) if self.check else None
             progress = Progress(type(self).__name__, self.verbose, self.callback)
-            search = Search(setup, progress, seconds=seconds, began=began, checkpoint=checkpoint)
+            search = Search(setup, progress, seconds, began, checkpoint, schedule_of(setup))
             with self._threads(setup.problem.n):
                 result = setup.strategy.run(search)
                 search.warn_if_stopped()
@@ -139,12 +140,13 @@ class KernelMachineCV(KernelMachine):
         """Fit what was chosen on all rows, and record everything, in GridSearchCV's words."""
         setup = search.setup
         scoring = result.scoring
+        ledger = result.ledger
         second = final.second_scoring(result, setup)
+        search.begin(FINAL_FIT, ledger)
         with search.final_watcher(result).watching():
             fit = final.fit_final(
                 result, blend=self.blend, intervals=getattr(self, "intervals", None), second=second
             )
-        ledger = result.ledger
         problem = setup.problem
         chosen = result.chosen.cell
         kernel = chosen.candidate.kernel
@@ -159,6 +161,7 @@ class KernelMachineCV(KernelMachine):
         self.metric_history_ = result.history
         importances = Importances()
         if self.metric is not None:
+            search.begin(IMPORTANCES, ledger)
             importances = heldout_importances(fit, scoring, self._feature_groups, setup.seed or 0)
         self.feature_importances_ = importances.shares
         self.cv_results_ = ledger.cv_results()
@@ -181,6 +184,7 @@ class KernelMachineCV(KernelMachine):
             precomputed=is_precomputed(self.kernel),
             labelled=isinstance(self, KernelClassifier),
         )
+        search.begin(INTERVALS, ledger)
         if isinstance(self, KernelClassifier):
             self.heldout_proba_ = final.calibrate_heldout(self, fit, scoring, setup)
             if fit.second is not None and second is not None:  # these replace the calibrator
@@ -626,7 +630,9 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         ``"n_resources"`` and ``"n_candidates"``, the rows and kernels of each stage, and ``"stages"``:
         the best candidate of each, which neighbours it "added", which it "dropped", with the
         "difference" from the best, its "standard_error", and the reason. With a metric,
-        ``"no_importances"`` is the reason why there are no importances, or None.
+        ``"compared"`` has the best candidate of every kernel, metric and round, with the "difference"
+        of its loss from the best one's and the "standard_error" of that, as shares of the best one's
+        loss; ``"no_importances"`` is the reason why there are no importances, or None.
     classes_ : array
         Sorted labels.
     expansion_ : Expansion

@@ -468,8 +468,12 @@ def plan(estimator: Any, X: TableLike, y: MaybeArray = None) -> Plan:
                 machine=machine,
             )
             learning = metric_search(final, families, rows)
-            load = learned_load(load, learning, shape)
-            planned = make_plan(approximation, *shape, load, final.device, series=series)
+            decisive_load = learned_load(load, learning, shape)
+            planned = make_plan(approximation, *shape, decisive_load, final.device, series=series)
+            load = learned_load(load, learning, shape, usual=True)
+            chosen = planned.approximation
+            seconds = make_plan(chosen, *shape, load, final.device, series=series).seconds
+            planned = replace(planned, seconds=seconds)
             if not isinstance(approximation, Auto) or learning.metric_rows >= n:
                 return planned
             return with_members(planned, rows, families[0][1], usual_members(learning), load)

@@ -2,9 +2,10 @@
 
 from onefold.plots.display import Display
 from onefold.plots.heldout import PredictionDisplay, ReliabilityDisplay
-from onefold.plots.search import GridDisplay, ImportanceDisplay, RoundsDisplay
+from onefold.plots.search import ChoiceDisplay, GridDisplay, ImportanceDisplay, RoundsDisplay
 
 __all__ = [
+    "ChoiceDisplay",
     "Display",
     "GridDisplay",
     "ImportanceDisplay",

@@ -157,7 +157,8 @@ class GridDisplay(Display):
         label = format_of(self.criterion).label
         kernel = "" if self.group is None else " of the chosen kernel"
         where = "" if self.rows is None else f" on {self.rows:,} held-out rows"
-        words = [f"{_capital(label)} of {counted(len(self.scores), 'candidate')}{kernel}{where}."]
+        noun = "finalist" if self.finalists else "candidate"
+        words = [f"{_capital(label)} of {counted(len(self.scores), noun)}{kernel}{where}."]
         if self.flat is not None:
             marks = "Dark borders" if len(self._over) == 2 else "Grey squares"
             words.append(f"{marks}: {self._region()} of the best.")
@@ -230,7 +231,8 @@ class GridDisplay(Display):
         scores = score_format.from_score(self.scores[order])
         low, high = self._limits()
         axes.set_xscale("log", base=2)
-        axes.plot(places, scores, **_LINE | {"color": BLUE} | style)
+        look = _LINE | {"color": BLUE} | ({"linestyle": "none"} if self.finalists else {})
+        axes.plot(places, scores, **look | style)
         if self.flat is not None:  # the flat region is shown completely, however steep the curve
             inside = places[self.flat[order]], scores[self.flat[order]]
             low = min(low, *inside[1])
@@ -258,6 +260,120 @@ class GridDisplay(Display):
             worst = max(worst, best - 3.0 * spread)
         low, high = np.sort(format_of(self.criterion).from_score(np.array([worst, best]))).tolist()
         return low, high
+
+
+@dataclass(eq=False)
+class ChoiceDisplay(Display):
+    """How much larger the loss of every kernel and metric is than that of the best one; the choice.
+
+    Bars are standard errors of the difference, paired over the held-out rows. The simplest of those
+    whose bar reaches the best one is chosen.
+
+    Parameters
+    ----------
+    groups : list of (kernel, metric, round)
+        The best first.
+    differences, errors : ndarray (groups,)
+        Mean loss above that of the best one and its standard error, as shares of the best one's loss.
+    chosen : tuple
+        The kernel, metric and round that were chosen.
+    rows : int, optional
+        Number of held-out rows that were scored.
+    rule : str, optional
+        The rule by which the candidate was chosen.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV
+    >>> from onefold.plots import ChoiceDisplay
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LSSVRCV(metric="diagonal", gammas=[0.3, 1], alphas=[0.01, 0.1], max_rounds=1).fit(X, y)
+    >>> ChoiceDisplay.from_estimator(model).differences[0]
+    0.0
+    """
+
+    groups: list[tuple[str, str, int]]
+    differences: np.ndarray
+    errors: np.ndarray
+    chosen: tuple[str, str, int]
+    rows: int | None = None
+    rule: str | None = None
+
+    @classmethod
+    def from_estimator(cls, estimator: Any) -> Self:
+        """Plot the choice of an estimator that was fitted with ``metric=``."""
+        inner = unwrap(estimator).estimator
+        remedy = 'groups of candidates are compared only with metric="auto".'
+        compared = fitted(inner, "search_", remedy).get("compared") or []
+        if len(compared) < 2:
+            raise ValueError(f"this {type(inner).__name__} has compared fewer than two groups: {remedy}")
+        differences, errors = (
+            np.array([float(record[name]) for record in compared])
+            for name in ("difference", "standard_error")
+        )
+        chosen = _group(inner.best_params_)
+        return cls(
+            [_group(record) for record in compared],
+            differences,
+            errors,
+            chosen,
+            _tested_rows(inner),
+            choice_rule(inner),
+        )
+
+    @property
+    def tied(self) -> np.ndarray:
+        """Which groups are within one standard error of the best one."""
+        return self.differences <= self.errors
+
+    def describe(self) -> str:
+        """What the plot shows, in a sentence or two."""
+        return (
+            f"Loss of {len(self.groups)} kernels and metrics, above that of the best one "
+            f"({self._words(self.groups[0])}): {int(self.tied.sum())} within one standard error. "
+            f"Chosen: {self._words(self.chosen)}."
+        )
+
+    def caption(self) -> str:
+        """How to read the plot: the rows that were scored, and why the choice is that."""
+        where = "" if self.rows is None else f" on {self.rows:,} held-out rows"
+        rule = "" if self.rule is None else f": {self.rule}"
+        return (
+            f"Loss above that of the best, in per cent of it{where}; bars are one standard error. The "
+            f"ring marks the choice{rule}."
+        )
+
+    def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
+        shown = self._shown
+        places = np.arange(len(shown))[::-1]
+        percents = 100 * self.differences[shown]
+        look: dict[str, Any] = {"fmt": "o", "color": BLUE, "capsize": 3, "markersize": 5, "zorder": 3}
+        axes.errorbar(percents, places, xerr=100 * self.errors[shown], **look | style)
+        axes.axvline(0.0, color=FAINT, lw=1.2)
+        words = [self._words(self.groups[number]).replace(" metric", "") for number in shown]
+        axes.set_yticks(places, labels=[plain_text(text, 32) for text in words])
+        axes.set_ylim(-0.7, max(len(shown), 4) - 0.3)
+        if self.chosen in self.groups:
+            number = self.groups.index(self.chosen)
+            place = float(places[shown.index(number)])
+            mark_chosen(axes, 100 * float(self.differences[number]), place)
+        axes.set_xlabel("loss above that of the best, %")
+        where = "" if self.rows is None else f", on {self.rows:,} held-out rows"
+        finish(axes, f"the choice{where}", "x")
+
+    @property
+    def _shown(self) -> list[int]:
+        """The numbers of the best groups, and of the chosen one."""
+        shown = list(range(min(_MOST_BARS, len(self.groups))))
+        if self.chosen in self.groups and self.groups.index(self.chosen) not in shown:
+            shown[-1] = self.groups.index(self.chosen)
+        return shown
+
+    @staticmethod
+    def _words(group: tuple[str, str, int]) -> str:
+        kernel, metric, number = group
+        return group_words({"kernel": kernel, "metric": metric, "round": number})
 
 
 @dataclass(eq=False)
@@ -343,13 +459,14 @@ class RoundsDisplay(Display):
             where = "" if self.tested is None else f", on {self.tested:,} held-out rows"
             best = self.scores.get(self.chosen, -np.inf) >= max(self.scores.values())
             return f"{words}{where}. {_choice_words(self.rule, label, best=best)}"
-        words = f"{words}, on the {self.rows:,} rows that the metric was first learned from."
+        words = f"{words}, with models of {self.rows:,} rows: how every kernel got its metric."
         last = "more rows" if self.tested is None else f"{self.tested:,} held-out rows"
         rule = "" if self.rule is None else f" ({self.rule})"
-        chosen = f"chosen later on {last}{rule}, where the order may differ"
-        if self.chosen in self.scores:
-            return f"{words} The ring marks the kernel and metric that were {chosen}."
-        return f"{words} The kernel and metric that were {chosen}, are not shown."
+        name = group_words(dict(zip(("kernel", "metric", "round"), self.chosen)))
+        return (
+            f"{words} The choice was made later, with models of all rows, on {last}{rule}, where the "
+            f"order may differ: {name}."
+        )
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
         score_format = format_of(self.criterion)
@@ -362,14 +479,13 @@ class RoundsDisplay(Display):
             look = _LINE | {"color": colour, "linestyle": _DASHES[kind], "markersize": 4}
             label = plain_text(f"{name}, {kind}" if kind != "none" else name, 60)
             axes.plot(*zip(*points), **look | style, label=label)
-        if self.chosen in scores:
-            later = "" if self.rows is None else " later, on more rows"
-            mark_chosen(axes, self.chosen[2], scores[self.chosen], f"chosen{later}")
+        if self.chosen in scores and self.rows is None:  # these are not the scores that decided
+            mark_chosen(axes, self.chosen[2], scores[self.chosen])
         axes.set_xlabel("round (0: no metric)")
         axes.set_ylabel(_axis_words(self.criterion))
         plain_numbers(axes, "y")
         axes.set_xticks(range(max(number for _, _, number in scores) + 1))
-        where = "" if self.rows is None else f", on the {self.rows:,} rows that it was learned from"
+        where = "" if self.rows is None else f" with models of {self.rows:,} rows, before the choice"
         finish(axes, f"learning a metric{where}", "y")
 
 

@@ -36,6 +36,7 @@ _QUOTED_RTL = re.compile("(?<=')([^']*[\u0590-\u08ff\ufb1d-\ufdfd\ufe70-\ufefc][
 _FEWEST_CELLS = 3
 # Displays, whether they take the targets, and their titles. Importances are bars of the page itself.
 _PICTURES = (
+    (plots.ChoiceDisplay, False, "Choice"),
     (plots.GridDisplay, False, "Grid"),
     (plots.RoundsDisplay, False, "Metric"),
     (plots.PredictionDisplay, True, "Predictions"),

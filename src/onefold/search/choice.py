@@ -81,6 +81,32 @@ def choose(leaders: Sequence[CrossFit], scoring: Scoring, ledger: Ledger) -> Cro
     return min(tied, key=lambda leader: (leader.cell.candidate.complexity, -rank_of(leader, ledger)))
 
 
+def comparison(leaders: Sequence[CrossFit], scoring: Scoring, ledger: Ledger) -> list[dict[str, Any]]:
+    """How much larger the loss of each group is than that of the best one, in plain values, best first.
+
+    In shares of the best one's mean loss, with the standard error that the choice goes by.
+    """
+    index, _ = ledger.best([leader.cell.index for leader in leaders])
+    best = next(leader for leader in leaders if leader.cell.index == index)
+    if best.predictions is None:
+        return []
+    weight = scoring.training_weights
+    losses = scoring.row_losses(best.predictions.by_row)
+    unit, _ = paired_difference(losses, np.zeros_like(losses), weight)
+    records = []
+    for leader in leaders:
+        if leader.predictions is None:
+            continue
+        losses_of_leader = scoring.row_losses(leader.predictions.by_row)
+        difference, error = paired_difference(losses_of_leader, losses, weight)
+        cell = leader.cell
+        record = {"gamma": None, **cell.candidate.params, "alpha": cell.alpha}
+        record["score"] = float(ledger.means[cell.index, cell.ridge])
+        record |= {"difference": difference / (unit or 1.0), "standard_error": error / (unit or 1.0)}
+        records.append(record)
+    return sorted(records, key=lambda record: record["difference"])
+
+
 def rank_of(leader: CrossFit, ledger: Ledger) -> float:
     """What the cell of a record is compared by: greater is better."""
     return float(ledger.ranks[leader.cell.index, leader.cell.ridge])

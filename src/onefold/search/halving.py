@@ -39,14 +39,19 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from onefold.approximations import Run
-from onefold.approximations.problem import NOMINAL, NOMINAL_GPU
 from onefold.criteria import Scoring, Task
 from onefold.heldout import Splits, mean_by_row
 from onefold.search.choice import paired_difference, rank_of
 from onefold.search.crossfit import CrossFit
 from onefold.search.ledger import Ledger
 from onefold.search.loop import NoScoreError, Proposal, Search, SearchResult
-from onefold.search.strategies import Setup, next_ridges, register_strategy
+from onefold.search.strategies import (
+    Setup,
+    costs_with_final,
+    next_ridges,
+    nominal_seconds,
+    register_strategy,
+)
 
 # Minimum number of rows of a stage, for min_resources="smallest"; chosen, not measured.
 _MIN_ROWS = 100
@@ -60,6 +65,8 @@ _ROWS_RATIO = 300
 _CHEAP = 0.25
 # Share of the time with all ridges up to which fewer ridges are tried on all rows; chosen, not measured.
 _CHEAPER = 0.75
+# Share of the widths that a stage keeps, for the time left; chosen, not measured.
+_KEPT = 0.5
 # Standard errors that a candidate may be worse by; chosen, not measured.
 _MAX_ERRORS = 2.0
 
@@ -110,6 +117,19 @@ class Halving:
 
     def check(self, setup: Setup) -> None:
         """Do nothing: what it needs, as `subsamples`, is in the table of what goes together."""
+
+    def costs(self, setup: Setup) -> dict[str, float]:
+        """Its stages, of which each keeps half of the widths as a rule, and the final fit."""
+        *smaller, n = self.sizes(setup)
+        ridges = len(setup.alphas)
+        widths = float(len(setup.grid()))
+        stages = dict[str, float]()
+        for size in smaller:
+            stages[f"{size} rows"] = widths * nominal_seconds(setup, size, ridges)
+            widths *= _KEPT
+        windows = ridge_windows(setup) if smaller and setup.select == "min" else [np.arange(ridges)]
+        stages[f"{n} rows"] = max(widths, 1.0) * nominal_seconds(setup, n, max(map(len, windows)))
+        return costs_with_final(setup, stages)
 
     def sizes(self, setup: Setup) -> list[int]:
         """Rows of every stage, the last one all of them."""
@@ -280,15 +300,8 @@ def ridge_windows(setup: Setup) -> list[Any]:
 
 def _time(setup: Setup, rows: int, alphas: int) -> float:
     """Time of one kernel on some rows with some ridges, over that on all rows with all ridges."""
-    # As on a nominal machine: journals may be read on another.
-    _, d, targets = setup.problem.shape
-    times = []
-    for n, count in ((rows, alphas), (setup.problem.n, len(setup.alphas))):
-        approximation, _ = setup.run.approximation.on_fewer_rows(n, setup.run.shared)
-        load = replace(setup.run.load, kernels=1, alphas=count)
-        speed = NOMINAL if load.gpu is None else NOMINAL_GPU
-        times.append(approximation.duration(n, d, targets, load, speed) or float(n))
-    return times[0] / times[1]
+    time = nominal_seconds(setup, rows, alphas)
+    return time / nominal_seconds(setup, setup.problem.n, len(setup.alphas))
 
 
 def climb(

@@ -5,11 +5,9 @@ A :class:`Search` has one or more stages. A :class:`Stage` is a scoring on some 
 are compared there and the ledger of their evaluations. What a journal knows is not evaluated again. A
 search that ends early, by its time budget or Ctrl-C, chooses among what it has tried.
 
-:class:`Progress` shows how far it is, and how long a stage will still take,
-
-    left = (seconds since the stage began) / (evaluations since) · (evaluations to come)
-
-Evaluations from a journal cost nothing and are not counted, nor are rounds that are not proposed yet.
+:class:`Progress` shows how far it is, and how long the whole fit will still take (:mod:`.schedule`). The
+evaluations to come of a stage are those that have been proposed, each at the mean seconds of those that
+it has made; evaluations from a journal cost nothing and are not counted.
 
 Evaluations that take minutes are watched (:mod:`.watching`): callbacks get the same dict between them,
 with the `iteration` that is done.
@@ -39,16 +37,18 @@ from onefold.search.choice import beats_constant, choose
 from onefold.search.crossfit import Cell, CrossFit, Predictions, crossfit_of, with_predictions
 from onefold.search.evaluation import Candidate, Solved, Work, evaluate, solve
 from onefold.search.ledger import Ledger
+from onefold.search.schedule import FINAL_FIT, Schedule
 from onefold.search.watching import KeptState, WorkWatcher
 
 TIME_IS_UP = "time_budget"
 INTERRUPTED = "interrupted"
 BY_CALLBACK = "stopped by the callback"
+# What Ctrl-C does to a search that has a score.
+FINISHING = "finishing the fit of the best so far; Ctrl-C again to stop"
 # Candidates that were not tried are named in the warning up to this number; chosen, not measured.
 _MAX_NAMED = 6
 # Seconds between two lines of a verbose fit about the same evaluation; chosen, not measured.
 _LINE_SECONDS = 10.0
-_FINAL_FIT = "final fit"
 
 Callback = Callable[[dict[str, Any]], None]
 Select = Literal["min", "1se"]
@@ -148,6 +148,7 @@ class Search:
     seconds: float | None = None  # then nothing more is begun but the first evaluation of each stage
     began: float = field(default_factory=time.monotonic)
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    schedule: Schedule = field(default_factory=Schedule)
     stages: int = field(default=0, init=False)  # that have ended
     stopped: str | None = field(default=None, init=False)  # why the search ended early
     untried: list[dict[str, Any]] = field(default_factory=list, init=False)  # parameters of candidates
@@ -163,17 +164,29 @@ class Search:
         path = None if broken_off else checkpoint.state_path
         return WorkWatcher([checkpoint.mark, *key], self._state, path, tell, replaceable)
 
+    def begin(self, part: str, ledger: Ledger) -> None:
+        """Say that a step after the stages begins, to a callback that listens to it."""
+        self.schedule.begin(part, time.monotonic())
+        listener = getattr(self.callback, "begin_part", None)
+        if listener is not None:
+            listener(ledger.progress() | {"part": part} | self._times(0.0))
+
+    def _times(self, evaluations: float) -> dict[str, float]:
+        """Seconds since the fit began and until it ends; `evaluations` are those of the current part."""
+        now = time.monotonic()
+        return {"seconds": now - self.began, "left": self.schedule.seconds_left(evaluations, now)}
+
     def final_watcher(self, result: SearchResult) -> WorkWatcher:
         """Who watches the final fit."""
 
         def tell(iteration: Iteration) -> None:
             if self.callback is not None:
-                event = result.ledger.progress() | {"part": _FINAL_FIT}
-                times = {"seconds": time.monotonic() - self.began, "left": iteration.seconds_left or 0.0}
+                event = result.ledger.progress() | {"part": FINAL_FIT}
+                times = self._times(iteration.seconds_left or 0.0)
                 with suppress(StopSearch):  # the search has ended
                     self.callback(event | times | {"iteration": _iteration_facts(iteration)})
 
-        return self.watcher([_FINAL_FIT], tell, lambda: False)
+        return self.watcher([FINAL_FIT], tell, lambda: False)
 
     def stage(
         self,
@@ -192,6 +205,7 @@ class Search:
         ledger = Ledger(scoring, self.setup.alphas if alphas is None else alphas, recorded)
         shown_as = shown_as or name
         began = time.monotonic()
+        self.schedule.begin(shown_as, began)
         stage = Stage(self, name, scoring, recorded, ledger, with_expansions, second, shown_as, began)
         for candidate in candidates:
             stage.add(candidate)
@@ -271,6 +285,8 @@ class Stage:
             if again or not (ledger.scored() or (search.stages and proposals)):
                 raise
             search.stopped = INTERRUPTED
+            if isinstance(search.callback, Progress):
+                search.callback.say_interrupted()
             if not ledger.scored():  # but an earlier stage has found what is to be finished here
                 self.evaluate(proposals[:1])
         done = {entry.candidate for entry in ledger.entries}
@@ -326,14 +342,11 @@ class Stage:
         """Tell the callback of one more evaluation; it may stop the search."""
         search = self._search
         event = self.ledger.progress()
-        now = time.monotonic()
         self._evaluated += 1
-        seconds_each = (now - self._began) / self._evaluated
-        event["part"] = self._shown_as
-        event["seconds"] = now - search.began
-        event["left"] = seconds_each * max(event["total"] - event["done"], 0)
+        seconds_each = (time.monotonic() - self._began) / self._evaluated
+        seconds = seconds_each * max(event["total"] - event["done"], 0)
         try:
-            callback(event)
+            callback(event | {"part": self._shown_as} | search._times(seconds))
         except StopSearch:
             search.stopped = search.stopped or BY_CALLBACK
 
@@ -350,12 +363,11 @@ class Stage:
             return
         event = self.ledger.progress()
         to_come = max(event["total"] - event["done"], 0)
-        now = time.monotonic()
-        each = (now - self._began) / self._evaluated if self._evaluated else 0.0
-        seconds_left = each * to_come
+        each = (time.monotonic() - self._began) / self._evaluated if self._evaluated else 0.0
+        seconds = each * to_come
         if iteration.seconds_left is not None:
-            seconds_left = iteration.seconds_left + each * max(to_come - 1, 0)
-        event |= {"part": self._shown_as, "seconds": now - search.began, "left": seconds_left}
+            seconds = iteration.seconds_left + each * max(to_come - 1, 0)
+        event |= {"part": self._shown_as} | search._times(seconds)
         try:
             search.callback(event | {"iteration": _iteration_facts(iteration)})
         except StopSearch:
@@ -478,7 +490,9 @@ def _iteration_facts(iteration: Iteration) -> dict[str, Any]:
 
 
 def progress_words(event: Mapping[str, Any]) -> str:
-    """How far a search is: ``300 rows: 12/36 evaluations``; that of one stage needs no name for it.
+    """How far a search is: ``300 rows: 12 of 36 candidates``; that of one stage needs no name for it.
+
+    A candidate is a kernel with one width.
 
     Within an evaluation also how far that is: ``iteration 7, residual 0.08, about 40 s left``.
     """
@@ -486,7 +500,7 @@ def progress_words(event: Mapping[str, Any]) -> str:
     total = int(event["total"])
     part = str(event["part"])
     name = "" if part == "grid" else f"{part}: "
-    words = f"{name}{min(done, total)}/{total} evaluations"
+    words = f"{name}{min(done, total)} of {total} candidates"
     iteration = event.get("iteration")
     if iteration is None:
         return words
@@ -504,6 +518,22 @@ class Progress:
         self._verbose = verbose
         self._callback = callback
         self._last_line = time.monotonic()
+
+    def begin_part(self, event: dict[str, Any]) -> None:
+        """A step after the evaluations begins; a callback that has this method is told, too."""
+        if self._verbose:
+            sys.stderr.write(f"[{self._name}] {event['part']}\n")
+        listener = getattr(self._callback, "begin_part", None)
+        if listener is not None:
+            listener(event)
+
+    def say_interrupted(self) -> None:
+        """Ctrl-C has ended the search; a callback that has this method says so itself."""
+        listener = getattr(self._callback, "say_interrupted", None)
+        if listener is None:
+            sys.stderr.write(f"[{self._name}] {FINISHING}\n")
+        else:
+            listener()
 
     def __call__(self, event: dict[str, Any]) -> None:
         within = "iteration" in event

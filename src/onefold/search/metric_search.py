@@ -23,8 +23,10 @@ has metrics of its own, learned without it: literal cross-validation of the metr
 the last folds are reserved before anything is learned; then one kernel matrix per metric serves these
 folds in closed form again, and the score is theirs.
 
-**What it costs**, in multiply-adds, is known before it runs: each stage says. The numbers of rounds and
-of members of a blend are not known before; usual numbers are assumed.
+**What it costs**, in multiply-adds, is known before it runs: each stage says. The numbers of rounds, of
+tracks that are worth repeating and of members of a blend are not known before. What runs is decided by
+numbers that are seldom exceeded; the time that is announced is the share of them that searches of some
+thirty tables took (`MetricStage.usual_share`; ``python -m benchmarks.announced``).
 """
 
 from __future__ import annotations
@@ -38,8 +40,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from onefold.approximations import Run, Workload, auto
+from onefold.approximations.problem import NOMINAL
 from onefold.heldout import Splits, sample_rows
-from onefold.search.choice import WORTH, choose, worth_fitting
+from onefold.search.choice import WORTH, choose, comparison, worth_fitting
 from onefold.search.crossfit import CrossFit
 from onefold.search.evaluation import Candidate
 from onefold.search.learned_metric import GRADIENT_ROWS, Track
@@ -55,7 +58,7 @@ from onefold.search.paths import (
     reserved_numbers,
     undivided,
 )
-from onefold.search.strategies import Setup, next_ridges
+from onefold.search.strategies import Setup, costs_with_final, next_ridges, nominal_seconds
 from onefold.smoothers.base import choose_route
 
 # Rows of a first look at the whole grid; chosen, not measured.
@@ -209,6 +212,8 @@ class MetricStage(ABC):
     """A stage: from paths to paths. Subclasses are frozen dataclasses of plain settings."""
 
     optional: ClassVar[bool] = False  # whether it is left out where a search has been stopped before
+    part: ClassVar[str] = ""  # what it is called in progress; "" if it evaluates nothing
+    usual_share: ClassVar[float] = 1.0  # of its cost that searches take as a rule
 
     @abstractmethod
     def run(self, search: Search, division: Division, state: State) -> State:
@@ -225,6 +230,7 @@ class FirstLook(MetricStage):
 
     widths: Sequence[float]
     optional: ClassVar[bool] = True
+    part: ClassVar[str] = _LOOK
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths of the tracks, with the best cell of their family as their first step."""
@@ -250,6 +256,7 @@ class RoundsOnFewRows(MetricStage):
     rows: int
     widths: Sequence[float]
     max_rounds: int
+    part: ClassVar[str] = _ROUNDS
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths that are worth repeating, and the best one without a metric."""
@@ -299,6 +306,7 @@ class Repeat(MetricStage):
 
     max_rounds: int = 0  # none beyond those of the paths
     optional: ClassVar[bool] = True
+    part: ClassVar[str] = _REPEATED
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths with their last cells on these rows, and those to every further round."""
@@ -321,6 +329,7 @@ class RoundsOnAllFolds(MetricStage):
     widths: Sequence[float]
     max_rounds: int
     learning_rows: int
+    part: ClassVar[str] = _ROUNDS
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths to all rounds."""
@@ -343,6 +352,7 @@ class CrossOnAllFolds(MetricStage):
     """Paths on all rows, every fold with metrics of its own; the last round is tried in a cross."""
 
     learning_rows: int
+    part: ClassVar[str] = _FOLDS
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths with their last cells on all rows, and the families as they are."""
@@ -364,6 +374,7 @@ class CellOnAllFolds(MetricStage):
     """Paths on all rows, every fold with metrics of its own, at their last cells only."""
 
     learning_rows: int
+    part: ClassVar[str] = _FOLDS
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The same paths, the best first."""
@@ -381,6 +392,8 @@ class CellOnAllFolds(MetricStage):
 @dataclass(frozen=True)
 class ReservedFolds(MetricStage):
     """The last cells of paths on all rows, in metrics of some, scored by the reserved folds."""
+
+    part: ClassVar[str] = _ALL
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The same paths, the best first; their models are fitted on all rows."""
@@ -510,6 +523,20 @@ class MetricSearch:
     def check(self, setup: Setup) -> None:
         """Do nothing: making the tracks has checked everything already."""
 
+    def costs(self, setup: Setup) -> dict[str, float]:
+        """Its stages, and the final fit, in seconds of a nominal machine."""
+        n = setup.problem.n
+        folds = len(setup.scoring.held_out.left_out)
+        load = replace(setup.run.load, alphas=len(setup.alphas), folds=folds)
+        kernel = nominal_seconds(setup, n, 1)
+        seconds = dict[str, float]()
+        for stage, sizes in _sized_stages(load, self, setup.problem.shape):
+            cost = stage.cost(sizes)
+            time = (cost.preliminary + cost.operations) / NOMINAL.multiply_adds + cost.kernels * kernel
+            seconds[stage.part] = stage.usual_share * time
+        seconds.pop("", None)
+        return costs_with_final(setup, seconds)
+
     def stages(self, n: int, first: int, training: int, *, gpu: bool = False) -> list[MetricStage]:
         """The stages of a search on n rows.
 
@@ -562,7 +589,9 @@ class MetricSearch:
         for stage in self.stages(n, first, division.training.size, gpu=gpu):
             if search.goes_on() or not stage.optional:
                 state = stage.run(search, division, state)
-        return replace(state.last_result, history=state.history)
+        result = state.last_result
+        compared = comparison(result.leaders, result.scoring, result.ledger)
+        return replace(result, history=state.history, record={"compared": compared})
 
     def _all_at_once(self, n: int, first: int) -> bool:
         """Whether rounds are compared on all folds from the start: there are few rows."""
@@ -589,8 +618,33 @@ def usual_members(learning: MetricSearch) -> int:
     return min(len(learning.tracks), _USUAL_MEMBERS if learning.blend else _MEMBERS_OF_CHOICE)
 
 
-def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, int]) -> Workload:
-    """What is asked of the run on all rows, as so many kernels of one ridge and all folds."""
+def learned_load(
+    load: Workload, learning: MetricSearch, shape: tuple[int, int, int], *, usual: bool = False
+) -> Workload:
+    """What is asked of the run on all rows, as so many kernels of one ridge and all folds.
+
+    At most, as what runs is decided by; or what is `usual`, for the time that is announced.
+    """
+    n, d, _ = shape
+    operations = 0.0
+    preliminary = 0.0
+    kernels = 0.0
+    for stage, sizes in _sized_stages(load, learning, shape):
+        share = stage.usual_share if usual else 1.0
+        cost = stage.cost(sizes)
+        operations += share * cost.operations
+        preliminary += share * cost.preliminary
+        kernels += share * cost.kernels
+    kernels = ceil(kernels) + ceil(operations / fit_cost(n, d, heldout=True, overhead_rows=0))
+    return replace(
+        load, kernels=max(1, kernels), alphas=1, left_out=(), preliminary_operations=preliminary
+    )
+
+
+def _sized_stages(
+    load: Workload, learning: MetricSearch, shape: tuple[int, int, int]
+) -> list[tuple[MetricStage, Sizes]]:
+    """The stages of a search, each with what its cost depends on."""
     n, d, targets = shape
     folds = max(2, load.folds)
     tracks = len(learning.tracks)
@@ -618,11 +672,4 @@ def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, 
         training_share=load.training_share if load.left_out else 1 - 1 / folds,
         block_cost=load.block_cost,
     )
-    costs = [stage.cost(sizes) for stage in stages]
-    operations = sum(cost.operations for cost in costs)
-    kernels = sum(cost.kernels for cost in costs)
-    kernels += ceil(operations / fit_cost(n, d, heldout=True, overhead_rows=0))
-    preliminary = sum(cost.preliminary for cost in costs)
-    return replace(
-        load, kernels=max(1, kernels), alphas=1, left_out=(), preliminary_operations=preliminary
-    )
+    return [(stage, sizes) for stage in stages]

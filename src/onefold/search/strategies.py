@@ -9,13 +9,14 @@ for the parameter ``search`` of the estimators and of the command line.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Problem, Run
+from onefold.approximations.problem import NOMINAL, NOMINAL_GPU
 from onefold.criteria import Scoring, Task
 from onefold.heldout import Splits
 from onefold.kernels import Kernel, Precomputed
@@ -23,6 +24,7 @@ from onefold.linalg import take_rows
 from onefold.search.evaluation import Candidate
 from onefold.search.learned_metric import measured
 from onefold.search.loop import Search, SearchResult, Select
+from onefold.search.schedule import FINAL_FIT
 
 Family = tuple[str, Kernel]
 """A kernel at the width 1, and how it is called in a table of results."""
@@ -109,8 +111,31 @@ def family_kernels(
     return kernels, params
 
 
+def nominal_seconds(setup: Setup, rows: int, alphas: int) -> float:
+    """Seconds of one kernel on some rows with so many ridges, on a nominal machine.
+
+    Without an estimate, the number of rows.
+    """
+    # As on a nominal machine: journals may be read on another.
+    _, d, targets = setup.problem.shape
+    approximation, _ = setup.run.approximation.on_fewer_rows(rows, setup.run.shared)
+    load = replace(setup.run.load, kernels=1, alphas=alphas)
+    speed = NOMINAL if load.gpu is None else NOMINAL_GPU
+    return approximation.duration(rows, d, targets, load, speed) or float(rows)
+
+
+def costs_with_final(setup: Setup, stages: Mapping[str, float]) -> dict[str, float]:
+    """The costs of a search's stages, and those of a final fit of each family that may be blended."""
+    fits = len(setup.families) if setup.blend else 1
+    return {**stages, FINAL_FIT: fits * nominal_seconds(setup, setup.problem.n, 1)}
+
+
 class Strategy(Protocol):
-    """A way to search: a frozen dataclass of plain settings."""
+    """A way to search: a frozen dataclass of plain settings.
+
+    A strategy with a method ``costs(setup)`` says in it what each part of the whole fit costs, as a dict
+    by the names of its stages in their order: the time left is then that of the whole fit.
+    """
 
     name: ClassVar[str]
 
@@ -188,6 +213,12 @@ class FullGrid:
 
     def check(self, setup: Setup) -> None:
         """Do nothing: a full grid can search any setup."""
+
+    def costs(self, setup: Setup) -> dict[str, float]:
+        """The grid, and the final fit."""
+        n = setup.problem.n
+        grid = len(setup.grid()) * nominal_seconds(setup, n, len(setup.alphas))
+        return costs_with_final(setup, {"grid": grid})
 
     def run(self, search: Search) -> SearchResult:
         """Search."""

@@ -36,7 +36,7 @@ from onefold.tables.errors import Remedy, TableError
 from onefold.tables.findings import findings
 from onefold.tables.preparation import TableEstimator, joined, matrix_blocks
 from onefold.tables.rows import BLOCK, Table
-from onefold.tables.searching import SearchSettings, check_kernels, search_of
+from onefold.tables.searching import SearchSettings, check_kernels, search_of, takes_axis
 from onefold.tables.source import opened
 from onefold.tables.target import TargetKind, as_target, read_target
 from onefold.tables.training import Training, prepared_again, training_of
@@ -214,6 +214,10 @@ class TableModel(TableEstimator):
     def _takes_sparse(self) -> bool:
         parts = self.estimator_.expansion_.parts
         return all(is_sparse(getattr(part, "centres", None)) for _, part in parts)
+
+    @property
+    def _wants_axis(self) -> bool:
+        return takes_axis(self.approximation)
 
     @property
     def _logarithmic(self) -> bool:

@@ -15,7 +15,7 @@ are medians of k random ones, whose rank has a standard error of ½/√k, 0.2 % 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,6 +65,9 @@ from onefold.tables.rows import TableRows
 
 _ROUNDING = 1e-13  # standard deviation over mean below which a column is constant
 _SAMPLE = 1 << 16  # values in the random sample whose median is taken
+# Mean steps between the rows of an axis of time that are its unit: the default widths then reach from
+# one step to some three thousand, whatever the number of rows; chosen, not measured.
+_STEPS_OF_UNIT = 16.0
 _LEAST_VARIANCE = 1e-3  # of the phases, as points of the unit circle, for a cycle to be a feature
 _MOST_COUNTED = 1_000_000  # distinct texts of a column that are counted if rare ones share an indicator
 _LEAST_COMMON = 10  # rows of a category: the smallest min_frequency that an error proposes
@@ -244,6 +247,12 @@ class DateLearner(NumberLearner):
             self.name, missing > 0, **fields, order=self.order, cycles=cycles, zone=self.zone
         )
 
+    def axis(self, column: DateColumn) -> DateColumn:
+        """The column as an axis: the elapsed time alone, in a unit of some steps between its rows."""
+        span = self._span[1] - self._span[0]
+        scale = _STEPS_OF_UNIT * float(span) / (self.moments.n - 1)
+        return replace(column, scale=scale, cycles=())
+
     def _cycles(self) -> tuple[str, ...]:
         """The cycles of which the data cover two periods and that are not always at the same phase."""
         span = self._span[1] - self._span[0]
@@ -397,6 +406,10 @@ class TextLearner:
         self.median = learner.median
         return learner.column(missing, rows)
 
+    def axis(self, column: DateColumn) -> DateColumn:
+        """As in :class:`DateLearner`, of texts that are dates."""
+        return next(iter(self._date_learners.values())).axis(column)
+
     def _refuse_ambiguous_dates(self) -> None:
         """Raise for a date that is another day if the month comes first."""
         values = list(self._first_row)
@@ -439,6 +452,9 @@ class Learner:
         Columns to treat as categories, even if they look like numbers or dates.
     min_frequency : int, float or None
         Categories in fewer rows, or in a smaller fraction of them, share one indicator.
+    time_axis : bool or None
+        Whether a date that is the only column becomes one feature, the elapsed time, without cycles;
+        None where nothing can be said of that, because no approximation is known.
 
     Attributes
     ----------
@@ -452,6 +468,7 @@ class Learner:
         missing: Missing = "impute",
         categorical: Collection[str] = (),
         min_frequency: float | None = None,
+        time_axis: bool | None = None,
     ) -> None:
         if missing not in {"error", "impute"}:
             raise TableError(f"missing must be 'error' or 'impute'; got '{missing}'")
@@ -459,6 +476,8 @@ class Learner:
         self._missing = missing
         self._categorical = set(categorical)
         self._min_frequency = min_frequency
+        self._time_axis = time_axis
+        self._date_alone: DateColumn | None = None  # the only column, once it is learned
         self.rows = 0
         self._learners: dict[str, Any] = {}  # of columns that have a value
         self._missing_counts: dict[str, int] = {}  # of every column that may become features
@@ -541,6 +560,11 @@ class Learner:
         fitted = [column for column in columns.values() if column is not None]
         if not fitted:
             raise self._no_features_error(names)
+        date = _date_alone(fitted)
+        if date is not None and self._time_axis:
+            date = self._learners[date.name].axis(date)
+            fitted = [date]
+        self._date_alone = date
         rare = self._all_rare()
         return Preparation(
             parts=tuple(sorted(fitted, key=lambda column: KINDS.index(type(column)))),
@@ -609,8 +633,20 @@ class Learner:
         return {learner.name: learner.all_rare for learner in texts if learner.all_rare}
 
     def notes(self) -> list[str]:
-        """Notes on rare categories, imputed values, and medians that are not exact."""
+        """Notes on rare categories, the axis of time, imputed values, and medians that are not exact."""
         notes = []
+        date = self._date_alone
+        if date is not None and self._time_axis:
+            notes.append(
+                f"'{date.name}' is the only column, and a date: one feature, the elapsed time, without "
+                "the cycles of year, week and day"
+            )
+        elif date is not None and self._time_axis is not None and date.cycles:
+            notes.append(
+                f"'{date.name}' is the only column: its features are the elapsed time and the cycles of "
+                f"{' and '.join(date.cycles)}; to smooth a series along the time alone, use "
+                "approximation='state_space' (--approximation state_space on the command line)"
+            )
         if rare := self._all_rare():
             notes.append(
                 f"dropped columns whose categories are all rarer than min_frequency: {listing(rare)}"
@@ -634,6 +670,14 @@ def learn_preparation(rows: TableRows, exclude: Collection[str] = (), **options:
     learner = Learner(exclude, **options)
     learner.add(rows)
     return learner.finish()
+
+
+def _date_alone(columns: Sequence[Column]) -> DateColumn | None:
+    """The only column, if it is one of dates, none of which is missing."""
+    first, *others = columns
+    if others or not isinstance(first, DateColumn) or first.missing:
+        return None
+    return first
 
 
 def _are_different_whole_numbers(column: pa.ChunkedArray) -> bool:

@@ -41,6 +41,11 @@ class TableEstimator(BaseEstimator):
         """Whether the rows of further tables are best encoded as CSR."""
         return False
 
+    @property
+    def _wants_axis(self) -> bool | None:
+        """Whether a date that is the only column becomes one feature; None without an approximation."""
+        return None
+
     def matrix(self, X: TableLike | Table) -> np.ndarray:
         """The rows of a table as a matrix of features."""
         return joined([matrix for _, matrix in matrix_blocks(self, X, 1 << 62, sparse=False)])
@@ -68,7 +73,9 @@ class TableEstimator(BaseEstimator):
     def _learner(self, roles: Sequence[str] = ()) -> Learner:
         """What learns the preparation; columns with `roles` are not features."""
         exclude = {*roles, *self.drop}
-        return Learner(exclude, self.missing, self.categorical, self.min_frequency)
+        return Learner(
+            exclude, self.missing, self.categorical, self.min_frequency, time_axis=self._wants_axis
+        )
 
     def _set_columns(self, X: Any, names: Sequence[str]) -> None:
         """Remember the columns that may become features; an array has places, not names."""

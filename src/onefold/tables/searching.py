@@ -372,6 +372,11 @@ def _why_neither_metric_nor_blend(model: Any, on_disk: bool) -> str | None:
     return None
 
 
+def takes_axis(approximation: Any) -> bool:
+    """Whether an approximation works on one feature, such as the time, or on few."""
+    return resolve_approximation(approximation).name in _SINGLE_KERNEL_APPROXIMATIONS
+
+
 def named_kernels(model: Any) -> list[Any]:
     """The kernels that were named, each once; none for "auto"."""
     kernels = list(model.kernel) if isinstance(model.kernel, list | tuple) else [model.kernel]
