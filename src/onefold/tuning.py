@@ -48,6 +48,7 @@ _TASK_OF_PARAMETER: dict[str, TargetKind] = {
     "calibration": "classification",
     "intervals": "regression",
     "target_transform": "regression",
+    "clip": "regression",
 }
 
 

@@ -33,6 +33,7 @@ class TableEstimator(BaseEstimator):
     reading: Reading | None = None
     missing: Missing = "impute"
     categorical: Sequence[str] = ()
+    numeric: Sequence[str] = ()
     drop: Sequence[str] = ()
     min_frequency: float | None = None
 
@@ -47,7 +48,7 @@ class TableEstimator(BaseEstimator):
 
     def _check_preparation(self) -> None:
         """Raise where parameters of the preparation make no sense, whatever the table."""
-        for name in ("drop", "categorical"):
+        for name in ("drop", "categorical", "numeric"):
             if isinstance(getattr(self, name), str):
                 raise ValueError(
                     f"{name} must be a list of columns; use {name}=[{getattr(self, name)!r}]"
@@ -68,7 +69,7 @@ class TableEstimator(BaseEstimator):
     def _learner(self, roles: Sequence[str] = ()) -> Learner:
         """What learns the preparation; columns with `roles` are not features."""
         exclude = {*roles, *self.drop}
-        return Learner(exclude, self.missing, self.categorical, self.min_frequency)
+        return Learner(exclude, self.missing, self.categorical, self.min_frequency, self.numeric)
 
     def _set_columns(self, X: Any, names: Sequence[str]) -> None:
         """Remember the columns that may become features; an array has places, not names."""
@@ -148,6 +149,9 @@ class TablePreparation(TransformerMixin, TableEstimator):
         values; "error" raises an error if values are missing.
     categorical : sequence of str, default=()
         Columns to treat as categories, even if they look like numbers or dates.
+    numeric : sequence of str, default=()
+        Columns to treat as numbers. Here all columns of numbers are; the estimators, which have a
+        target, take some whole numbers as names of categories.
     drop : sequence of str, default=()
         Columns to leave out.
     min_frequency : int, float or None, default=None
