@@ -175,8 +175,9 @@ class TableModel(TableEstimator):
 
     @property
     def _seed(self) -> int:
-        """The seed of the sample; 0 unless `random_state` is a number."""
-        return int(self.random_state) if isinstance(self.random_state, int | np.integer) else 0
+        """The seed of the sample; 0 unless `random_state` is one."""
+        seed = self.random_state
+        return int(seed) if isinstance(seed, int | np.integer) and 0 <= seed < 2**32 else 0
 
     def _as_step(
         self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
