@@ -51,6 +51,7 @@ _TASK_OF_PARAMETER: dict[str, TargetKind] = {
     "calibration": "classification",
     "intervals": "regression",
     "target_transform": "regression",
+    "clip": "regression",
 }
 
 

@@ -39,6 +39,7 @@ from onefold.tables import (
     rows_of_frame,
     store,
 )
+from onefold.tables.clipping import clipped
 from onefold.tables.preparation import matrix_blocks
 from onefold.tuning import tune_table, tuning
 
@@ -283,7 +284,7 @@ def test_bounds_come_as_frames(regressor):
     assert list(found.columns) == ["lower", "upper"]
     assert found.index.equals(indexed.index)
     expected = regressor.estimator_.predict_interval(regressor.matrix(FRAME), coverage=0.5)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(found, clipped(expected, regressor.clip_))
     assert regressor.predict_quantiles(pl.from_pandas(FRAME), [0.1, 0.5]).columns == ["0.1", "0.5"]
     assert regressor.predict_interval(pa.Table.from_pandas(FRAME)).shape == (N, 2)
 
@@ -293,7 +294,7 @@ def test_bounds_of_two_targets_come_as_frames_as_those_of_the_estimator_inside()
     numbers = NUMBERS.assign(c=np.sin(np.arange(len(NUMBERS))))
     y = np.column_stack([np.arange(len(numbers)), np.cos(np.arange(len(numbers)))])
     indexed = numbers.set_index(np.arange(len(numbers)) + 7)
-    model = TableRegressor(**TINY).fit(indexed, y)
+    model = TableRegressor(**TINY, clip=None).fit(indexed, y)
     inside = model.estimator_
     matrix = pd.DataFrame(model.matrix(indexed), index=indexed.index)
     for method, argument in (("predict_interval", 0.5), ("predict_quantiles", [0.1, 0.5])):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from onefold.tables import Reading, TableSource
 
 Specs = dict[str, dict[str, Any]]
-_LISTS = ("--drop", "--categorical", "--groups")  # options that take several names
+_LISTS = ("--drop", "--categorical", "--numeric", "--groups")  # options that take several names
 
 
 def _parser_of(
@@ -104,6 +104,24 @@ def _or_none(text: str) -> str | None:
     return None if text == "none" else text
 
 
+def _bounds(text: str) -> str | tuple[float | None, float | None] | None:
+    if text in ("auto", "none"):
+        return _or_none(text)
+    low, high = (float(bound) if bound else None for bound in text.split(":"))
+    return low, high
+
+
+clip = _parser_of(
+    "auto, none or a range LOW:HIGH, of which one may be empty, such as 0:100 or 0:",
+    _bounds,
+    lambda value: not isinstance(value, tuple) or _is_range(*value),
+)
+
+
+def _is_range(low: float | None, high: float | None) -> bool:
+    return (-math.inf if low is None else low) < (math.inf if high is None else high)
+
+
 def path(text: str) -> Path:
     """A path; an empty one, such as an unset variable of the shell, is not the current directory."""
     if not text:
@@ -141,6 +159,9 @@ _TARGET: Specs = {
 _COLUMNS: Specs = {
     "--drop": _columns("columns to leave out"),
     "--categorical": _columns("columns to treat as categories, even if they hold numbers or dates"),
+    "--numeric": _columns(
+        "columns to treat as numbers, not as codes (default: tried on held-out rows of a sample)"
+    ),
     "--id": _option("ID column, copied to the predictions", "COL", dest="id_column"),
     "--weight": _option("column of sample weights", "COL"),
     "--groups": _columns(
@@ -157,6 +178,12 @@ _COLUMNS: Specs = {
     ),
     "--drop-missing-target": _flag("drop rows without a target instead of stopping with an error"),
     "--target-transform": _option("fit the logarithm of a positive target", choices=["log"]),
+    "--clip": _option(
+        "keep predictions of numbers within LOW:HIGH (0:100, 0: or --clip=-5:5), within the range that "
+        "is noticed in the target (auto, default), or nowhere (none)",
+        "LOW:HIGH|auto|none",
+        clip,
+    ),
 }
 _SEARCH: Specs = {
     "--simple": _flag("search gamma and alpha of one kernel (default: rbf), without metric or blend"),

@@ -121,6 +121,7 @@ def fit_facts_of(model: Any) -> dict[str, Any]:
         seconds=report.get("seconds"),
         scores=report.get("scores"),
         log_scale=bool(report.get("target_transform")),
+        clip=report.get("clip"),
     )
 
 

@@ -235,13 +235,25 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
             results.append(_CALIBRATIONS[calibrator.name](graph, calibrator, values, n_classes))
         if len(results) < len(outputs):
             results.append(_class_values(graph, values, n_classes))
-    elif getattr(model, "target_transform", None) == "log":
-        results = [graph.node("Exp", values)]
     else:
-        results = [values]
+        if getattr(model, "target_transform", None) == "log":
+            values = graph.node("Exp", values)
+        results = [_clipped(graph, values, getattr(model, "clip_", None))]
     for output, node in zip(outputs, results, strict=True):
         kind = import_optional("skl2onnx.common.data_types").guess_proto_type(output.type)
         graph.node_as(output.full_name, "Cast", node, to=kind)
+
+
+def _clipped(graph: Graph, values: Node, bounds: Any) -> Node:
+    """Predictions (rows, targets) within their bounds (targets, 2); None stands for no bounds."""
+    if bounds is None:
+        return values
+    low, high = np.asarray(bounds, dtype=np.float64).T
+    if np.isfinite(low).any():
+        values = graph.node("Max", values, graph.constant(low[None]))
+    if np.isfinite(high).any():
+        values = graph.node("Min", values, graph.constant(high[None]))
+    return values
 
 
 def _label_values(classes: Any) -> Any:

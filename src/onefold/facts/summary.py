@@ -249,6 +249,7 @@ def fit_facts(
     seconds: float | None = None,
     scores: dict[str, Any] | None = None,
     log_scale: bool = False,
+    clip: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The choice, its score and the search, and all of it as pairs of label and value.
 
@@ -261,6 +262,8 @@ def fit_facts(
         Held-out scores, as `score_facts` gives them, to be among the lines.
     log_scale : bool, default=False
         Whether the criterion is one of logarithms of the target, and the scores are not.
+    clip : dict, optional
+        The range that predictions are kept within, as ``report_["clip"]`` of a table's estimator.
     """
     results = getattr(estimator, "cv_results_", None)
     history = getattr(estimator, "history_", None)
@@ -273,7 +276,12 @@ def fit_facts(
     lines = [("estimator", type(estimator).__name__), *choice, *blend_lines(estimator)]
     if getattr(estimator, "loss", "sum") == "mean":
         lines.append(("loss", "the mean squared error, of which alpha is the ridge"))
-    lines += _score_lines(score, scores, log_scale)
+    unit = "on the log scale" if log_scale else ""
+    if clip is not None and clip["changed"]:
+        unit += " and before clipping" if log_scale else "before clipping"
+    lines += _score_lines(score, scores, unit)
+    if clip is not None:
+        lines.append(("predictions", f"kept {clip['sentence']}"))
     rule = choice_rule(estimator)
     if rule is not None:
         lines.append(("selection rule", rule))
@@ -296,10 +304,11 @@ def fit_facts(
 
 
 def _score_lines(
-    score: dict[str, Any] | None, scores: dict[str, Any] | None, log_scale: bool
+    score: dict[str, Any] | None, scores: dict[str, Any] | None, unit: str
 ) -> list[tuple[str, str]]:
-    """Measures ± standard errors next to the baseline's; the criterion unless it is one of them."""
-    lines = [] if score is None else [(f"criterion: {score['label']}", score["words"])]
+    """Measures ± standard errors next to the baseline's; the criterion in `unit` unless it is one."""
+    of_unit = f", {unit}" if unit else ""
+    lines = [] if score is None else [(f"criterion: {score['label']}", f"{score['words']}{of_unit}")]
     if scores is None:
         return lines
     measures = dict(score_lines(scores))
@@ -307,8 +316,8 @@ def _score_lines(
         if measures[score["label"]].startswith(score["words"]):
             lines = []
         else:
-            unit = "on the log scale" if log_scale else "mean over the folds"
-            lines = [(f"criterion: {score['label']}", f"{score['words']}, {unit}")]
+            words = f"{score['words']}, {unit or 'mean over the folds'}"
+            lines = [(f"criterion: {score['label']}", words)]
     lines += measures.items()
     if scores["verdict"]["best"] is not None:
         lines.append(("best simple model", comparison_words(scores, "")))

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.preprocessing import FunctionTransformer
 
 from onefold.estimators.base import on_host
 
@@ -18,7 +17,13 @@ class Unwrapped:
     estimator: Any
     table_model: Any = None  # that prepares the rows; None without one
     row_transformers: list[Any] = field(default_factory=list)
-    target_transformers: list[Any] = field(default_factory=list)
+    target_transformers: list[Any] = field(default_factory=list)  # around a table model, the outer first
+
+    @property
+    def transforms_target(self) -> bool:
+        """Whether the estimator was fitted to a transform of the target."""
+        logarithmic = self.table_model is not None and self.table_model._logarithmic
+        return logarithmic or bool(self.target_transformers)
 
     @property
     def classes(self) -> np.ndarray | None:
@@ -53,10 +58,16 @@ class Unwrapped:
             with np.errstate(divide="ignore", invalid="ignore"):
                 y = np.asarray(transformer.transform(y.reshape(len(y), -1))).reshape(y.shape)
             y = np.where(np.isfinite(y), y, np.nan)
+        if self.table_model is not None and self.table_model._logarithmic:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                y = self.table_model._fitted_target(y)
+            y = np.where(np.isfinite(y), y, np.nan)
         return y
 
     def in_target_units(self, values: np.ndarray) -> np.ndarray:
-        """What the estimator predicts (n, columns), in the units of the target."""
+        """What the estimator predicts (n, columns), in the units of the target and within its range."""
+        if self.table_model is not None:
+            values = self.table_model._in_target_units(values)
         for transformer in reversed(self.target_transformers):
             values = np.asarray(transformer.inverse_transform(values))
         return values
@@ -73,8 +84,6 @@ def unwrap(model: Any) -> Unwrapped:
             row_transformers += [inner[:-1]] if len(inner.steps) > 1 else []
             inner = inner.steps[-1][1]
         elif hasattr(inner, "estimator_"):  # of a table
-            if getattr(inner, "target_transform", None):
-                target_transformers.append(FunctionTransformer(np.log, np.exp))
             table_model = inner
             inner = inner.estimator_
         elif hasattr(inner, "regressor_"):  # of a TransformedTargetRegressor

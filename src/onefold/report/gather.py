@@ -108,7 +108,7 @@ def write_report(
         "scores": scores,
         "second": None if scores.get("new_rows", True) else tuning.get("second"),
         "test": tuning.get("test"),
-        "ran": fit_facts(estimator, seconds=tuning.get("seconds")),
+        "ran": fit_facts(estimator, seconds=tuning.get("seconds"), clip=tuning.get("clip")),
         "importances": _importances(unwrapped),
         "slices": {"absent": _NO_ROWS if rows is None else _no_predictions(estimator)},
         "trust": trust_facts(estimator.approximation_),
@@ -251,7 +251,7 @@ def _question(unwrapped: Unwrapped, rows: ReportRows | None, tuning: dict[str, A
         preparation = table_model.preparation_
         columns = len(preparation.columns) + len(preparation.constant)
     fitted = None
-    if unwrapped.target_transformers:
+    if unwrapped.transforms_target:
         words = "a transform of {}" if table_model is None else "log({})"
         fitted = words.format(target or "the target")
     return {

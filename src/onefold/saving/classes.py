@@ -192,7 +192,7 @@ def _check_preparation(estimator: Any) -> None:
         _is_whole(width)
         and 0 < width <= _MOST_COLUMNS
         and (names is None or (len(names) == width and _are_texts(list(names))))
-        and all(map(_are_texts, (estimator.drop, estimator.categorical)))
+        and all(map(_are_texts, (estimator.drop, estimator.categorical, estimator.numeric)))
         and type(estimator.notes_) is list
     )
     if not is_valid:
@@ -214,10 +214,19 @@ def _check_table_model(model: Any) -> None:
         raise BadContent("its classes differ from those of its inner estimator")
     if len(preparation.feature_names) != inner.n_features_in_:
         raise BadContent("its table preparation does not make the features of its inner estimator")
+    bounds = getattr(model, "clip_", None)  # which files of 1.0.0rc1 do not have
+    if bounds is not None and (labels or not _are_bounds(bounds, inner.expansion_.n_targets)):
+        raise BadContent("the range of its predictions is not valid")
     roles = (model.target_, model.id_column_, model.id_column)
     columns = [name for name in roles if name is not None]
     if not _are_texts(columns) or type(model.report_) is not dict:
         raise BadContent("its record of the table is damaged")
+
+
+def _are_bounds(value: Any, targets: int) -> bool:
+    """A lower and a greater upper bound for each target, which may be infinite."""
+    is_table = type(value) is np.ndarray and value.shape == (targets, 2) and value.dtype == np.float64
+    return is_table and bool(np.all(value[:, 0] < value[:, 1]))
 
 
 def _check_reading(reading: Any) -> None:

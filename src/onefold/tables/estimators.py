@@ -6,7 +6,7 @@ import inspect
 import os
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass
@@ -32,8 +32,11 @@ from onefold.facts.criteria import check_criterion
 from onefold.heldout import past_splits
 from onefold.linalg import is_sparse
 from onefold.search.loop import Callback
+from onefold.tables.clipping import Clip, TargetRange, bounds_of, check_clip, clipped, ranges_of
+from onefold.tables.codes import RowSample
 from onefold.tables.errors import Remedy, TableError
 from onefold.tables.findings import findings
+from onefold.tables.learning import Learner
 from onefold.tables.preparation import TableEstimator, joined, matrix_blocks
 from onefold.tables.rows import BLOCK, Table
 from onefold.tables.searching import SearchSettings, check_kernels, search_of, takes_axis
@@ -174,8 +177,23 @@ class TableModel(TableEstimator):
         self.target_: str | None = None if training.target is None else training.target.name
         self.id_column_: str | None = self.id_column
         self.notes_: list[str] = list(training.notes)
-        self.report_: dict[str, Any] = findings(self, training, shares, seconds)
+        ranges = self._ranges(training.y)
+        if ranges:
+            self.clip_: np.ndarray | None = bounds_of(ranges)
+        self.report_: dict[str, Any] = findings(self, training, ranges, shares, seconds)
         return self
+
+    def _learner(self, roles: Sequence[str] = ()) -> Learner:
+        """What learns the preparation, with a sample of the rows for questions about their target."""
+        learner = super()._learner(roles)
+        learner.sample = RowSample(self._seed)
+        return learner
+
+    @property
+    def _seed(self) -> int:
+        """The seed of the sample; 0 unless `random_state` is one."""
+        seed = self.random_state
+        return int(seed) if isinstance(seed, int | np.integer) and 0 <= seed < 2**32 else 0
 
     def _as_step(
         self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
@@ -207,8 +225,16 @@ class TableModel(TableEstimator):
         return np.log(y) if y is not None and self._logarithmic else y
 
     def _in_target_units(self, values: Any) -> Any:
+        """What the estimator inside predicts, in the units of the target and within its range."""
+        return clipped(self._unclipped(values), getattr(self, "clip_", None))
+
+    def _unclipped(self, values: Any) -> Any:
         """What the estimator inside predicts, in the units of the target."""
         return np.exp(values) if self._logarithmic else values
+
+    def _ranges(self, y: Any) -> list[TargetRange]:
+        """The range of every target of a regression, given those of the training rows."""
+        return []
 
     @property
     def _takes_sparse(self) -> bool:
@@ -403,6 +429,7 @@ class TableModel(TableEstimator):
             check_calibration(self.calibration)
         if self.scratch is not None and not os.path.isdir(self.scratch):
             raise ValueError(f"scratch must be an existing folder; got {self.scratch!r}")
+        check_clip(getattr(self, "clip", None))
         check_kernels(self)
         check_budget(self.time_budget)
 
@@ -437,6 +464,10 @@ class TableClassifier(ClassifierMixin, TableModel):
         values; "error" raises an error if values are missing.
     categorical : sequence of str, default=()
         Columns to treat as categories, even if they look like numbers or dates.
+    numeric : sequence of str, default=()
+        Columns to treat as numbers. By default, up to two columns of whole numbers that act like names,
+        such as those of shops, become categories if a quick comparison on held-out rows of a sample
+        says so, with a note (:doc:`/manual/tables`).
     drop : sequence of str, default=()
         Columns to leave out.
     min_frequency : int, float or None, default=None
@@ -551,7 +582,7 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
 
     Parameters
     ----------
-    reading, missing, categorical, drop, min_frequency, drop_missing_target, id_column
+    reading, missing, categorical, numeric, drop, min_frequency, drop_missing_target, id_column
         As in :class:`TableClassifier`.
     cv : int, "loo", "past:5", splitter or iterable, default=5
         An int is the number of folds: rows are shuffled; with groups, each group is kept in one fold.
@@ -571,11 +602,19 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
         Predictions, intervals and quantiles are in the units of the target; predictions are the
         exponential of the fitted function, medians rather than means. The search scores on the log
         scale.
+    clip : "auto", (low, high) or None, default="auto"
+        Range that predictions, intervals and quantiles are kept within, for all targets; None in place
+        of a bound leaves that side open. "auto" notices the range of each target in training: targets
+        that are never negative (or never positive), shares up to 1 or 100, and a smallest or largest
+        value with many rows exactly on it (:doc:`/guides/counts`). Scores of the search are those
+        before clipping; ``report_["heldout"]``, tests and reports have those of what is predicted.
 
     Attributes
     ----------
     estimator_ : LSSVRCV
-        The inner estimator, fitted on the prepared matrix.
+        The inner estimator, fitted on the prepared matrix; its predictions are not clipped.
+    clip_ : array (targets, 2) or None
+        Lower and upper bounds of the predictions, infinite where there is none.
     preparation_, n_features_in_, feature_names_in_, feature_importances_, importances_, notes_, report_,
     best_score_, best_params_, cv_results_, target_, id_column_, reading_
         As in :class:`TableClassifier`.
@@ -596,6 +635,11 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
 
     intervals: str | None = "auto"
     target_transform: Literal["log"] | None = None
+    clip: Clip = "auto"
+
+    def _ranges(self, y: Any) -> list[TargetRange]:
+        """The range of every target, given those of the training rows."""
+        return ranges_of(self.clip, y, positive=self._logarithmic)
 
     def score(self, X: TableLike | Table, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """R² on the rows of a table; y may be the name of a column of X."""

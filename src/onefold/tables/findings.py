@@ -16,6 +16,7 @@ from onefold.facts.criteria import criterion_of
 from onefold.facts.data import MOST_VALUES, UNEXPLAINED, ColumnValues, equal_columns, explained_alone
 from onefold.facts.scores import flat_scores, heldout_predictions, score_notes, scores_of
 from onefold.search.ledger import edges
+from onefold.tables.clipping import TargetRange, clip_facts
 from onefold.tables.errors import listing
 from onefold.tables.kinds import DateColumn, Preparation
 from onefold.tables.learning import Learner
@@ -158,18 +159,27 @@ def copies_note(groups: Sequence[Sequence[str]]) -> str | None:
     return f"duplicate columns: {words}; importance is split between them, so drop the duplicates"
 
 
-def findings(model: Any, training: Training, shares: dict[str, float], seconds: float) -> dict[str, Any]:
+def findings(
+    model: Any,
+    training: Training,
+    ranges: list[TargetRange],
+    shares: dict[str, float],
+    seconds: float,
+) -> dict[str, Any]:
     """What the fit of a table's estimator found.
 
-    `shares` are those of the target that each column explains by itself.
+    `ranges` are those that the targets of a regression are kept within, `shares` those of the target
+    that each column explains by itself.
     """
     estimator = model.estimator_
     target = training.target
     y = np.ravel(training.y) if hasattr(estimator, "classes_") else training.y  # labels may be a column
     suspicious = leaks_among(shares, training.preparation)
     scores = None
+    unclipped = None
     predictions = heldout_predictions(estimator, y)
     if predictions is not None and np.isfinite(predictions.values).all(axis=1).any():
+        unclipped = model._unclipped(predictions.values)
         predictions = replace(predictions, values=model._in_target_units(predictions.values))
         clusters = clusters_of(training.splitting, training)
         scores = scores_of(estimator, predictions, training.X, y, training.sample_weight, clusters)
@@ -187,6 +197,7 @@ def findings(model: Any, training: Training, shares: dict[str, float], seconds: 
         "class_weight": getattr(model, "class_weight", None),
         "target_transform": getattr(model, "target_transform", None),
         "intervals": estimator.approximation_.get("intervals"),
+        "clip": clip_facts(ranges, unclipped),
         "best_score": float(estimator.best_score_),
         "blend": estimator.blend_,
         "blend_score": estimator.blend_score_,

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from onefold.tables.codes import RowSample
 from onefold.tables.columns import (
     MANY_CATEGORIES,
     MOST_CATEGORIES,
@@ -61,7 +63,7 @@ from onefold.tables.kinds import (
     missing_values_error,
 )
 from onefold.tables.reading import MISSING_WORDS
-from onefold.tables.rows import TableRows
+from onefold.tables.rows import BLOCK, Table, TableRows
 
 _ROUNDING = 1e-13  # standard deviation over mean below which a column is constant
 _SAMPLE = 1 << 16  # values in the random sample whose median is taken
@@ -158,6 +160,8 @@ class NumberLearner:
         self.moments = ColumnMoments.of(np.empty((0, 1)))
         # Whether all blocks so far hold different whole numbers, none negative and none missing.
         self._counts_rows = True
+        # Whether all values so far are whole numbers, none negative.
+        self.is_whole = True
 
     def add(self, column: pa.ChunkedArray, rows: TableRows) -> int:
         """Add the column of a block of rows; return the number of missing values."""
@@ -178,6 +182,9 @@ class NumberLearner:
         if np.isinf(values).any():
             raise TableError(f"infinite values in '{self.name}'; remove or replace them")
         self._counts_rows = self._counts_rows and _are_different_whole_numbers(column)
+        if self.is_whole:
+            present = values[~np.isnan(values)]
+            self.is_whole = bool(np.all((present >= 0) & (present == np.round(present))))
         return self.add_values(values)
 
     def add_values(self, values: np.ndarray) -> int:
@@ -452,6 +459,10 @@ class Learner:
         Columns to treat as categories, even if they look like numbers or dates.
     min_frequency : int, float or None
         Categories in fewer rows, or in a smaller fraction of them, share one indicator.
+    numeric : collection of str
+        Columns that hold numbers, not codes.
+    sample : RowSample, optional
+        Is shown the same rows.
     time_axis : bool or None
         Whether a date that is the only column becomes one feature, the elapsed time, without cycles;
         None where nothing can be said of that, because no approximation is known.
@@ -468,6 +479,8 @@ class Learner:
         missing: Missing = "impute",
         categorical: Collection[str] = (),
         min_frequency: float | None = None,
+        numeric: Collection[str] = (),
+        sample: RowSample | None = None,
         time_axis: bool | None = None,
     ) -> None:
         if missing not in {"error", "impute"}:
@@ -478,6 +491,8 @@ class Learner:
         self._min_frequency = min_frequency
         self._time_axis = time_axis
         self._date_alone: DateColumn | None = None  # the only column, once it is learned
+        self._numeric = set(numeric)
+        self.sample = sample
         self.rows = 0
         self._learners: dict[str, Any] = {}  # of columns that have a value
         self._missing_counts: dict[str, int] = {}  # of every column that may become features
@@ -487,6 +502,8 @@ class Learner:
     def add(self, rows: TableRows) -> None:
         """Add a block of rows."""
         self.rows += len(rows)
+        if self.sample is not None:
+            self.sample.add(rows.select([name for name in rows.names if name not in self._exclude]))
         for position, name in enumerate(rows.names):
             if name in self._exclude:
                 continue
@@ -520,6 +537,12 @@ class Learner:
         kind = kind_of(column)
         if kind == "empty":
             return len(rows)
+        if name in self._numeric and kind != "numeric":
+            raise TableError(
+                f"column '{name}' holds {kind if kind != 'other' else column.type}, not numbers",
+                ["leave it out of numeric"],
+                options=["numeric"],
+            )
         if kind == "other" and not is_categorical:
             raise TableError(
                 f"column '{name}' has values of type {column.type}, which is not supported",
@@ -574,6 +597,25 @@ class Learner:
             identifiers=identifiers,
         )
 
+    def with_categories(
+        self, preparation: Preparation, names: Collection[str], table: Table
+    ) -> Preparation:
+        """The preparation with some columns of numbers as categories, learned from the same table.
+
+        Those that have too many categories, or only rare ones, stay numbers.
+        """
+        categories = {}
+        for name in names:
+            learner = Learner((), self._missing, [name], self._min_frequency)
+            for block in table.typed_batches(BLOCK, [name]):
+                learner.add(block)
+            with suppress(TableError):
+                part = learner.finish().parts[0]
+                if type(part) is CategoryColumn:
+                    categories[name] = part
+        parts = [categories.get(part.name, part) for part in preparation.parts]
+        return replace(preparation, parts=tuple(sorted(parts, key=lambda part: KINDS.index(type(part)))))
+
     def _raise_problems(self) -> None:
         """Raise what is wrong with the columns, in their order, then missing values that are errors."""
         order = (*self._unnamed, *self._missing_counts)
@@ -606,6 +648,14 @@ class Learner:
         learner = self._learners.get(name)
         usable = name not in self._problems and name not in self._categorical
         return usable and isinstance(learner, TextLearner) and learner.has_too_many_names(self.rows)
+
+    def whole_numbers(self) -> list[str]:
+        """Columns with whole numbers only, none negative, that may be codes."""
+        return [
+            name
+            for name, learner in self._learners.items()
+            if type(learner) is NumberLearner and learner.is_whole and name not in self._numeric
+        ]
 
     def row_names(self, columns: Collection[str]) -> tuple[str, ...]:
         """Those of the columns that have a different text or whole number in every row."""

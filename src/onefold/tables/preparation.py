@@ -33,6 +33,7 @@ class TableEstimator(BaseEstimator):
     reading: Reading | None = None
     missing: Missing = "impute"
     categorical: Sequence[str] = ()
+    numeric: Sequence[str] = ()
     drop: Sequence[str] = ()
     min_frequency: float | None = None
 
@@ -52,7 +53,7 @@ class TableEstimator(BaseEstimator):
 
     def _check_preparation(self) -> None:
         """Raise where parameters of the preparation make no sense, whatever the table."""
-        for name in ("drop", "categorical"):
+        for name in ("drop", "categorical", "numeric"):
             if isinstance(getattr(self, name), str):
                 raise ValueError(
                     f"{name} must be a list of columns; use {name}=[{getattr(self, name)!r}]"
@@ -74,7 +75,12 @@ class TableEstimator(BaseEstimator):
         """What learns the preparation; columns with `roles` are not features."""
         exclude = {*roles, *self.drop}
         return Learner(
-            exclude, self.missing, self.categorical, self.min_frequency, time_axis=self._wants_axis
+            exclude,
+            self.missing,
+            self.categorical,
+            self.min_frequency,
+            self.numeric,
+            time_axis=self._wants_axis,
         )
 
     def _set_columns(self, X: Any, names: Sequence[str]) -> None:
@@ -155,6 +161,9 @@ class TablePreparation(TransformerMixin, TableEstimator):
         values; "error" raises an error if values are missing.
     categorical : sequence of str, default=()
         Columns to treat as categories, even if they look like numbers or dates.
+    numeric : sequence of str, default=()
+        Columns to treat as numbers. Here all columns of numbers are; the estimators, which have a
+        target, take some whole numbers as names of categories.
     drop : sequence of str, default=()
         Columns to leave out.
     min_frequency : int, float or None, default=None

@@ -123,7 +123,11 @@ def check_columns(model: TableEstimator, table: Table, roles: Sequence[tuple[str
     for option, name in [*roles, *listed]:
         if option != "target" and name in model.categorical:
             raise TableError(f" both name column '{name}'; choose one", (), [option, "categorical"])
+    for name in model.numeric:
+        if name in model.categorical:
+            raise TableError(f" both name column '{name}'; choose one", (), ["numeric", "categorical"])
     listed += [("categorical", name) for name in model.categorical]
+    listed += [("numeric", name) for name in model.numeric]
     for option, name in [*roles, *listed]:
         table.require(name, option)
         if option != "target" and name == target:

@@ -22,6 +22,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from onefold.estimators.validation import check_length, check_squares, check_weights
 from onefold.facts.criteria import WHOLE
+from onefold.tables.codes import Codes, codes_among
 from onefold.tables.errors import TableError
 from onefold.tables.findings import ColumnFacts, copies_note, preparation_notes
 from onefold.tables.kinds import DateColumn, Preparation
@@ -423,6 +424,7 @@ def _training(
     n = len(rows.columns)
     y, weight, groups = _row_data(model, rows, learned.target)
     preparation = learned.learner.finish()
+    preparation, codes = with_codes(model, learned, preparation, y, groups)
     on_disk = matrix_stays_on_disk(rows.table, n, len(preparation.feature_names))
     search = search_of(model, on_disk=on_disk)
     named = dict(rows.roles.columns)
@@ -479,7 +481,7 @@ def _training(
         columns=tuple(name for name in rows.table.names if name not in rows.roles.names),
         reading=reading,
         facts=facts,
-        notes=notes if copies is None else (*notes, copies),
+        notes=(*notes, *(columns.note for columns in codes), *([] if copies is None else [copies])),
         structure=structure,
         second=second,
         why_no_second=why_no_second,
@@ -547,6 +549,30 @@ def _second(
     classes = model.task == "classification"
     reason = cannot_be_scored(second, y, weight, classes=classes)
     return (second, None) if reason is None else (None, reason)
+
+
+def with_codes(
+    model: TableModel, learned: FirstPass, preparation: Preparation, y: Any, groups: Any
+) -> tuple[Preparation, list[Codes]]:
+    """The preparation with whole numbers that act like names as categories, and which these are."""
+    learner = learned.learner
+    columns = learner.whole_numbers()
+    if not columns or y is None or learner.sample is None:
+        return preparation, []
+    codes = codes_among(
+        learner.sample,
+        preparation,
+        columns,
+        model._fitted_target(y),
+        groups,
+        classifier=model.task == "classification",
+        ordered=bool(model.ordered),
+        seed=model._seed,
+    )
+    if codes:
+        names = [name for columns in codes for name in columns.names]
+        preparation = learner.with_categories(preparation, names, learned.rows.table)
+    return preparation, codes
 
 
 def _encoded(
