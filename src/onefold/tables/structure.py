@@ -35,6 +35,7 @@ is large enough to mislead.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -95,6 +96,8 @@ _SATURATED = 0.8
 # numbers count the rows.
 _SORTED = 0.98
 _EVEN = 0.8
+# Columns that a sentence names.
+_MOST_QUOTED = 4
 # Columns with parts of moments, from the longest to the shortest, and the least and greatest values.
 _CALENDAR = (
     (("year", "yr"), 0, 3000),
@@ -137,20 +140,24 @@ class Structure:
     def sentence(self) -> str:
         """What it means for scores, and the option that helps."""
         times = f"{self.ratio:.1f}" if self.ratio < 10 else f"{self.ratio:.0f}"
+        names = _quoted(self.columns)
         if self.kind == "groups":
-            names = " and ".join(f"'{name}'" for name in self.columns)
-            option = ",".join(self.columns)
+            option = " ".join(shlex.quote(name) for name in self.columns)
             return (
                 f"rows with the same {names} are alike: errors on rows with a new {names} are some "
-                f"{times} times those on random rows; use groups of {names} as folds "
-                f"(--groups {option} on the command line)"
+                f"{times} times those on random rows; use --groups {option} (or groups=) for scores of "
+                "new ones"
             )
-        names = " and ".join(f"'{name}'" for name in self.columns)
-        order = f"rows that are close in {names}" if self.columns else "rows that follow each other"
+        alike = f"rows with a similar {names}" if self.columns else "rows that follow each other"
         return (
-            f"{order} are alike: errors at other times are some {times} times those on random rows; use "
-            "blocks of consecutive rows as folds (ordered=True, or --ordered on the command line)"
+            f"{alike} are alike: errors on later rows are some {times} times those on random rows; use "
+            '--ordered auto (or ordered="auto") for scores of later ones'
         )
+
+    @property
+    def in_order_of(self) -> str | None:
+        """The column that says the time of the rows, if it is one."""
+        return self.columns[0] if self.kind == "time" and len(self.columns) == 1 else None
 
     def as_plain(self) -> dict[str, Any]:
         """The same in plain values, for a report."""
@@ -161,6 +168,14 @@ class Structure:
             "p_value": self.p_value,
             "sentence": self.sentence,
         }
+
+
+def _quoted(columns: Sequence[str]) -> str:
+    """Names of columns in a sentence, the first ones of many."""
+    quoted = [f"'{name}'" for name in columns[:_MOST_QUOTED]]
+    if len(columns) > _MOST_QUOTED:
+        quoted.append("…")
+    return ", ".join(quoted)
 
 
 @dataclass(frozen=True)
@@ -369,10 +384,16 @@ def _repeated_set(codes_of: dict[str, np.ndarray], n: int) -> _Candidate | None:
     by_chance = max(by_chance, 1.0)
     if len(counts) < _FEWEST_SETS or np.sum(counts * (counts - 1.0)) < 2 * _NOT_BY_CHANCE * by_chance:
         return None
-    total = np.zeros(n, dtype=np.uint64)
-    for name in columns:
-        total += hashes[name]
-    return _Candidate("groups", tuple(columns), _ranks(total))
+    named = dict(columns)
+    for name in sorted(columns, key=lambda name: sizes[name]):  # without those that say nothing more
+        if len(np.unique(total - columns[name])) == len(counts):
+            total -= named.pop(name)
+    every_row = np.zeros(n, dtype=np.uint64)
+    for name in named:
+        every_row += hashes[name]
+    _, first, codes = np.unique(every_row, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))
+    return _Candidate("groups", tuple(named), rank[codes.reshape(-1)])
 
 
 def _times(
