@@ -73,7 +73,7 @@ _FOLDS = 5
 # Stretches of time in a sample.
 _STRETCHES = 25
 # Members of a panel in a sample of stretches of time.
-_MEMBERS = 8
+_MEMBERS = 4
 # Lengths ℓ, relative to the median distance, and ridges of the kernel machine.
 _LENGTHS = (0.5, 2.0)
 _RIDGES = (1e-3, 3e-2, 1.0)
@@ -86,7 +86,7 @@ _MISLEADING = 1.1
 _RATHER_TIME = 2.5
 # Rows on which sets of columns are searched for, pairs of equal rows over those by chance, and the share
 # of the columns that must repeat.
-_SET_ROWS = 5000
+_SET_ROWS = 3000
 _NOT_BY_CHANCE = 10.0
 _SET_SHARE = 1 / 3
 _FEWEST_SETS = 20
@@ -182,13 +182,15 @@ def _quoted(columns: Sequence[str]) -> str:
 class _Candidate:
     """Groups of rows, or moments of them: `codes` as in `Structure`.
 
-    `members` are the numbers of those of a panel that have one row at each moment, if there are any.
+    `members` of a panel are groups with one row at each moment, if time has any; `moments` are those of
+    the rows of groups, if there is a column of time.
     """
 
     kind: Literal["groups", "time"]
     columns: tuple[str, ...]
     codes: np.ndarray
     members: np.ndarray | None = None
+    moments: np.ndarray | None = None
 
 
 def notice(
@@ -294,7 +296,7 @@ def _groups(
                 continue
             if beside > _NAMES_BESIDE * within:
                 continue
-        candidates.append(_Candidate("groups", (name,), codes))
+        candidates.append(_Candidate("groups", (name,), codes, moments=next(iter(moments), None)))
         gains.append(within - beside)
     repeated = _repeated_set(codes_of, n)
     if repeated is not None and repeated.codes.tobytes() not in seen:
@@ -347,35 +349,33 @@ def _repeated_set(codes_of: dict[str, np.ndarray], n: int) -> _Candidate | None:
     Beginning with all columns, the one goes whose values tell most rows apart, until rows repeat. Of the
     columns that are then there, each could go as well: together they say more than a person takes.
     """
-    names = list(codes_of)
-    if len(names) < 3:
+    sizes = {name: int(codes.max()) + 1 for name, codes in codes_of.items()}
+    names = [name for name, size in sizes.items() if n >= _LEAST_MEAN * size]
+    least = max(3, int(np.ceil(_SET_SHARE * len(codes_of))))
+    if len(names) < least:
         return None
     generator = np.random.default_rng(0)
-    sizes = {name: int(codes.max()) + 1 for name, codes in codes_of.items()}
     hashes = {
         name: generator.integers(0, 2**63, sizes[name], dtype=np.uint64)[codes_of[name]]
         for name in names
     }
     rows = np.arange(n)
-    repeating = [name for name in names if n >= _LEAST_MEAN * sizes[name]]
     if n > _SET_ROWS:
-        if not repeating:
-            return None
-        pivot = max(repeating, key=lambda name: sizes[name])  # all rows of some of its values
+        pivot = max(names, key=lambda name: sizes[name])  # all rows of some of its values
         rows = np.argsort(generator.permutation(sizes[pivot])[codes_of[pivot]], kind="stable")
         rows = rows[:_SET_ROWS]
     columns = {name: hashes[name][rows] for name in names}
     total = np.zeros(len(rows), dtype=np.uint64)
     for values in columns.values():
         total += values
-    least = max(3, int(np.ceil(_SET_SHARE * len(names))))
-    while len(rows) < _LEAST_MEAN * len(np.unique(total)):
+    while len(rows) < _LEAST_MEAN * _distinct(total):
         if len(columns) <= least:
             return None
-        shortest = min(columns, key=lambda name: len(np.unique(total - columns[name])))
-        total -= columns.pop(shortest)
+        without = {name: _distinct(total - values) for name, values in columns.items()}
+        for name in sorted(without, key=without.__getitem__)[: 1 + len(columns) // 10]:
+            total -= columns.pop(name)
     counts = np.unique(total, return_counts=True)[1]
-    if any(len(np.unique(total - values)) < _SATURATED * len(counts) for values in columns.values()):
+    if any(_distinct(total - values) < _SATURATED * len(counts) for values in columns.values()):
         return None
     by_chance = 0.5 * len(rows) ** 2
     for name in columns:
@@ -386,7 +386,7 @@ def _repeated_set(codes_of: dict[str, np.ndarray], n: int) -> _Candidate | None:
         return None
     named = dict(columns)
     for name in sorted(columns, key=lambda name: sizes[name]):  # without those that say nothing more
-        if len(np.unique(total - columns[name])) == len(counts):
+        if _distinct(total - columns[name]) == len(counts):
             total -= named.pop(name)
     every_row = np.zeros(n, dtype=np.uint64)
     for name in named:
@@ -394,6 +394,12 @@ def _repeated_set(codes_of: dict[str, np.ndarray], n: int) -> _Candidate | None:
     _, first, codes = np.unique(every_row, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first))
     return _Candidate("groups", tuple(named), rank[codes.reshape(-1)])
+
+
+def _distinct(values: np.ndarray) -> int:
+    """How many different values there are."""
+    ordered = np.sort(values)
+    return 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
 
 
 def _times(
@@ -516,8 +522,12 @@ def _sampled(
         return _sampled_in_time(candidate, generator)
     size = int(candidate.codes.max()) + 1
     most = min(max(_SAMPLE // min(size, _SAMPLED_GROUPS), 2), _SAMPLED_ROWS)
-    # Rows by group, in the order of the table within each, groups in a random order.
-    rows = np.argsort(generator.permutation(size)[candidate.codes], kind="stable")
+    # Rows by group, in the order of time or of the table within each, groups in a random order.
+    places = generator.permutation(size)[candidate.codes]
+    if candidate.moments is None:
+        rows = np.argsort(places, kind="stable")
+    else:
+        rows = np.lexsort([candidate.moments, places])
     codes = candidate.codes[rows]
     numbers = np.cumsum(np.r_[0, codes[1:] != codes[:-1]])
     starts = np.searchsorted(numbers, np.arange(numbers[-1] + 1))
