@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -63,8 +63,12 @@ _MANY_ROWS = 40.0
 # Groups of a sample, if there are as many, and most rows of each.
 _SAMPLED_GROUPS = 100
 _SAMPLED_ROWS = 40
+# The largest group may have this share of the rows, or so many times the mean: of ordinary values one is
+# often far more frequent.
+_LARGEST_SHARE = 0.1
+_LARGEST = 3.0
 # The share of `within` (1) that is left for neighbouring numbers if the numbers are names.
-_NAMES_BESIDE = 0.6
+_NAMES_BESIDE = 0.5
 # Candidates of either kind that are tested, the most promising first.
 _MOST_GROUPS = 4
 _MOST_TIMES = 2
@@ -79,9 +83,12 @@ _LENGTHS = (0.5, 2.0)
 _RIDGES = (1e-3, 3e-2, 1.0)
 # Columns of indicators of classes.
 _MOST_CLASSES = 5
-# What is noticed: at most this probability if there is no structure, and at least this ratio (3).
+# What is noticed: at most this probability if there is no structure, and at least this ratio (3): more
+# where a number with fractions is the name of a group, or where moments are few, so that errors at other
+# ones may be those of a smooth function away from its data.
 _SIGNIFICANT = 0.01
 _MISLEADING = 1.1
+_MISLEADING_NUMBERS = 1.2
 # Of groups and time, groups are named unless the ratio of time exceeds 1 by this factor more.
 _RATHER_TIME = 2.5
 # Rows on which sets of columns are searched for, pairs of equal rows over those by chance, and the share
@@ -191,6 +198,7 @@ class _Candidate:
     codes: np.ndarray
     members: np.ndarray | None = None
     moments: np.ndarray | None = None
+    misleading: float = _MISLEADING  # the least ratio that is noticed
 
 
 def notice(
@@ -232,7 +240,7 @@ def notice(
     def noticed(candidate: _Candidate) -> Structure | None:
         ratio, p_value = _tested(candidate, matrix, targets, generator)
         p_value = min(1.0, tests * p_value)
-        if p_value >= _SIGNIFICANT or ratio <= _MISLEADING:
+        if p_value >= _SIGNIFICANT or ratio <= candidate.misleading:
             return None
         return Structure(candidate.kind, candidate.columns, candidate.codes, ratio, p_value)
 
@@ -296,7 +304,12 @@ def _groups(
                 continue
             if beside > _NAMES_BESIDE * within:
                 continue
-        candidates.append(_Candidate("groups", (name,), codes, moments=next(iter(moments), None)))
+            if np.bincount(codes).max() > n * max(_LARGEST_SHARE, _LARGEST / size):
+                continue
+        whole = numbers is None or bool(np.all(numbers[~np.isnan(numbers)] % 1.0 == 0.0))
+        least = _MISLEADING if whole else _MISLEADING_NUMBERS
+        order = next(iter(moments), None)
+        candidates.append(_Candidate("groups", (name,), codes, moments=order, misleading=least))
         gains.append(within - beside)
     repeated = _repeated_set(codes_of, n)
     if repeated is not None and repeated.codes.tobytes() not in seen:
@@ -450,8 +463,9 @@ def _with_members(time: _Candidate, groups: Sequence[_Candidate]) -> _Candidate:
     """A candidate for time with the members of its panel, if groups are that."""
     for group in groups:
         if _are_members(group.codes, time.codes):
-            return _Candidate("time", time.columns, time.codes, group.codes)
-    return time
+            return replace(time, members=group.codes)
+    few = int(time.codes.max()) < 2 * _STRETCHES
+    return replace(time, misleading=_MISLEADING_NUMBERS) if few else time
 
 
 def _is_sorted(values: np.ndarray) -> bool:
