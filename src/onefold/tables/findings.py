@@ -157,9 +157,10 @@ def findings(model: Any, training: Training, shares: dict[str, float], seconds: 
         predictions = replace(predictions, values=model._in_target_units(predictions.values))
         clusters = clusters_of(training.splitting, training)
         scores = scores_of(estimator, predictions, training.X, y, training.sample_weight, clusters)
-        misleads = structure is not None and training.splitting.kind == "folds"  # and is not acted on
-        scores["in_order_of"] = structure.in_order_of if misleads else None
-        scores["structure"] = structure.sentence if misleads else None
+        # One that folds keep together misleads no more.
+        misleading = structure if training.splitting.kind == "folds" else None
+        scores["in_order_of"] = None if misleading is None else misleading.in_order_of
+        scores["structure"] = None if misleading is None else misleading.sentence
     report: dict[str, Any] = {
         "task": model.task,
         "task_reason": "as requested" if target is None else target.reason,
@@ -229,7 +230,9 @@ def clusters_of(splitting: Splitting, training: Training) -> np.ndarray | None:
         return codes if training.groups is None else np.asarray(training.groups)
     if splitting.kind not in ("blocks", "past"):
         return None
-    ranks = np.arange(len(training.y)) if splitting.time is None or codes is None else codes
+    ranks = np.arange(len(training.y))
+    if splitting.time is not None and codes is not None:
+        ranks = codes
     return np.asarray(ranks * _STRETCHES // (int(ranks.max()) + 1))
 
 
