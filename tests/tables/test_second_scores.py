@@ -67,9 +67,14 @@ def test_by_default_noticed_groups_give_a_second_score(noticing) -> None:
     noticing(GROUPS)
     model = TableRegressor(**QUICK).fit(FRAME, "y")
     assert model.best_params_ == plain.best_params_
-    assert model.report_["scores"] == plain.report_["scores"]
+    sentence = {"structure": GROUPS.sentence}
+    assert model.report_["scores"] == plain.report_["scores"] | sentence
     second = model.report_["second"]
-    assert set(second) == set(model.report_["scores"]) - {"in_order_of"} | {"cv", "use", "first_use"}
+    assert set(second) == set(model.report_["scores"]) - {"in_order_of", "structure"} | {
+        "cv",
+        "use",
+        "first_use",
+    }
     assert second["cv"] == "5-fold, groups of 'shop' kept together"
     assert second["use"] == "rows of a new 'shop'"
     assert second["first_use"] == "new rows of the same 'shop'"
