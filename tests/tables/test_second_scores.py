@@ -219,6 +219,13 @@ def test_blocks_of_moments_are_those_of_the_splitters() -> None:
         assert ranks[train].max() + 2 < ranks[test].min()
 
 
+def test_one_moment_makes_no_blocks(noticing) -> None:
+    noticing(None)
+    table = FRAME.assign(date=pd.Timestamp("2024-01-01") + pd.to_timedelta(FRAME["day"] % 2, unit="D"))
+    with pytest.raises(TableError, match="at least 3 of them, but 'date' has 2"):
+        TableRegressor(cv="past:3", ordered="auto", **QUICK).fit(table, "y")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
