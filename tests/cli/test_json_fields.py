@@ -85,6 +85,12 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, Any]]:
             f"2024-{1 + place % 12:02}-{1 + place % 28:02},{place % 3 == 0},{kind},{gap},{y:.6f}"
         )
     (folder / "made.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lines = ["shop,size,y"]
+    for place in range(160):
+        level = 3 * np.sin(7.0 * (place % 20))
+        size = rng.standard_normal()
+        lines.append(f"s{place % 20},{size:.6f},{level + size + 0.1 * rng.standard_normal():.6f}")
+    (folder / "shops.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     houses = "examples/houses.csv"
     made = "made.csv"
     few = ["--gammas", "0.1,1", "--alphas", "0.01,1"]
@@ -93,12 +99,15 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, Any]]:
         ["tune", houses, "--target", "price", "--id", "house", "--holdout", "0.2", *few],
         ["tune", houses, "--target", "heating", "--id", "house", "--out", "classes", *few],
         ["tune", made, "--target", "y", "--out", "made", *few, *landmarks],
+        ["tune", "shops.csv", "--target", "y", "--simple", *few],
         ["predict", "houses-onefold", "examples/new_houses.csv", "--interval", "0.9"],
         ["predict", "houses-onefold", houses, "--score"],
         ["predict", "classes", houses, "--score", "--proba", "--decision", "--out", "classes.csv"],
         ["plan", houses, "--target", "price"],
         ["compress", "houses-onefold", "--centres", "99", "--out", "small.onefold"],
         *(["inspect", model] for model in ("houses-onefold", "classes", "made", "small.onefold")),
+        ["inspect", "shops-onefold"],
+        ["report", "shops-onefold", "shops.csv"],
         ["report", "houses-onefold", houses],
         ["report", "classes", houses],
         ["report", "made", made],

@@ -5,8 +5,11 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn import config_context
 from sklearn.metrics import accuracy_score, mean_squared_error
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, load
 from onefold.approximations import Nystroem
@@ -229,6 +232,15 @@ def test_the_first_splitter_does_not_complain_of_groups() -> None:
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message="the search chose")
         LSSVRCV(cv=5, second_cv=SECOND, **GRID).fit(X, SIGNAL, groups=GROUPS)
+
+
+def test_pipelines_pass_groups_on_to_the_second_splitter() -> None:
+    model = LSSVRCV(cv=FOLDS, second_cv=SECOND, **GRID)
+    with config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(StandardScaler(), model).fit(X, SIGNAL, groups=GROUPS)
+    direct = LSSVRCV(cv=FOLDS, second_cv=SECOND, **GRID)
+    direct.fit(StandardScaler().fit_transform(X), SIGNAL, groups=GROUPS)
+    assert pipeline[-1].second_score_ == direct.second_score_
 
 
 def test_a_model_file_keeps_the_second_score(tmp_path) -> None:

@@ -67,9 +67,14 @@ def test_by_default_noticed_groups_give_a_second_score(noticing) -> None:
     noticing(GROUPS)
     model = TableRegressor(**QUICK).fit(FRAME, "y")
     assert model.best_params_ == plain.best_params_
-    assert model.report_["scores"] == plain.report_["scores"]
+    sentence = {"structure": GROUPS.sentence}
+    assert model.report_["scores"] == plain.report_["scores"] | sentence
     second = model.report_["second"]
-    assert set(second) == set(model.report_["scores"]) - {"in_order_of"} | {"cv", "use", "first_use"}
+    assert set(second) == set(model.report_["scores"]) - {"in_order_of", "structure"} | {
+        "cv",
+        "use",
+        "first_use",
+    }
     assert second["cv"] == "5-fold, groups of 'shop' kept together"
     assert second["use"] == "rows of a new 'shop'"
     assert second["first_use"] == "new rows of the same 'shop'"
@@ -212,6 +217,13 @@ def test_blocks_of_moments_are_those_of_the_splitters() -> None:
         assert set(ranks[train]) == set(before)
         assert set(ranks[test]) == set(after)
         assert ranks[train].max() + 2 < ranks[test].min()
+
+
+def test_one_moment_makes_no_blocks(noticing) -> None:
+    noticing(None)
+    table = FRAME.assign(date=pd.Timestamp("2024-01-01") + pd.to_timedelta(FRAME["day"] % 2, unit="D"))
+    with pytest.raises(TableError, match="at least 3 of them, but 'date' has 2"):
+        TableRegressor(cv="past:3", ordered="auto", **QUICK).fit(table, "y")
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,8 @@ class KernelMachine(BaseEstimator):
 
     def get_metadata_routing(self) -> Any:
         """The requests of this estimator, as meta-estimators of scikit-learn ask for them."""
-        return with_groups_of(getattr(self, "cv", None), super().get_metadata_routing())
+        routing = with_groups_of(getattr(self, "cv", None), super().get_metadata_routing())
+        return with_groups_of(getattr(self, "second_cv", None), routing)
 
     @contextmanager
     def _threads(self, n: int) -> Iterator[None]:

@@ -59,7 +59,7 @@ class KernelMachineCV(KernelMachine):
     coef0: float = 1.0
     approximation: str | Approximation = "auto"
     cv: CrossValidation = 5
-    second_cv: Any = None
+    second_cv: CrossValidation = None
     criterion: CriterionLike = None
     select: str = "min"
     search: Any = "grid"

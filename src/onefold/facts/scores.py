@@ -39,7 +39,7 @@ from onefold.facts.measures import (
     measured_words,
     number,
 )
-from onefold.facts.words import counted, shortened
+from onefold.facts.words import counted
 from onefold.heldout import unpacked
 from onefold.linalg import is_sparse, to_numpy
 from onefold.machine.threads import limit_blas, spans
@@ -339,11 +339,8 @@ def _comparison_notes(scores: dict[str, Any]) -> list[str]:
         gain = comparison["gain"]
         size = f"{number(main, -gain['value'])} ± {error_number(main, gain['error'])}"
         notes.append(f"a simple model is better: {comparison['best']}, by {size} in {label}")
-    if scores.get("in_order_of") is not None:
-        notes.append(
-            f"the rows are sorted by '{shortened(scores['in_order_of'])}': to predict later rows, use "
-            "blocks of consecutive rows as folds (ordered=True, or --ordered on the command line)"
-        )
+    if scores.get("structure") is not None:
+        notes.append(scores["structure"])
     return notes
 
 

@@ -18,7 +18,7 @@ from onefold.facts.scores import flat_scores, heldout_predictions, score_notes, 
 from onefold.search.ledger import edges
 from onefold.tables.clipping import TargetRange, clip_facts
 from onefold.tables.errors import listing
-from onefold.tables.kinds import DateColumn, Preparation
+from onefold.tables.kinds import Preparation
 from onefold.tables.learning import Learner
 from onefold.tables.rows import TableRows
 
@@ -113,23 +113,6 @@ def preparation_notes(
     )
 
 
-def in_order_of(training: Training) -> str | None:
-    """A column of dates that the rows are sorted by, up or down, where folds are drawn at random."""
-    if training.splitting.kind != "folds":
-        return None
-    preparation = training.preparation
-    matrix = training.X
-    for part, (name, place) in zip(preparation.parts, preparation.spans()):
-        if isinstance(part, DateColumn):
-            rows = np.asarray(matrix[:: max(1, matrix.size // MOST_VALUES), place])
-            values = rows[rows[:, -1] == 0, 0] if part.missing else rows[:, 0]
-            steps = np.diff(values)
-            sorted_ = bool((steps >= 0).all() or (steps <= 0).all())
-            if sorted_ and len(values) >= _FEWEST_ROWS and 2 * np.count_nonzero(steps) > len(values):
-                return name
-    return None
-
-
 def columns_of(preparation: Preparation, matrix: Any) -> list[ColumnValues]:
     """The columns of a table as its matrix has them."""
     rows = np.asarray(matrix, dtype=np.float64)
@@ -174,6 +157,7 @@ def findings(
     estimator = model.estimator_
     target = training.target
     y = np.ravel(training.y) if hasattr(estimator, "classes_") else training.y  # labels may be a column
+    structure = training.structure
     suspicious = leaks_among(shares, training.preparation)
     scores = None
     unclipped = None
@@ -183,7 +167,10 @@ def findings(
         predictions = replace(predictions, values=model._in_target_units(predictions.values))
         clusters = clusters_of(training.splitting, training)
         scores = scores_of(estimator, predictions, training.X, y, training.sample_weight, clusters)
-        scores["in_order_of"] = in_order_of(training)
+        # One that folds keep together misleads no more.
+        misleading = structure if training.splitting.kind == "folds" else None
+        scores["in_order_of"] = None if misleading is None else misleading.in_order_of
+        scores["structure"] = None if misleading is None else misleading.sentence
     report: dict[str, Any] = {
         "task": model.task,
         "task_reason": "as requested" if target is None else target.reason,
@@ -214,7 +201,7 @@ def findings(
         },
         "seconds": seconds,
         "column_notes": list(training.notes),
-        "structure": None if training.structure is None else training.structure.as_plain(),
+        "structure": None if structure is None else structure.as_plain(),
         "test": None,
     }
     notes = [stopped_note(report["search"]), *score_notes(scores), edge_note(estimator)]
@@ -255,7 +242,9 @@ def clusters_of(splitting: Splitting, training: Training) -> np.ndarray | None:
         return codes if training.groups is None else np.asarray(training.groups)
     if splitting.kind not in ("blocks", "past"):
         return None
-    ranks = np.arange(len(training.y)) if splitting.time is None or codes is None else codes
+    ranks = np.arange(len(training.y))
+    if splitting.time is not None and codes is not None:
+        ranks = codes
     return np.asarray(ranks * _STRETCHES // (int(ranks.max()) + 1))
 
 

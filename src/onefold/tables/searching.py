@@ -178,6 +178,11 @@ def in_time(ranks: np.ndarray, columns: tuple[str, ...], splitting: Splitting) -
     past = splitting.kind == "past"
     least = 1 if past else 0  # moments that are only trained on
     count = min(splitting.folds or 0, size - least)
+    if count < 2:
+        names = _quoted(columns) if columns else "the rows"
+        raise TableError(
+            f"blocks of moments need at least {2 + least} of them, but {names} has {size}", ["add rows"]
+        )
     gap = splitting.gap
     splitter: Any = TimeSeriesSplit(count, gap=gap) if past else GapKFold(count, gap)
     rows = np.arange(len(ranks))

@@ -35,8 +35,9 @@ is large enough to mislead.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -62,8 +63,12 @@ _MANY_ROWS = 40.0
 # Groups of a sample, if there are as many, and most rows of each.
 _SAMPLED_GROUPS = 100
 _SAMPLED_ROWS = 40
+# The largest group may have this share of the rows, or so many times the mean: of ordinary values one is
+# often far more frequent.
+_LARGEST_SHARE = 0.1
+_LARGEST = 3.0
 # The share of `within` (1) that is left for neighbouring numbers if the numbers are names.
-_NAMES_BESIDE = 0.6
+_NAMES_BESIDE = 0.5
 # Candidates of either kind that are tested, the most promising first.
 _MOST_GROUPS = 4
 _MOST_TIMES = 2
@@ -72,20 +77,23 @@ _FOLDS = 5
 # Stretches of time in a sample.
 _STRETCHES = 25
 # Members of a panel in a sample of stretches of time.
-_MEMBERS = 8
+_MEMBERS = 4
 # Lengths ℓ, relative to the median distance, and ridges of the kernel machine.
 _LENGTHS = (0.5, 2.0)
 _RIDGES = (1e-3, 3e-2, 1.0)
 # Columns of indicators of classes.
 _MOST_CLASSES = 5
-# What is noticed: at most this probability if there is no structure, and at least this ratio (3).
+# What is noticed: at most this probability if there is no structure, and at least this ratio (3): more
+# where a number with fractions is the name of a group, or where moments are few, so that errors at other
+# ones may be those of a smooth function away from its data.
 _SIGNIFICANT = 0.01
 _MISLEADING = 1.1
+_MISLEADING_NUMBERS = 1.2
 # Of groups and time, groups are named unless the ratio of time exceeds 1 by this factor more.
 _RATHER_TIME = 2.5
 # Rows on which sets of columns are searched for, pairs of equal rows over those by chance, and the share
 # of the columns that must repeat.
-_SET_ROWS = 5000
+_SET_ROWS = 3000
 _NOT_BY_CHANCE = 10.0
 _SET_SHARE = 1 / 3
 _FEWEST_SETS = 20
@@ -95,6 +103,8 @@ _SATURATED = 0.8
 # numbers count the rows.
 _SORTED = 0.98
 _EVEN = 0.8
+# Columns that a sentence names.
+_MOST_QUOTED = 4
 # Columns with parts of moments, from the longest to the shortest, and the least and greatest values.
 _CALENDAR = (
     (("year", "yr"), 0, 3000),
@@ -137,20 +147,24 @@ class Structure:
     def sentence(self) -> str:
         """What it means for scores, and the option that helps."""
         times = f"{self.ratio:.1f}" if self.ratio < 10 else f"{self.ratio:.0f}"
+        names = _quoted(self.columns)
         if self.kind == "groups":
-            names = " and ".join(f"'{name}'" for name in self.columns)
-            option = ",".join(self.columns)
+            option = " ".join(shlex.quote(name) for name in self.columns)
             return (
                 f"rows with the same {names} are alike: errors on rows with a new {names} are some "
-                f"{times} times those on random rows; use groups of {names} as folds "
-                f"(--groups {option} on the command line)"
+                f"{times} times those on random rows; use --groups {option} (or groups=) for scores of "
+                "new ones"
             )
-        names = " and ".join(f"'{name}'" for name in self.columns)
-        order = f"rows that are close in {names}" if self.columns else "rows that follow each other"
+        alike = f"rows with a similar {names}" if self.columns else "rows that follow each other"
         return (
-            f"{order} are alike: errors at other times are some {times} times those on random rows; use "
-            "blocks of consecutive rows as folds (ordered=True, or --ordered on the command line)"
+            f"{alike} are alike: errors on later rows are some {times} times those on random rows; use "
+            '--ordered auto (or ordered="auto") for scores of later ones'
         )
+
+    @property
+    def in_order_of(self) -> str | None:
+        """The column that says the time of the rows, if it is one."""
+        return self.columns[0] if self.kind == "time" and len(self.columns) == 1 else None
 
     def as_plain(self) -> dict[str, Any]:
         """The same in plain values, for a report."""
@@ -163,17 +177,28 @@ class Structure:
         }
 
 
+def _quoted(columns: Sequence[str]) -> str:
+    """Names of columns in a sentence, the first ones of many."""
+    quoted = [f"'{name}'" for name in columns[:_MOST_QUOTED]]
+    if len(columns) > _MOST_QUOTED:
+        quoted.append("…")
+    return ", ".join(quoted)
+
+
 @dataclass(frozen=True)
 class _Candidate:
     """Groups of rows, or moments of them: `codes` as in `Structure`.
 
-    `members` are the numbers of those of a panel that have one row at each moment, if there are any.
+    `members` of a panel are groups with one row at each moment, if time has any; `moments` are those of
+    the rows of groups, if there is a column of time.
     """
 
     kind: Literal["groups", "time"]
     columns: tuple[str, ...]
     codes: np.ndarray
     members: np.ndarray | None = None
+    moments: np.ndarray | None = None
+    misleading: float = _MISLEADING  # the least ratio that is noticed
 
 
 def notice(
@@ -215,7 +240,7 @@ def notice(
     def noticed(candidate: _Candidate) -> Structure | None:
         ratio, p_value = _tested(candidate, matrix, targets, generator)
         p_value = min(1.0, tests * p_value)
-        if p_value >= _SIGNIFICANT or ratio <= _MISLEADING:
+        if p_value >= _SIGNIFICANT or ratio <= candidate.misleading:
             return None
         return Structure(candidate.kind, candidate.columns, candidate.codes, ratio, p_value)
 
@@ -279,7 +304,12 @@ def _groups(
                 continue
             if beside > _NAMES_BESIDE * within:
                 continue
-        candidates.append(_Candidate("groups", (name,), codes))
+            if np.bincount(codes).max() > n * max(_LARGEST_SHARE, _LARGEST / size):
+                continue
+        whole = numbers is None or bool(np.all(numbers[~np.isnan(numbers)] % 1.0 == 0.0))
+        least = _MISLEADING if whole else _MISLEADING_NUMBERS
+        order = next(iter(moments), None)
+        candidates.append(_Candidate("groups", (name,), codes, moments=order, misleading=least))
         gains.append(within - beside)
     repeated = _repeated_set(codes_of, n)
     if repeated is not None and repeated.codes.tobytes() not in seen:
@@ -332,35 +362,33 @@ def _repeated_set(codes_of: dict[str, np.ndarray], n: int) -> _Candidate | None:
     Beginning with all columns, the one goes whose values tell most rows apart, until rows repeat. Of the
     columns that are then there, each could go as well: together they say more than a person takes.
     """
-    names = list(codes_of)
-    if len(names) < 3:
+    sizes = {name: int(codes.max()) + 1 for name, codes in codes_of.items()}
+    names = [name for name, size in sizes.items() if n >= _LEAST_MEAN * size]
+    least = max(3, int(np.ceil(_SET_SHARE * len(codes_of))))
+    if len(names) < least:
         return None
     generator = np.random.default_rng(0)
-    sizes = {name: int(codes.max()) + 1 for name, codes in codes_of.items()}
     hashes = {
         name: generator.integers(0, 2**63, sizes[name], dtype=np.uint64)[codes_of[name]]
         for name in names
     }
     rows = np.arange(n)
-    repeating = [name for name in names if n >= _LEAST_MEAN * sizes[name]]
     if n > _SET_ROWS:
-        if not repeating:
-            return None
-        pivot = max(repeating, key=lambda name: sizes[name])  # all rows of some of its values
+        pivot = max(names, key=lambda name: sizes[name])  # all rows of some of its values
         rows = np.argsort(generator.permutation(sizes[pivot])[codes_of[pivot]], kind="stable")
         rows = rows[:_SET_ROWS]
     columns = {name: hashes[name][rows] for name in names}
     total = np.zeros(len(rows), dtype=np.uint64)
     for values in columns.values():
         total += values
-    least = max(3, int(np.ceil(_SET_SHARE * len(names))))
-    while len(rows) < _LEAST_MEAN * len(np.unique(total)):
+    while len(rows) < _LEAST_MEAN * _distinct(total):
         if len(columns) <= least:
             return None
-        shortest = min(columns, key=lambda name: len(np.unique(total - columns[name])))
-        total -= columns.pop(shortest)
+        without = {name: _distinct(total - values) for name, values in columns.items()}
+        for name in sorted(without, key=without.__getitem__)[: 1 + len(columns) // 10]:
+            total -= columns.pop(name)
     counts = np.unique(total, return_counts=True)[1]
-    if any(len(np.unique(total - values)) < _SATURATED * len(counts) for values in columns.values()):
+    if any(_distinct(total - values) < _SATURATED * len(counts) for values in columns.values()):
         return None
     by_chance = 0.5 * len(rows) ** 2
     for name in columns:
@@ -369,10 +397,22 @@ def _repeated_set(codes_of: dict[str, np.ndarray], n: int) -> _Candidate | None:
     by_chance = max(by_chance, 1.0)
     if len(counts) < _FEWEST_SETS or np.sum(counts * (counts - 1.0)) < 2 * _NOT_BY_CHANCE * by_chance:
         return None
-    total = np.zeros(n, dtype=np.uint64)
-    for name in columns:
-        total += hashes[name]
-    return _Candidate("groups", tuple(columns), _ranks(total))
+    named = dict(columns)
+    for name in sorted(columns, key=lambda name: sizes[name]):  # without those that say nothing more
+        if _distinct(total - columns[name]) == len(counts):
+            total -= named.pop(name)
+    every_row = np.zeros(n, dtype=np.uint64)
+    for name in named:
+        every_row += hashes[name]
+    _, first, codes = np.unique(every_row, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))
+    return _Candidate("groups", tuple(named), rank[codes.reshape(-1)])
+
+
+def _distinct(values: np.ndarray) -> int:
+    """How many different values there are."""
+    ordered = np.sort(values)
+    return 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
 
 
 def _times(
@@ -423,8 +463,9 @@ def _with_members(time: _Candidate, groups: Sequence[_Candidate]) -> _Candidate:
     """A candidate for time with the members of its panel, if groups are that."""
     for group in groups:
         if _are_members(group.codes, time.codes):
-            return _Candidate("time", time.columns, time.codes, group.codes)
-    return time
+            return replace(time, members=group.codes)
+    few = int(time.codes.max()) < 2 * _STRETCHES
+    return replace(time, misleading=_MISLEADING_NUMBERS) if few else time
 
 
 def _is_sorted(values: np.ndarray) -> bool:
@@ -495,8 +536,12 @@ def _sampled(
         return _sampled_in_time(candidate, generator)
     size = int(candidate.codes.max()) + 1
     most = min(max(_SAMPLE // min(size, _SAMPLED_GROUPS), 2), _SAMPLED_ROWS)
-    # Rows by group, in the order of the table within each, groups in a random order.
-    rows = np.argsort(generator.permutation(size)[candidate.codes], kind="stable")
+    # Rows by group, in the order of time or of the table within each, groups in a random order.
+    places = generator.permutation(size)[candidate.codes]
+    if candidate.moments is None:
+        rows = np.argsort(places, kind="stable")
+    else:
+        rows = np.lexsort([candidate.moments, places])
     codes = candidate.codes[rows]
     numbers = np.cumsum(np.r_[0, codes[1:] != codes[:-1]])
     starts = np.searchsorted(numbers, np.arange(numbers[-1] + 1))

@@ -460,12 +460,13 @@ def _training(
         names_groups = structure is not None and structure.kind == "groups"
         if structure is not None and notices_groups and names_groups and len(structure.columns) == 1:
             return _training(model, _grouped_by(model, learned, structure), test, files, structure)
+        folded = _moments(structure, preparation, matrix)
         if splitting.kind == "past":
-            splitting = _past_in_time(splitting, structure, preparation, matrix)
-        elif structure is not None:
-            acted = acting_on(structure, splitting, model, groups=notices_groups)
+            splitting = _past_in_time(splitting, folded, preparation, matrix)
+        elif folded is not None:
+            acted = acting_on(folded, splitting, model, groups=notices_groups)
             if acted is None:
-                second, why_no_second = _second(model, structure, splitting, y, weight)
+                second, why_no_second = _second(model, folded, splitting, y, weight)
             splitting = acted or splitting
     return Training(
         X=matrix,
@@ -517,22 +518,45 @@ def _grouped_by(model: TableModel, learned: FirstPass, structure: Structure) -> 
     return replace(learned, rows=replace(again, missing=rows.missing), learner=learner)
 
 
+def _moments(structure: Structure | None, preparation: Preparation, matrix: Any) -> Structure | None:
+    """A noticed order of the rows by the only date column that has it: rows can share its moments."""
+    if structure is None or structure.kind != "time" or structure.columns:
+        return structure
+    date = _only_date(preparation, matrix)
+    if date is None:
+        return structure
+    name, ranks = date
+    steps = np.diff(ranks)
+    if not (np.all(steps >= 0) or np.all(steps <= 0)):
+        return structure
+    return replace(structure, columns=(name,), codes=ranks)
+
+
 def _past_in_time(
     splitting: Splitting, structure: Structure | None, preparation: Preparation, matrix: Any
 ) -> Splitting:
     """A split that trains on the past by the noticed moments, or by those of the only date column."""
     if structure is not None and structure.kind == "time":
         return in_time(structure.codes, structure.columns, splitting)
+    date = _only_date(preparation, matrix)
+    if date is None:
+        return splitting
+    name, ranks = date
+    return in_time(ranks, (name,), splitting)
+
+
+def _only_date(preparation: Preparation, matrix: Any) -> tuple[str, np.ndarray] | None:
+    """The only column of dates, and the rank of the moment of each row; None without one."""
     dates = [
         (name, place)
         for part, (name, place) in zip(preparation.parts, preparation.spans())
         if isinstance(part, DateColumn) and part.order != "time"
     ]
     if len(dates) != 1:
-        return splitting
+        return None
     [(name, place)] = dates
     _, ranks = np.unique(np.asarray(matrix[:, place.start]), return_inverse=True)
-    return in_time(ranks.reshape(-1), (name,), splitting)
+    return name, ranks.reshape(-1)
 
 
 def _second(
