@@ -35,7 +35,7 @@ from onefold.machine.warning import warn_user
 METHODS = ("cv+", "jackknife+", "normalised")
 
 # What users may choose: "auto" is "cv+" or "normalised", whichever the held-out rows show to be right.
-CHOICES = ("auto", *METHODS)
+CHOICES = (*METHODS, "auto")
 
 # Held-out residuals around the final model, where there are no models of the folds for new rows.
 WITHOUT_FOLD_MODELS = "cv"
@@ -65,7 +65,7 @@ class _SortedScores:
 def check_intervals(method: Any) -> None:
     """Raise for an unknown method of intervals."""
     if not isinstance(method, str) or method not in CHOICES:
-        names = ", ".join(f'"{name}"' for name in (*METHODS, "auto"))
+        names = ", ".join(f'"{name}"' for name in CHOICES)
         raise ValueError(f"intervals must be None or one of {names}; got {method!r:.60}.")
 
 

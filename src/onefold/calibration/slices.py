@@ -14,9 +14,9 @@ whose expectation is least for the true quantiles.
 
 *Slices* are tenths of the rows in the order of their prediction or of one feature, or the rows of each
 value where there are few. One width misleads if intervals of (1) with σ = 1 cover clearly too little of
-some slice: too little by `_SHORTFALL` or more, and with a binomial p-value that is significant at
-`_LEVEL` by Bonferroni's inequality, with half of the level for the slices by prediction and half for all
-others. With the same noise everywhere, this happens to one table in twenty at most.
+some slice: too little by `_SHORTFALL` or more, and with a binomial p-value below `_LEVEL` by the
+inequality of Bonferroni, half of it for the slices by prediction and half for all others. This is a
+hint, not a proof: a comparison with the intervals that would replace them has to follow.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ _FEWEST_ROWS = 30
 _LEAST_SHARE = 0.02
 # The coverage that a slice must lack before one width misleads; chosen, not measured.
 _SHORTFALL = 0.05
-# The level of the test over all slices.
-_LEVEL = 0.05
+# The level of the test over all slices. Of simulated tables of 300 rows, 58 % have normalised intervals
+# if noise grows by a factor of e along a feature, and 18 % at a level of 0.05; with even noise 3 and 1 %.
+_LEVEL = 0.5
 
 
 @dataclass(frozen=True)
