@@ -30,7 +30,7 @@ _PURPOSE = {
 # Characters of the progress bar.
 _BAR = 20
 # Seconds that the report and the files take after a fit, as a rule; benchmarks/announced.py measures it.
-_REPORT_SECONDS = 3.0
+_REPORT_SECONDS = 1.0
 # Seconds between two lines of progress where standard error is not a terminal.
 _LOG_EVERY_SECONDS = 10.0
 

@@ -209,7 +209,9 @@ class MetricStage(ABC):
 
     optional: ClassVar[bool] = False  # whether it is left out where a search has been stopped before
     part: ClassVar[str] = ""  # what it is called in progress; "" if it evaluates nothing
-    usual_share: ClassVar[float] = 1.0  # of its cost that searches take as a rule
+    # Share of its cost that searches take as a rule, those of the tables of benchmarks/announced.py on
+    # the average: rounds end early, most tracks are dropped.
+    usual_share: ClassVar[float] = 1.0
 
     @abstractmethod
     def run(self, search: Search, division: Division, state: State) -> State:
@@ -227,6 +229,7 @@ class FirstLook(MetricStage):
     widths: Sequence[float]
     optional: ClassVar[bool] = True
     part: ClassVar[str] = _LOOK
+    usual_share: ClassVar[float] = 0.8
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths of the tracks, with the best cell of their family as their first step."""
@@ -253,6 +256,7 @@ class RoundsOnFewRows(MetricStage):
     widths: Sequence[float]
     max_rounds: int
     part: ClassVar[str] = _ROUNDS
+    usual_share: ClassVar[float] = 0.38
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths that are worth repeating, and the best one without a metric."""
@@ -303,6 +307,7 @@ class Repeat(MetricStage):
     max_rounds: int = 0  # none beyond those of the paths
     optional: ClassVar[bool] = True
     part: ClassVar[str] = _REPEATED
+    usual_share: ClassVar[float] = 0.17
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths with their last cells on these rows, and those to every further round."""
@@ -326,6 +331,7 @@ class RoundsOnAllFolds(MetricStage):
     max_rounds: int
     learning_rows: int
     part: ClassVar[str] = _ROUNDS
+    usual_share: ClassVar[float] = 0.34
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths to all rounds."""
@@ -349,6 +355,7 @@ class CrossOnAllFolds(MetricStage):
 
     learning_rows: int
     part: ClassVar[str] = _FOLDS
+    usual_share: ClassVar[float] = 0.13
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths with their last cells on all rows, and the families as they are."""
@@ -371,6 +378,7 @@ class CellOnAllFolds(MetricStage):
 
     learning_rows: int
     part: ClassVar[str] = _FOLDS
+    usual_share: ClassVar[float] = 0.2
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The same paths, the best first."""
@@ -390,6 +398,7 @@ class ReservedFolds(MetricStage):
     """The last cells of paths on all rows, in metrics of some, scored by the reserved folds."""
 
     part: ClassVar[str] = _ALL
+    usual_share: ClassVar[float] = 0.35
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The same paths, the best first; their models are fitted on all rows."""
@@ -622,8 +631,9 @@ def learned_load(
         operations += share * cost.operations
         preliminary += share * cost.preliminary
         kernels += share * cost.kernels
-    kernels = ceil(kernels) + ceil(operations / fit_cost(n, d, heldout=True, overhead_rows=0))
-    return replace(load, kernels=max(1, kernels), alphas=1, preliminary_operations=preliminary)
+    further = operations / fit_cost(n, d, heldout=True, overhead_rows=0)
+    count = round(kernels + further) if usual else int(kernels) + ceil(further)
+    return replace(load, kernels=max(1, count), alphas=1, preliminary_operations=preliminary)
 
 
 def _sized_stages(
