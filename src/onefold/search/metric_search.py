@@ -209,9 +209,6 @@ class MetricStage(ABC):
 
     optional: ClassVar[bool] = False  # whether it is left out where a search has been stopped before
     part: ClassVar[str] = ""  # what it is called in progress; "" if it evaluates nothing
-    # Share of its cost that searches take as a rule, those of the tables of benchmarks/announced.py on
-    # the average: rounds end early, most tracks are dropped.
-    usual_share: ClassVar[float] = 1.0
 
     @abstractmethod
     def run(self, search: Search, division: Division, state: State) -> State:
@@ -221,6 +218,14 @@ class MetricStage(ABC):
     def cost(self, sizes: Sizes) -> Cost:
         """What it costs."""
 
+    @property
+    def usual_share(self) -> float:
+        """The share of its cost that searches take as a rule: rounds end early, tracks are dropped.
+
+        Those of stages are averages of the tables of benchmarks/announced.py.
+        """
+        return 1.0
+
 
 @dataclass(frozen=True)
 class FirstLook(MetricStage):
@@ -229,7 +234,6 @@ class FirstLook(MetricStage):
     widths: Sequence[float]
     optional: ClassVar[bool] = True
     part: ClassVar[str] = _LOOK
-    usual_share: ClassVar[float] = 0.8
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths of the tracks, with the best cell of their family as their first step."""
@@ -247,6 +251,10 @@ class FirstLook(MetricStage):
         ridges = ceil(sizes.alphas / 2)
         return Cost(preliminary=widths * fit_cost(LOOK_ROWS, sizes.features, ridges))
 
+    @property
+    def usual_share(self) -> float:
+        return 0.8
+
 
 @dataclass(frozen=True)
 class RoundsOnFewRows(MetricStage):
@@ -256,7 +264,6 @@ class RoundsOnFewRows(MetricStage):
     widths: Sequence[float]
     max_rounds: int
     part: ClassVar[str] = _ROUNDS
-    usual_share: ClassVar[float] = 0.38
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths that are worth repeating, and the best one without a metric."""
@@ -276,6 +283,10 @@ class RoundsOnFewRows(MetricStage):
         cells = _CELLS_AFTER_LOOK if sizes.looked else len(self.widths) * ceil(sizes.alphas / 2)
         round_zero = sizes.families * cells * fit
         return Cost(preliminary=round_zero + sizes.rounds * sizes.tracks * of_round)
+
+    @property
+    def usual_share(self) -> float:
+        return 0.38
 
 
 @dataclass(frozen=True)
@@ -307,7 +318,6 @@ class Repeat(MetricStage):
     max_rounds: int = 0  # none beyond those of the paths
     optional: ClassVar[bool] = True
     part: ClassVar[str] = _REPEATED
-    usual_share: ClassVar[float] = 0.17
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths with their last cells on these rows, and those to every further round."""
@@ -322,6 +332,10 @@ class Repeat(MetricStage):
         of_track = sizes.metric(sizes.training) + cross * sizes.fit(sizes.training)
         return Cost(preliminary=sizes.tracks * of_track)
 
+    @property
+    def usual_share(self) -> float:
+        return 0.35 if self.max_rounds else 0.17
+
 
 @dataclass(frozen=True)
 class RoundsOnAllFolds(MetricStage):
@@ -331,7 +345,6 @@ class RoundsOnAllFolds(MetricStage):
     max_rounds: int
     learning_rows: int
     part: ClassVar[str] = _ROUNDS
-    usual_share: ClassVar[float] = 0.34
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths to all rounds."""
@@ -348,6 +361,10 @@ class RoundsOnAllFolds(MetricStage):
         operations += sizes.tracks * (fits + sizes.metrics_of_folds(self.learning_rows))
         return Cost(operations=operations + sizes.final_fits)
 
+    @property
+    def usual_share(self) -> float:
+        return 0.34
+
 
 @dataclass(frozen=True)
 class CrossOnAllFolds(MetricStage):
@@ -355,7 +372,6 @@ class CrossOnAllFolds(MetricStage):
 
     learning_rows: int
     part: ClassVar[str] = _FOLDS
-    usual_share: ClassVar[float] = 0.13
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths with their last cells on all rows, and the families as they are."""
@@ -371,6 +387,10 @@ class CrossOnAllFolds(MetricStage):
         operations = closed + sizes.tracks * (fits + sizes.metrics_of_folds(self.learning_rows))
         return Cost(operations=operations + sizes.final_fits)
 
+    @property
+    def usual_share(self) -> float:
+        return 0.13
+
 
 @dataclass(frozen=True)
 class CellOnAllFolds(MetricStage):
@@ -378,7 +398,6 @@ class CellOnAllFolds(MetricStage):
 
     learning_rows: int
     part: ClassVar[str] = _FOLDS
-    usual_share: ClassVar[float] = 0.2
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The same paths, the best first."""
@@ -392,13 +411,16 @@ class CellOnAllFolds(MetricStage):
         operations = sizes.members * (sizes.metrics_of_folds(self.learning_rows) + fits)
         return Cost(operations=operations + sizes.final_fits)
 
+    @property
+    def usual_share(self) -> float:
+        return 0.2
+
 
 @dataclass(frozen=True)
 class ReservedFolds(MetricStage):
     """The last cells of paths on all rows, in metrics of some, scored by the reserved folds."""
 
     part: ClassVar[str] = _ALL
-    usual_share: ClassVar[float] = 0.35
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The same paths, the best first; their models are fitted on all rows."""
@@ -446,6 +468,10 @@ class ReservedFolds(MetricStage):
     def cost(self, sizes: Sizes) -> Cost:
         """A kernel with all folds for each member."""
         return Cost(kernels=sizes.members)
+
+    @property
+    def usual_share(self) -> float:
+        return 0.35
 
 
 def _sampled(setup: Setup, rows: Any, size: int, stream: int) -> Any:
