@@ -233,8 +233,8 @@ def test_progress_is_redrawn_and_wiped_on_a_terminal_and_sparse_in_a_log(monkeyp
         )
     first, last, final, wiped = stream.getvalue().split("\r")[1:5]
     best = "best so far accuracy"
-    assert first == f"[█████···············] 25 %, 9 s left, 1 of 4 candidates, {best} 50.00%"
-    assert last.startswith("[████████············] 43 %, 12 s left, 4 of 4 candidates, ")
+    assert first == f"[█████···············] 25 %, 9 s left, 1 of 4 evaluations, {best} 50.00%"
+    assert last.startswith("[████████············] 43 %, 12 s left, 4 of 4 evaluations, ")
     # It never goes back, and the final fit is part of the same whole.
     assert final.startswith("[████████············] 43 %, 23 s left, final fit")
     assert wiped.strip() == ""
@@ -246,7 +246,7 @@ def test_progress_is_redrawn_and_wiped_on_a_terminal_and_sparse_in_a_log(monkeyp
             progress(
                 EVENT | {"done": done, "total": 3, "part": "rounds", "left": 6 - done - _REPORT_SECONDS}
             )
-    assert log.getvalue() == "onefold: 4 s left, rounds: 2 of 3 candidates, best so far -0.5\n"
+    assert log.getvalue() == "onefold: 4 s left, rounds: 2 of 3 evaluations, best so far -0.5\n"
 
 
 def test_commands_that_are_printed_work_in_the_shell_that_printed_them(monkeypatch, tmp_path):
