@@ -10,7 +10,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -45,6 +45,9 @@ from onefold.tables.training import (
 )
 
 _MOST_NUMBERS = 4_000_000  # of training rows that simple models are fitted to
+# Seconds that scores of simple models and the report take, on one core: those of the tables of
+# benchmarks/announced.py on the average.
+_SCORING_SECONDS = 1.2
 # The parameters that one task has.
 _TASK_OF_PARAMETER: dict[str, TargetKind] = {
     "class_weight": "classification",
@@ -105,8 +108,11 @@ class Tuning:
         return inner_estimator(self.model, self.training.search, cv=self.training.splitting.cv)
 
     def plan(self) -> Plan:
-        """What :meth:`run` would do, with its time and memory."""
-        return plan(self.estimator, self.training.X, self.training.y)
+        """What :meth:`run` and a report would do, with their time and memory."""
+        planned = plan(self.estimator, self.training.X, self.training.y)
+        if planned.seconds is None:
+            return planned
+        return replace(planned, seconds=planned.seconds + _SCORING_SECONDS)
 
     def run(self, callback: Any = None) -> TableModel:
         """Fit the model, and score it on rows that it has not seen, if there are any.

@@ -225,12 +225,16 @@ def test_progress_is_redrawn_and_wiped_on_a_terminal_and_sparse_in_a_log(monkeyp
     stream = Terminal()
     with Progress(stream, "error") as progress:
         progress(EVENT)
-        progress(EVENT | {"done": 4, "best_score": -0.25, "seconds": 9.0, "left": 9.0})
-        progress.begin_part(EVENT | {"part": "final fit", "seconds": 10.0, "left": 20.0})
+        progress(
+            EVENT | {"done": 4, "best_score": -0.25, "seconds": 9.0, "left": 12.0 - _REPORT_SECONDS}
+        )
+        progress.begin_part(
+            EVENT | {"part": "final fit", "seconds": 10.0, "left": 23.0 - _REPORT_SECONDS}
+        )
     first, last, final, wiped = stream.getvalue().split("\r")[1:5]
     best = "best so far accuracy"
-    assert first == f"[█████···············] 25 %, 9 s left, 1 of 4 candidates, {best} 50.00%"
-    assert last.startswith("[████████············] 43 %, 12 s left, 4 of 4 candidates, ")
+    assert first == f"[█████···············] 25 %, 9 s left, 1 of 4 evaluations, {best} 50.00%"
+    assert last.startswith("[████████············] 43 %, 12 s left, 4 of 4 evaluations, ")
     # It never goes back, and the final fit is part of the same whole.
     assert final.startswith("[████████············] 43 %, 23 s left, final fit")
     assert wiped.strip() == ""
@@ -239,8 +243,10 @@ def test_progress_is_redrawn_and_wiped_on_a_terminal_and_sparse_in_a_log(monkeyp
     monkeypatch.setattr("onefold.cli.terminal.time.monotonic", lambda: next(clock))
     with Progress(log := io.StringIO(), None) as progress:
         for done in (1, 2, 3):
-            progress(EVENT | {"done": done, "total": 3, "part": "rounds", "left": 3 - done})
-    assert log.getvalue() == "onefold: 4 s left, rounds: 2 of 3 candidates, best so far -0.5\n"
+            progress(
+                EVENT | {"done": done, "total": 3, "part": "rounds", "left": 6 - done - _REPORT_SECONDS}
+            )
+    assert log.getvalue() == "onefold: 4 s left, rounds: 2 of 3 evaluations, best so far -0.5\n"
 
 
 def test_commands_that_are_printed_work_in_the_shell_that_printed_them(monkeypatch, tmp_path):

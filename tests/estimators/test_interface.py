@@ -154,7 +154,7 @@ def test_verbose_names_the_part_and_the_time_left(capsys):
     LSSVRCV(**FOUR, verbose=1, n_jobs=1).fit(X, NUMBERS)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(",")[0] for line in lines] == [
-        *(f"[LSSVRCV] {i} of 4 candidates" for i in (1, 2, 3, 4)),
+        *(f"[LSSVRCV] {i} of 4 evaluations" for i in (1, 2, 3, 4)),
         "[LSSVRCV] final fit",
         "[LSSVRCV] intervals and probabilities",
     ]

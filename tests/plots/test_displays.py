@@ -317,6 +317,7 @@ def test_the_choice_is_the_simplest_within_a_standard_error_of_the_best():
     axes = display.plot().ax_
     ring = next(line.get_xydata()[0] for line in axes.lines if line.get_label() == "chosen")
     place = display.groups.index(display.chosen)
+    assert len(display.groups) > 3
     np.testing.assert_allclose(ring, [100 * display.differences[place], len(display.groups) - 1 - place])
     assert "the simplest kernel and metric within one standard error" in display.caption()
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from onefold import LSSVRCV
-from onefold.search.schedule import FINAL_FIT, Schedule
+from onefold.search import SearchStoppedWarning
+from onefold.search.schedule import FINAL_FIT, INTERVALS, Schedule
 
 
 def test_a_part_without_a_cost_takes_as_long_as_its_evaluations():
@@ -64,3 +65,31 @@ def test_every_strategy_knows_the_parts_that_it_goes_through(options):
     assert list(costs)[-1] == FINAL_FIT
     assert min(costs.values()) > 0.0
     assert all(event["left"] > 0.0 for event in events)
+
+
+def test_ctrl_c_says_at_once_what_it_does(capsys):
+    def press(event):
+        raise KeyboardInterrupt
+
+    model = LSSVRCV(gammas=[0.1, 1.0], alphas=[0.1], callback=press, n_jobs=1)
+    with pytest.warns(SearchStoppedWarning):
+        model.fit(X, Y)
+    line = "[LSSVRCV] finishing the fit of the best so far; Ctrl-C again to stop\n"
+    assert capsys.readouterr().err == line
+
+
+def test_steps_after_the_search_are_told_to_callbacks_that_listen():
+    class Listener:
+        def __init__(self):
+            self.parts = []
+
+        def __call__(self, event):
+            self.parts.append(event["part"])
+
+        def begin_part(self, event):
+            assert event["left"] >= 0.0
+            self.parts.append(event["part"])
+
+    listener = Listener()
+    LSSVRCV(gammas=[0.1], alphas=[0.1], callback=listener).fit(X, Y)
+    assert listener.parts == ["grid", FINAL_FIT, INTERVALS]

@@ -373,7 +373,7 @@ def test_progress_of_an_iteration_in_words(monkeypatch, capsys):
     iteration = {"number": 7, "residual": 0.0831, "left": 40.2}
     event = {"done": 1, "total": 2, "part": "all rows", "best_score": -0.5, "best_params": {}}
     event |= {"left": 90.0, "seconds": 3.0, "iteration": iteration}
-    words = "all rows: 1 of 2 candidates, iteration 7, residual 0.083, about 40 s left"
+    words = "all rows: 1 of 2 evaluations, iteration 7, residual 0.083, about 40 s left"
     assert loop.progress_words(event) == words
     iteration["left"] = None
     assert loop.progress_words(event) == words.rpartition(", ")[0]

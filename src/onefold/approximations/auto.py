@@ -9,8 +9,8 @@ Three functions decide, each by the table in its docstring:
 `rows_within` says how many rows the exact method can take in some time; the numbers of rows that a
 metric is learned from follow from it. Times come from operation counts and the speed of the
 machine where the rows are (:mod:`onefold.machine.speed`, :mod:`onefold.linalg.speed`); they are meant to
-be right within a factor of two or three. Peaks of memory come from
-:mod:`onefold.approximations.footprint`.
+be right within a factor of two or three, and ``benchmarks/announced.py`` compares them with what
+searches take. Peaks of memory come from :mod:`onefold.approximations.footprint`.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _PURPOSE = {
 # Characters of the progress bar.
 _BAR = 20
 # Seconds that the report and the files take after a fit, as a rule; benchmarks/announced.py measures it.
-_REPORT_SECONDS = 3.0
+_REPORT_SECONDS = 1.0
 # Seconds between two lines of progress where standard error is not a terminal.
 _LOG_EVERY_SECONDS = 10.0
 
@@ -44,11 +44,12 @@ class Progress:
 
     def __init__(self, stream: TextIO | None, criterion: str | None = None) -> None:
         self._stream = stream
-        self._criterion = criterion
+        self.criterion = criterion
         self._terminal = stream is not None and stream.isatty()
         self._last_line_time = time.monotonic()
         self._drawn_width = 0
         self._share = 0.0
+        self._seconds = 0.0  # of the last event
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         """An evaluation has ended, or an iteration within one."""
@@ -65,6 +66,10 @@ class Progress:
         """A step without evaluations begins."""
         self._show(event, str(event["part"]))
 
+    def begin_report(self) -> None:
+        """The model is there, and the report follows."""
+        self._show({"seconds": self._seconds, "left": 0.0}, "report")
+
     def say_interrupted(self) -> None:
         """Ctrl-C has ended the search: its handler has said so."""
 
@@ -72,9 +77,9 @@ class Progress:
         """Draw the bar, or write a line to a log some seconds after the last one."""
         if self._stream is None:
             return
-        seconds = float(event.get("seconds", 0.0))
+        self._seconds = float(event["seconds"])
         left = float(event["left"]) + _REPORT_SECONDS
-        self._share = max(self._share, seconds / (seconds + left))
+        self._share = max(self._share, self._seconds / (self._seconds + left))
         text = f"{duration_words(left)} left, {words}"
         if self._terminal:
             bar = f"[{'█' * int(_BAR * self._share):·<{_BAR}}] {100 * self._share:.0f} %, "
@@ -89,7 +94,7 @@ class Progress:
             print(f"onefold: {text}", file=self._stream, flush=True)
 
     def _score_words(self, score: float) -> str:
-        return f"{score:.6g}" if self._criterion is None else score_words(self._criterion, score)
+        return f"{score:.6g}" if self.criterion is None else score_words(self.criterion, score)
 
     def __enter__(self) -> Progress:
         return self

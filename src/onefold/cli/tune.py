@@ -46,6 +46,7 @@ def run_tune(arguments: argparse.Namespace) -> None:
     journal = journal_of(directory) if arguments.resume else None
     inputs = [table for table in (arguments.table, options.get("test")) if table is not None]
     outputs = outputs_in(directory, arguments.force, inputs)
+    progress = Progress(None if quiet else sys.stderr)
     with (
         _mention_journal(None if quiet else journal),
         nonempty_journal(journal),
@@ -54,7 +55,7 @@ def run_tune(arguments: argparse.Namespace) -> None:
     ):
         for note in [] if quiet else _notes(job, arguments.table.name, "task" in options):
             print(f"onefold: {note}", file=sys.stderr)
-        model = _run_with_progress(job, quiet)
+        model = _run_with_progress(job, progress)
         write_results(model, stage)
     if journal is not None and model.report_["search"]["stopped"] is None:
         journal.unlink(missing_ok=True)
@@ -63,7 +64,9 @@ def run_tune(arguments: argparse.Namespace) -> None:
         print(f"onefold: kept {journal}; repeat the command with --force to resume", file=sys.stderr)
     weight = job.training.sample_weight
     repeat = [repeated(arguments)]
-    no_page = write_page(model, job.rows, directory, repeat=repeat, sample_weight=weight)
+    with progress:
+        progress.begin_report()
+        no_page = write_page(model, job.rows, directory, repeat=repeat, sample_weight=weight)
     if no_page:
         print(f"onefold: no report.html: {no_page}", file=sys.stderr)
     files = [str(path) for path in outputs if path.is_file()]
@@ -144,11 +147,11 @@ def _default_directory(table: Path) -> str:
     return f"{Path(name.removesuffix('.gz')).stem}-onefold"
 
 
-def _run_with_progress(job: Tuning, quiet: bool) -> TableModel:
+def _run_with_progress(job: Tuning, progress: Progress) -> TableModel:
     """Run the job; progress goes to stderr, and Ctrl-C keeps the best so far."""
-    criterion = criterion_of(job.estimator)
+    progress.criterion = criterion_of(job.estimator)
     with (
-        Progress(None if quiet else sys.stderr, criterion) as progress,
+        progress,
         best_kept(progress) as callback,
         warnings.catch_warnings(),
     ):

@@ -562,10 +562,11 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         Number of threads; None and -1 use every core. Only the last digits of dense factorisations of
         more than 1000 rows depend on it.
     verbose : int, default=0
-        With 1, a line is written to the standard error stream after each kernel.
+        With 1, a line is written to the standard error stream after each evaluation.
     callback : function, optional
-        Called after each kernel with a dict: done, total, best_score, best_params, part, seconds, left.
-        A search with a metric has several parts, each of which is counted separately. Also called
+        Called after each evaluation, a kernel with one width, with a dict: done, total, best_score,
+        best_params, part, seconds, left. A search with a metric has several parts, each of which is
+        counted separately; left are the seconds until the whole fit ends. Also called
         during evaluations by conjugate gradients, at most once a second: iteration is then a dict of
         number, residual and left.
 

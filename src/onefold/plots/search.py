@@ -289,8 +289,8 @@ class ChoiceDisplay(Display):
     >>> from onefold.plots import ChoiceDisplay
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = LSSVRCV(metric="diagonal", gammas=[0.3, 1], alphas=[0.01, 0.1], max_rounds=1).fit(X, y)
-    >>> ChoiceDisplay.from_estimator(model).differences[0]
-    0.0
+    >>> ChoiceDisplay.from_estimator(model).tied.tolist()
+    [True, False]
     """
 
     groups: list[tuple[str, str, int]]
@@ -346,14 +346,15 @@ class ChoiceDisplay(Display):
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
         shown = self._shown
-        places = np.arange(len(shown))[::-1]
+        slots = max(len(shown), 4)
+        places = np.arange(slots)[::-1][: len(shown)]
         percents = 100 * self.differences[shown]
         look: dict[str, Any] = {"fmt": "o", "color": BLUE, "capsize": 3, "markersize": 5, "zorder": 3}
         axes.errorbar(percents, places, xerr=100 * self.errors[shown], **look | style)
         axes.axvline(0.0, color=FAINT, lw=1.2)
         words = [self._words(self.groups[number]).replace(" metric", "") for number in shown]
         axes.set_yticks(places, labels=[plain_text(text, 32) for text in words])
-        axes.set_ylim(-0.7, max(len(shown), 4) - 0.3)
+        axes.set_ylim(-0.7, slots - 0.3)
         if self.chosen in self.groups:
             number = self.groups.index(self.chosen)
             place = float(places[shown.index(number)])

@@ -490,9 +490,9 @@ def _iteration_facts(iteration: Iteration) -> dict[str, Any]:
 
 
 def progress_words(event: Mapping[str, Any]) -> str:
-    """How far a search is: ``300 rows: 12 of 36 candidates``; that of one stage needs no name for it.
+    """How far a search is: ``300 rows: 12 of 36 evaluations``; that of one stage needs no name for it.
 
-    A candidate is a kernel with one width.
+    An evaluation is a kernel with one width, and all its ridges.
 
     Within an evaluation also how far that is: ``iteration 7, residual 0.08, about 40 s left``.
     """
@@ -500,7 +500,7 @@ def progress_words(event: Mapping[str, Any]) -> str:
     total = int(event["total"])
     part = str(event["part"])
     name = "" if part == "grid" else f"{part}: "
-    words = f"{name}{min(done, total)} of {total} candidates"
+    words = f"{name}{min(done, total)} of {total} evaluations"
     iteration = event.get("iteration")
     if iteration is None:
         return words
