@@ -88,6 +88,9 @@ _MOST_CLASSES = 5
 # moments: errors at other ones are also those of a smooth function away from its data.
 _SIGNIFICANT = 0.01
 _MISLEADING = 1.1
+# A smaller ratio suffices, but where there is doubt, if it is as certain as this.
+_CERTAIN = 0.001
+_MISLEADING_IF_CERTAIN = 1.05
 _MISLEADING_IN_DOUBT = 1.2
 # Of groups that mislead nearly as much, by this share of the ratio less 1, the smallest are named.
 _NEARLY = 0.8
@@ -242,7 +245,9 @@ def notice(
     def noticed(candidate: _Candidate) -> Structure | None:
         ratio, p_value = _tested(candidate, matrix, targets, generator)
         p_value = min(1.0, tests * p_value)
-        if p_value >= _SIGNIFICANT or ratio <= candidate.misleading:
+        certain = p_value < _CERTAIN and candidate.misleading == _MISLEADING
+        least = _MISLEADING_IF_CERTAIN if certain else candidate.misleading
+        if p_value >= _SIGNIFICANT or ratio <= least:
             return None
         return Structure(candidate.kind, candidate.columns, candidate.codes, ratio, p_value)
 
