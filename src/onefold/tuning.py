@@ -173,8 +173,7 @@ def tuning(
         hold_out = partial(_held_out, groups=groups, share=holdout, settings=settings)
     roles = Roles(target, weight, groups, settings.id_column)
     learned = first_pass(settings, source, roles, task, hold_out)
-    target_column = learned.target
-    assert target_column is not None
+    target_column = learned.target_column
     model = _model_of(target_column, parameters)
     refuse_clash(model.id_column, _outputs_of(target_column))
     model._check_criterion()

@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from onefold.linalg import is_sparse, take_rows, to_numpy
+from onefold.linalg import Index, is_sparse, take_rows, to_numpy
 from onefold.rows.dask import DaskTable
 
 # Rows in a fingerprint.
 _MOST_ROWS = 1000
 # Numbers that are hashed for a fingerprint: wide tables have fewer rows in it.
 _MOST_NUMBERS = 4_000_000
+# Largest share of distinct rows at which rows count as repeated; chosen, not measured.
+_DISTINCT_SHARE = 0.9
 # 2⁶⁴ over the golden ratio, the increment of SplitMix64.
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 # The factors of MurmurHash3's 64-bit finaliser.
@@ -41,6 +43,21 @@ def row_hashes(X: Any, dtype: Any = np.float64) -> np.ndarray:
     for j, weight in enumerate(_weights(X.shape[1])):
         hashes += _mixed(X[:, j], dtype) * weight
     return hashes.view(np.int64)
+
+
+def repeated_rows(X: Any) -> tuple[Index, Index] | None:
+    """The first row of every set of equal rows, in order, and the number (n,) of the set of each row.
+
+    None where few rows repeat: more than 90 % of them are distinct.
+    """
+    hashes = row_hashes(X)
+    _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+    if first.size > _DISTINCT_SHARE * hashes.size:
+        return None
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size)
+    return first[order].astype(np.intp), place[inverse.reshape(-1)]
 
 
 def row_fingerprint(problem: Any, n: int, *, precomputed: bool = False) -> dict[str, Any] | None:
