@@ -19,9 +19,11 @@ from onefold.approximations import Problem, Run
 from onefold.criteria import Scoring, Task
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import take_rows
+from onefold.machine.threads import cached_property
 from onefold.search.evaluation import Candidate
 from onefold.search.learned_metric import measured
 from onefold.search.loop import Search, SearchResult, Select
+from onefold.search.repeats import RepeatedRows
 
 Family = tuple[str, Kernel]
 """A kernel at the width 1, and how it is called in a table of results."""
@@ -52,6 +54,11 @@ class Setup:
     def problem(self) -> Problem:
         """What is solved."""
         return self.run.problem
+
+    @cached_property
+    def repeats(self) -> RepeatedRows | None:
+        """Which rows are equal, where many are."""
+        return RepeatedRows.of(self.problem)
 
     @property
     def rows(self) -> int:
