@@ -192,8 +192,7 @@ def tuning(
             structure = structure_of(settings, source, roles, task)
             hold_out = partial(hold_out, structure=structure, notices_groups=notices_groups)
     learned = first_pass(settings, source, roles, task, hold_out)
-    target_column = learned.target
-    assert target_column is not None
+    target_column = learned.target_column
     model = _model_of(target_column, parameters)
     refuse_clash(model.id_column, _outputs_of(target_column))
     model._check_criterion()

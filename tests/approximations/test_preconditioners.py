@@ -19,7 +19,7 @@ from onefold.approximations.preconditioners import (
     PreconditionerPlan,
     plan_preconditioner,
 )
-from onefold.approximations.problem import Problem
+from onefold.approximations.problem import Machine, Problem
 from onefold.kernels import (
     RBF,
     CallableKernel,
@@ -459,6 +459,33 @@ def test_sizes_are_possible_and_hold_in_the_memory(n, usable, gpu):
         assert plan.landmarks == 0
     assert plan.bytes(n) > 0
     assert plan.operations(n, 10) > 0
+
+
+@pytest.mark.parametrize("n", [20_000, 200_000, 400_000])
+@pytest.mark.parametrize("free", [4, 8, 16, 64])
+def test_the_peak_is_that_of_sizes_that_the_free_memory_allows(n, free):
+    """200,000 rows with 8 GiB have smaller blocks and fewer landmarks than with 64 GiB."""
+    shape = (n, 20, 1)
+    free *= 2**30
+    load = Workload(1, 1, folds=1)
+    plan = plan_preconditioner(shape, Machine(free).usable, systems=2)
+    peak = ConjugateGradients().memory(*shape, load, free)
+    assert 2 * plan.bytes(n) <= peak <= free
+    assert peak <= ConjugateGradients().peak_bytes(*shape, load, 1)
+    unlimited = plan_preconditioner(shape, None, systems=2)
+    assert plan.blocks >= unlimited.blocks
+    assert plan.landmarks <= unlimited.landmarks
+    if free == 64 * 2**30 and n <= 200_000:
+        assert plan == unlimited
+        assert peak == ConjugateGradients().peak_bytes(*shape, load, 1)
+
+
+def test_memory_that_is_short_means_smaller_blocks_and_no_landmark_model():
+    """Without memory in view, the peak of 200,000 rows was above 8 GiB, and no fit was tried."""
+    shape = (200_000, 54, 7)
+    load = Workload(1, 1, folds=1)
+    assert ConjugateGradients().peak_bytes(*shape, load, 1) > 8 * 2**30
+    assert ConjugateGradients().memory(*shape, load, 8 * 2**30) < 8 * 2**30
 
 
 def test_ridges_below_the_rounding_of_float32_have_factors_in_float64():

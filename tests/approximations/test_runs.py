@@ -192,7 +192,8 @@ def test_auto_finds_series_by_their_kernels(kernel, rows, chosen):
         (CORES, 200_000, 13, 60.0, None),
         (CORES, 200_000, 13, None, ConjugateGradients()),  # as it was asked for
         (CORES, 100_000, 13, 1e9, ConjugateGradients()),
-        (replace(CORES, free=2**30), 100_000, 13, 1e9, None),  # whose preconditioner has no room
+        (replace(CORES, free=2**30), 100_000, 13, 1e9, ConjugateGradients()),  # by smaller blocks
+        (replace(CORES, free=2**25), 100_000, 13, 1e9, None),  # which has no room for its vectors
         (GPU, 100_000, 54, 60.0, ConjugateGradients()),  # its blocks are quicker than one factor
         (GPU, 150_000, 54, 60.0, ConjugateGradients()),  # by a float32 factor,
         (GPU, 400_000, 54, 60.0, None),  # beyond, nobody knows how many iterations it takes
@@ -212,13 +213,39 @@ def test_a_search_whose_members_find_no_memory_fits_them_as_it_searched():
     """It does not fail at its end, and says what was missing."""
     X = np.broadcast_to(np.zeros((1, 13)), (100_000, 13))
     problem = Problem(X, X[:, :1], None, True)
-    vars(problem)["machine"] = replace(CORES, free=2**31)
+    vars(problem)["machine"] = replace(CORES, free=2**26)
     run = Run(Nystroem(2000), problem, Workload(), reason="2000 landmarks fit")
     with use_threads(2):
         found, members = auto.choose_for_members(run, RBF(1.0), 3, 1)
     assert (found.approximation, members) == (run.approximation, 3)
     assert found.reason.startswith("2000 landmarks fit; the true kernel of all rows would need ")
-    assert found.reason.endswith(" GiB, more than the 2.0 GiB free")
+    assert found.reason.endswith(" GiB, more than the 0.1 GiB free")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "name", "most", "words"),
+    [
+        (np.inf, "cg", 3, "fitted to all rows with the true kernel"),
+        (1e4, "cg", 3, "fitted to all rows with the true kernel"),
+        (8.0, "cg", 1, "fitted to all rows with the true kernel"),
+        (1.0, "nystroem", 3, ", and 1 s is left"),
+        (0.0, "nystroem", 3, ", and no time is left"),
+    ],
+)
+def test_members_have_the_true_kernel_if_the_time_that_is_left_is_enough(seconds, name, most, words):
+    """After an interruption none is left, and landmarks have found what is returned."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30_000, 3))
+    problem = Problem(X, X[:, :1], None, True)
+    vars(problem)["machine"] = CORES
+    run = Nystroem(100).start(problem, [RBF(1.0)], Workload(1, 1))
+    run = replace(run, reason="100 landmarks fit")
+    with use_threads(2):
+        found, members = auto.choose_for_members(run, RBF(1.0), 3, 1, seconds)
+    assert found.approximation.name == name
+    assert 1 <= members <= most
+    assert found.reason.startswith("100 landmarks fit; ")
+    assert found.reason.endswith(words)
 
 
 def test_how_many_rows_are_worked_on_exactly_is_bounded_by_time_and_memory():

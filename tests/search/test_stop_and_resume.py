@@ -400,6 +400,30 @@ def test_rounds_of_a_metric_are_stopped_anywhere(rows):
     assert hurried.score(X, y > 0) > 0.5
 
 
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({}, "exact"),
+        ({"time_budget": 1e6}, "exact"),
+        ({"time_budget": 1e-9}, "nystroem"),
+        ({"callback": after(2, StopSearch)}, "nystroem"),
+        ({"callback": after(2)}, "nystroem"),
+    ],
+)
+def test_no_fit_with_the_true_kernel_begins_once_the_time_is_up(settings, name, monkeypatch):
+    """A search with landmarks that was stopped returns what they have found."""
+    monkeypatch.setattr(auto, "_ALWAYS_EXACT", 0)
+    X = MORE[:70]
+    hurried = METRIC | {"metric_rows": 30, "n_jobs": 1, "approximation": auto.Auto(seconds=1e-9)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SearchStoppedWarning)
+        model = LSSVRCV(**hurried | settings).fit(X, np.sin(2 * MORE[:70, 0]))
+    facts = model.approximation_["selected_with"]
+    assert facts["name"] == name
+    assert ("and no time is left" in facts["chosen"]) == (name == "nystroem")
+    assert np.isfinite(model.predict(X)).all()
+
+
 def test_a_callback_stops_whoever_asks_an_objective():
     objective = LSSVRCV(callback=after(1, StopSearch)).objective(X, Y)
     with pytest.raises(StopSearch, match="uses the best so far"):

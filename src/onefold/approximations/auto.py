@@ -366,7 +366,9 @@ class MembersRun(NamedTuple):
     members: int
 
 
-def choose_for_members(run: Run, kernel: Kernel, members: int, folds: int) -> MembersRun:
+def choose_for_members(
+    run: Run, kernel: Kernel, members: int, folds: int, seconds: float = math.inf
+) -> MembersRun:
     """What scores and fits the members of a blend after a search with metrics, on all rows.
 
     ===================================================  ===============================================
@@ -374,18 +376,25 @@ def choose_for_members(run: Run, kernel: Kernel, members: int, folds: int) -> Me
     memory does not hold what the true kernel needs      the run of the search, whose reason says so
     the run is exact: dense fits take 20 seconds at      the run of the search
     most
+    the run has landmarks, and the true kernel takes     the run of the search, whose reason says so
+    longer than the `seconds` that are left
     the true kernel takes 15 minutes at most for one     the true kernel, dense or by conjugate
     member                                               gradients; as many members as one minute has
                                                          time for (a GPU: 20 seconds), at least one
     otherwise                                            the run of the search
     ===================================================  ===============================================
 
-    `kernel` is that of one of the `members`, `folds` the number of parts that are held out.
+    `kernel` is that of one of the `members`, `folds` the number of parts that are held out. `seconds`
+    are what a time budget leaves, 0 after an interruption.
     """
     problem = run.problem
     if not run.reason:
         return MembersRun(run, members)
     choice = _method_for_members(run.approximation, problem, kernel, members, folds)
+    if choice is not None and not run.approximation.exact and choice.seconds > seconds:
+        words = f"; the true kernel of all rows would take about {duration_words(choice.seconds)}, "
+        words += f"and {duration_words(seconds) if seconds else 'no time'} is left"
+        return MembersRun(replace(run, reason=run.reason + words), members)
     if choice is None:
         if run.approximation.exact or problem.remote or problem.streamed or is_sparse(problem.X):
             return MembersRun(run, members)
@@ -393,11 +402,12 @@ def choose_for_members(run: Run, kernel: Kernel, members: int, folds: int) -> Me
         lacking = _lacking_memory(ConjugateGradients(), problem, load)
         words = "" if lacking is None else f"; the true kernel of all rows {lacking}"
         return MembersRun(replace(run, reason=run.reason + words), members)
-    of_members = Workload(choice.members, 1, folds=folds)
+    count = int(max(1, min(choice.members, seconds // max(choice.seconds, 1e-9))))
+    of_members = Workload(count, 1, folds=folds)
     started = choice.method.start(problem, [kernel], of_members)
     replaced = choice.method.name != run.approximation.name
     words = "; the finalists are fitted to all rows with the true kernel" if replaced else ""
-    return MembersRun(replace(started, reason=run.reason + words), choice.members)
+    return MembersRun(replace(started, reason=run.reason + words), count)
 
 
 class _MembersMethod(NamedTuple):

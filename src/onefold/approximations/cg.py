@@ -38,7 +38,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -54,7 +54,7 @@ from onefold.approximations.preconditioners import (
     plan_preconditioner,
     product_operations,
 )
-from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
+from onefold.approximations.problem import Machine, Parts, Problem, TargetRidges, Workload
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel
 from onefold.linalg import (
@@ -81,7 +81,7 @@ from onefold.machine.iterations import Arrays, Iteration, Pace, Watcher, watcher
 from onefold.machine.speed import Speed
 from onefold.machine.threads import cached_property, limit_blas
 from onefold.machine.warning import warn_user
-from onefold.rows.hashing import row_hashes
+from onefold.rows.hashing import repeated_rows
 
 # Share of a host's free memory that kept tiles may take; chosen, not measured.
 _KEEP_SHARE = 0.5
@@ -103,8 +103,6 @@ _TOLERANCE = 1e-5
 _ERROR_SHARE = 0.25
 # A usual value of that share, relative to the targets, for estimates of time; for an R² of about 0.9.
 _USUAL_TOLERANCE = 0.03
-# Largest share of distinct rows at which repeated rows are merged.
-_DISTINCT_SHARE = 0.9
 # Iterations for each digit of the tolerance; measured, 5 to 15.
 _ITERATIONS_PER_DIGIT = 10
 # Rows whose kernel values tell a kernel from others.
@@ -199,18 +197,18 @@ class ConjugateGradients(Approximation):
         shape = n, d, targets
         gpu = load.gpu is not None
         systems = 1 + load.folds
-        operations = systems * self._plan(shape, load).operations(n, d)
+        operations = systems * self._plan(shape, load, load.gpu).operations(n, d)
         operations += self.usual_iterations(load.folds) * product_operations(
             shape, systems=systems, gpu=gpu
         )
         slowness = _GPU_SLOWNESS if gpu else 1.0
         return slowness * load.kernels * load.alphas * operations / speed.multiply_adds
 
-    def _plan(self, shape: tuple[int, int, int], load: Workload) -> PreconditionerPlan:
-        """The sizes of the preconditioner of each system, as far as memory is known."""
+    def _plan(self, shape: tuple[int, int, int], load: Workload, free: int | None) -> PreconditionerPlan:
+        """The sizes of the preconditioner of each system in so many free bytes (None: unknown)."""
         return plan_preconditioner(
             shape,
-            load.gpu,
+            Machine(free, gpu=load.gpu is not None).usable,
             gpu=load.gpu is not None,
             systems=1 + load.folds,
             landmarks=self.n_components,
@@ -218,9 +216,16 @@ class ConjugateGradients(Approximation):
         )
 
     def peak_bytes(self, n: int, d: int, targets: int, load: Workload, n_parallel: int) -> int:
-        """Preconditioners of all systems, vectors of the iteration, and solutions at each ridge."""
+        """That of a host with enough memory for preconditioners of any size, or of a GPU."""
+        return self.memory(n, d, targets, load, load.gpu)
+
+    def memory(self, n: int, d: int, targets: int, load: Workload, free: int | None) -> int:
+        """Preconditioners of all systems, vectors of the iteration, and solutions at each ridge.
+
+        In fewer free bytes the preconditioners are smaller.
+        """
+        plan = self._plan((n, d, targets), load, free)
         systems = 1 + load.folds
-        plan = self._plan((n, d, targets), load)
         columns = (_VECTORS + _KEPT_VECTORS * load.alphas) * systems * targets
         vectors = 8.0 * n * (columns + 3 * d)
         return int(systems * plan.bytes(n) + vectors)
@@ -272,13 +277,7 @@ class IterativeModel(Model):
     @cached_property
     def _distinct(self) -> tuple[Index, Index] | None:
         """A row for each distinct one, and the distinct row of each; None where few rows repeat."""
-        _, first, inverse = np.unique(row_hashes(self.problem.X), return_index=True, return_inverse=True)
-        if first.size > _DISTINCT_SHARE * self.problem.n:
-            return None
-        order = np.argsort(first)  # in the order of the rows
-        place = np.empty_like(order)
-        place[order] = np.arange(order.size)
-        return first[order].astype(np.intp), place[inverse.reshape(-1)]
+        return repeated_rows(self.problem.X)
 
     @cached_property
     def _X(self) -> Array:
@@ -593,6 +592,19 @@ class ProgressReporter:
         self._watching.iterated(iteration, state.arrays)
 
 
+_Projection: TypeAlias = Callable[[Array, bool], Array]
+"""Vectors of all rows, and whether P⁻¹ is applied to them → vectors with sᵀa = 0."""
+
+
+@dataclass(frozen=True)
+class _Goal:
+    """What ends a solution, (4) or (5)."""
+
+    tolerance: float  # of (4)
+    error_share: float  # of (5); 0 where no held-out error ends it
+    errors: HostArray  # the latest held-out error of every column, in the problem's units
+
+
 class Systems:
     """Several systems of the same rows, solved side by side: a column for each target of each."""
 
@@ -696,94 +708,102 @@ class Systems:
         A `state` is resumed. After each iteration, `observe` gets the state, and the residual relative
         to the targets and to its limit.
         """
-        xp = namespace(self._Y)
+        errors = np.zeros(self._all_columns.size) if state is None else state.errors.copy()
+        goal = _Goal(tolerance, error_share, errors)
         projections = [
             self._constrained(system, solver) for system, solver in zip(self.systems, solvers)
         ]
 
-        def by_system(R: Array, columns: Index, preconditioned: bool) -> Array:
-            """R, or P⁻¹ R if `preconditioned`, projected on {sᵀa = 0}, system by system."""
-            number_of = columns // self._width
-            numbers = np.unique(number_of)
-            pieces = []
-            for number in numbers:
-                part = R if numbers.size == 1 else take_rows(R.T, np.flatnonzero(number_of == number)).T
-                pieces.append(projections[number](part, preconditioned))
-            return pieces[0] if numbers.size == 1 else xp.concat(pieces, axis=1)
-
-        # The latest held-out error of every column, in the problem's units.
-        errors = np.zeros(self._all_columns.size) if state is None else state.errors.copy()
-
-        def limit_of(R: Array, columns: Index) -> Array:
-            """What the norm of the residual must not exceed."""
-            limit = tolerance * take_rows(self._target_norms, columns)
-            if not error_share:
-                return limit
-            current = self.heldout_errors(R, columns)
-            tested = np.isfinite(current)
-            errors[columns[tested]] = current[tested]
-            of_targets = errors.reshape(-1, self._width).max(axis=0)
-            current = np.where(tested, current, of_targets[columns % self._width])
-            least = error_share * current / self._unit[columns]
-            return xp.maximum(limit, asarray_like(least, R) * xp.sqrt(take_rows(self._count, columns)))
-
-        def correction(operator: Operator) -> Any:
-            def correct(
-                residual: Array,
-                columns: Index,
-                relative: HostArray,
-                limit: int,
-                resumed: GradientState | None,
-                tell: Observe | None,
-            ) -> Solution | None:
-                least = asarray_like(_DIGITS * relative, self._Y) * limit_of(residual, columns)
-
-                def distance(R: Array) -> Array:
-                    """The norm of the residual, relative to what it must not exceed."""
-                    goal = xp.maximum(_MARGIN * limit_of(R, columns), least)
-                    return self.norms(R, columns) / goal
-
-                solution = conjugate_gradients(
-                    lambda V: self.product(operator, mu, V, columns),
-                    lambda R: by_system(R, columns, preconditioned=True),
-                    xp.asarray(residual, copy=True),
-                    distance,
-                    xp.ones_like(self._target_norms[: columns.size]),
-                    limit=limit,
-                    state=resumed,
-                    observe=tell,
-                )
-                # Beyond the range of a rough product:
-                if not linalg.all_finite(solution.X) or not bool(xp.any(solution.X != 0)):
-                    return None
-                # Rounding has moved it along A⁻¹s, which no residual shows.
-                return replace(solution, X=by_system(solution.X, columns, preconditioned=False))
-
-            return correct
-
         def residual_of(a: Array, columns: Index) -> Array:
             return self._take_columns(self._Y, columns) - self.product(operators[-1], mu, a, columns)
 
-        def report_state(current: RefinedState) -> None:
-            assert observe is not None
-            columns = np.flatnonzero(~(current.relative <= _ENOUGH))
-            R = current.correction.residual
-            distances = host_array(self.norms(R, columns) / (_MARGIN * limit_of(R, columns)))
-            observe(SolveState(current, errors), self.relative(R, columns), float(distances.max()))
-
         return refined(
             residual_of,
-            [correction(operator) for operator in operators],
-            xp.zeros_like(self._Y),
+            [partial(self._correction, operator, mu, projections, goal) for operator in operators],
+            namespace(self._Y).zeros_like(self._Y),
             self._Y,
-            size=lambda R, columns: self.norms(R, columns) / limit_of(R, columns),
+            size=lambda R, columns: self.norms(R, columns) / self._limit(goal, R, columns),
             enough=_ENOUGH,
             limit=max_iterations,
             state=None if state is None else state.refined,
-            observe=None if observe is None else report_state,
+            observe=None if observe is None else partial(self._tell, goal, observe),
         )
 
-    def _constrained(self, system: System, solver: Map) -> Callable[[Array, bool], Array]:
+    def _limit(self, goal: _Goal, R: Array, columns: Index) -> Array:
+        """What the norm of the residual must not exceed, by (4) and (5)."""
+        limit = goal.tolerance * take_rows(self._target_norms, columns)
+        if not goal.error_share:
+            return limit
+        xp = namespace(self._Y)
+        current = self.heldout_errors(R, columns)
+        tested = np.isfinite(current)
+        goal.errors[columns[tested]] = current[tested]
+        of_targets = goal.errors.reshape(-1, self._width).max(axis=0)
+        current = np.where(tested, current, of_targets[columns % self._width])
+        least = goal.error_share * current / self._unit[columns]
+        return xp.maximum(limit, asarray_like(least, R) * xp.sqrt(take_rows(self._count, columns)))
+
+    def _correction(
+        self,
+        operator: Operator,
+        mu: float,
+        projections: Sequence[_Projection],
+        goal: _Goal,
+        residual: Array,
+        columns: Index,
+        relative: HostArray,
+        max_iterations: int,
+        state: GradientState | None,
+        observe: Observe | None,
+    ) -> Solution | None:
+        """What conjugate gradients with one operator add to some columns; None beyond its range."""
+        xp = namespace(self._Y)
+        least = asarray_like(_DIGITS * relative, self._Y) * self._limit(goal, residual, columns)
+
+        def distance(R: Array) -> Array:
+            """The norm of the residual, relative to what it must not exceed."""
+            limit = xp.maximum(_MARGIN * self._limit(goal, R, columns), least)
+            return self.norms(R, columns) / limit
+
+        solution = conjugate_gradients(
+            lambda V: self.product(operator, mu, V, columns),
+            lambda R: self._projected(projections, R, columns, preconditioned=True),
+            xp.asarray(residual, copy=True),
+            distance,
+            xp.ones_like(self._target_norms[: columns.size]),
+            limit=max_iterations,
+            state=state,
+            observe=observe,
+        )
+        # Beyond the range of a rough product:
+        if not linalg.all_finite(solution.X) or not bool(xp.any(solution.X != 0)):
+            return None
+        # Rounding has moved it along A⁻¹s, which no residual shows.
+        constrained = self._projected(projections, solution.X, columns, preconditioned=False)
+        return replace(solution, X=constrained)
+
+    def _projected(
+        self, projections: Sequence[_Projection], R: Array, columns: Index, *, preconditioned: bool
+    ) -> Array:
+        """R, or P⁻¹ R if `preconditioned`, projected on {sᵀa = 0}, system by system."""
+        number_of = columns // self._width
+        numbers = np.unique(number_of)
+        pieces = []
+        for number in numbers:
+            part = R if numbers.size == 1 else take_rows(R.T, np.flatnonzero(number_of == number)).T
+            pieces.append(projections[number](part, preconditioned))
+        return pieces[0] if numbers.size == 1 else namespace(self._Y).concat(pieces, axis=1)
+
+    def _tell(
+        self, goal: _Goal, observe: Callable[[SolveState, float, float], None], current: RefinedState
+    ) -> None:
+        """Give an observer the state, and the residual relative to the targets and to its limit."""
+        columns = np.flatnonzero(~(current.relative <= _ENOUGH))
+        R = current.correction.residual
+        distances = host_array(self.norms(R, columns) / (_MARGIN * self._limit(goal, R, columns)))
+        observe(SolveState(current, goal.errors), self.relative(R, columns), float(distances.max()))
+
+    def _constrained(self, system: System, solver: Map) -> _Projection:
         """(2): vectors of all rows, with P⁻¹ applied or as they are → vectors with sᵀa = 0."""
         n = int(self._Y.shape[0])
         has_all_rows = system.rows.size == n

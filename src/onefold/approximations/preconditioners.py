@@ -71,6 +71,8 @@ _MOST_LANDMARKS = 4000
 # Share of the usable memory that the factors of the blocks may take; the remainder is for landmarks,
 # tiles and iterates; chosen, not measured.
 _FACTOR_SHARE = 0.6
+# The same of what V may take, where the number of landmarks is a default; chosen, not measured.
+_LANDMARK_SHARE = 0.3
 # Added to the diagonal of the landmark kernel, in units of a bound of its largest eigenvalue: smaller
 # eigenvalues are lost in the rounding of float64.
 _LANDMARK_JITTER = 1e-13
@@ -140,6 +142,7 @@ def plan_preconditioner(
     they do not, and the ridge exceeds      in float32
     3 times their rounding
     they do not hold those either           smaller blocks
+    30 % do not hold V of all systems       fewer landmarks
     ======================================  =======================================================
 
     `systems` are preconditioners that exist at once: of all rows, and without each fold. Sizes follow
@@ -166,6 +169,10 @@ def plan_preconditioner(
     blocks = -(-n // rows)
     if landmarks is None and blocks == 1:
         m = 0
+    if landmarks is None and usable is not None:
+        room = _LANDMARK_SHARE * usable / systems
+        # A V that fills the room is in float32 where it has more than 2²⁶ numbers.
+        m = min(m, int(room / (4 if 2 * room > _LARGE else 8) / n))
     return PreconditionerPlan(blocks, min(m, n), single)
 
 

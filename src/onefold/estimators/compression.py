@@ -108,12 +108,10 @@ def compressed(
         comparison = Comparison(rows_compared, values, of_classes, truth, rows is None)
         error = comparison.error(values) if error is None else error
         seed = seed_of(random_state) or 0
-        if centres is not None:
-            chosen = _chosen(pool, centres, seed)
-        else:
-            assert tolerance is not None
-            assert error is not None
+        if tolerance is not None and error is not None:
             chosen = _within(pool, comparison, float(tolerance) * error, seed)
+        else:
+            chosen = _chosen(pool, centres, seed)
         return _with_centres(estimator, pool, chosen, comparison, error, tolerance)
 
 
@@ -179,9 +177,9 @@ def heldout_error(estimator: Any) -> HostArray | None:
     return np.array([_ERROR_OF_SCORE[criterion](float(score))])
 
 
-def _chosen(pool: Pool, centres: int, seed: int) -> Index | None:
+def _chosen(pool: Pool, centres: int | None, seed: int) -> Index | None:
     """So many centres; None for all of them."""
-    if centres == pool.size:
+    if centres is None or centres == pool.size:
         return None
     return pivots(pool, centres, np.random.default_rng([seed, 3]))
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.linalg import is_sparse, take_rows, to_numpy
+from onefold.linalg import Index, is_sparse, take_rows, to_numpy
 from onefold.machine.threads import spans
 from onefold.rows.dask import DaskTable
 
@@ -31,6 +31,8 @@ from onefold.rows.dask import DaskTable
 _MOST_ROWS = 1000
 # Numbers that are hashed for a fingerprint: wide tables have fewer rows in it.
 _MOST_NUMBERS = 4_000_000
+# Largest share of distinct rows at which rows count as repeated; chosen, not measured.
+_DISTINCT_SHARE = 0.9
 # Keys in a fingerprint, about: 32 KiB of the file of a model with the numbers of their copies.
 _MOST_KEYS = 2048
 # Keys that are sorted together with these.
@@ -64,6 +66,21 @@ def row_hashes(X: Any, dtype: Any = np.float64) -> np.ndarray:
     for j, weight in enumerate(_weights(X.shape[1])):
         hashes += _mixed(X[:, j], dtype) * weight
     return hashes.view(np.int64)
+
+
+def repeated_rows(X: Any) -> tuple[Index, Index] | None:
+    """The first row of every set of equal rows, in order, and the number (n,) of the set of each row.
+
+    None where few rows repeat: more than 90 % of them are distinct.
+    """
+    hashes = row_hashes(X)
+    _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+    if first.size > _DISTINCT_SHARE * hashes.size:
+        return None
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size)
+    return first[order].astype(np.intp), place[inverse.reshape(-1)]
 
 
 def row_fingerprint(

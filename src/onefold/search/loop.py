@@ -15,6 +15,7 @@ with the `iteration` that is done.
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
@@ -210,6 +211,15 @@ class Search:
         for candidate in candidates:
             stage.add(candidate)
         return stage
+
+    @property
+    def seconds_left(self) -> float:
+        """Those of its time budget; none are left of a search that has been stopped."""
+        if self.stopped is not None:
+            return 0.0
+        if self.seconds is None:
+            return math.inf
+        return max(0.0, self.seconds - (time.monotonic() - self.began))
 
     def goes_on(self) -> bool:
         """Whether more may be begun; once the time is up, the search is stopped."""

@@ -23,6 +23,9 @@ has metrics of its own, learned without it: literal cross-validation of the metr
 the last folds are reserved before anything is learned; then one kernel matrix per metric serves these
 folds in closed form again, and the score is theirs.
 
+**Rows that repeat** are sampled set by set (:mod:`onefold.search.repeats`); numbers of rows are then
+numbers of sets.
+
 **What it costs**, in multiply-adds, is known before it runs: each stage says. The numbers of rounds, of
 tracks that are worth repeating and of members of a blend are not known before. What runs is decided by
 numbers that are seldom exceeded; the time that is announced is the share of them that searches of some
@@ -42,6 +45,7 @@ import numpy as np
 from onefold.approximations import Run, Workload, auto
 from onefold.approximations.problem import NOMINAL
 from onefold.heldout import Splits, sample_rows
+from onefold.linalg import Index
 from onefold.search.choice import WORTH, choose, comparison, worth_fitting
 from onefold.search.crossfit import CrossFit
 from onefold.search.evaluation import Candidate
@@ -241,8 +245,8 @@ class FirstLook(MetricStage):
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths of the tracks, with the best cell of their family as their first step."""
-        rows = _sampled(search.setup, division.training, LOOK_ROWS, 5)
-        compared = on_validation_rows(search.setup, rows, division.validation)
+        training, validation = _sampled(search.setup, division, LOOK_ROWS, 5)
+        compared = on_validation_rows(search.setup, training, validation)
         rounds = Rounds(search, _LOOK, compared)
         looked = rounds.from_the_start(state.paths, self.widths, 0)
         starts = {path.track.name: path.before(1).steps for path in looked}
@@ -271,8 +275,8 @@ class RoundsOnFewRows(MetricStage):
 
     def run(self, search: Search, division: Division, state: State) -> State:
         """The paths that are worth repeating, and the best one without a metric."""
-        rows = _sampled(search.setup, division.training, self.rows, 1)
-        compared = on_validation_rows(search.setup, rows, division.validation)
+        training, validation = _sampled(search.setup, division, self.rows, 1)
+        compared = on_validation_rows(search.setup, training, validation)
         rounds = Rounds(search, _ROUNDS, compared)
         paths = rounds.from_the_start(state.paths, self.widths, self.max_rounds)
         tracks = [path.track for path in state.paths]
@@ -439,7 +443,9 @@ class ReservedFolds(MetricStage):
             second = second.only(reserved_numbers(second))
         paths = state.best_first
         kernel = state.leader(paths[0]).cell.candidate.kernel
-        run, count = auto.choose_for_members(setup.run, kernel, len(paths), len(left_out))
+        run, count = auto.choose_for_members(
+            setup.run, kernel, len(paths), len(left_out), search.seconds_left
+        )
         paths = paths[:count]
         members = [state.leader(path).cell for path in paths]
         problem = setup.problem
@@ -487,10 +493,17 @@ class ReservedFolds(MetricStage):
         return 0.35
 
 
-def _sampled(setup: Setup, rows: Any, size: int, stream: int) -> Any:
-    """A sample of the rows, drawn with the search's seed and a number that no other draw has."""
+def _sampled(setup: Setup, division: Division, size: int, stream: int) -> tuple[Index, Index]:
+    """A sample of the training rows, or of sets of equal rows, and the rows that validate it.
+
+    It is drawn with the search's seed and a number that no other draw has.
+    """
     generator = np.random.default_rng([setup.seed or 0, stream])
-    return sample_rows(rows, size, generator, setup.task.labels)
+    _, training, validation = division
+    labels = setup.task.labels
+    if setup.repeats is not None:
+        return setup.repeats.sampled(training, validation, size, generator, labels)
+    return sample_rows(training, size, generator, labels), validation
 
 
 def _promising(state: State, tracks: Sequence[Track], *, going_on: bool) -> State:
@@ -618,7 +631,14 @@ class MetricSearch:
         if self._looks(n, first) or not self._all_at_once(n, first):
             size = self.metric_rows
             reserve = size < n
-            division = divide(setup.scoring.held_out, setup.task, size, setup.seed or 0, reserve=reserve)
+            division = divide(
+                setup.scoring.held_out,
+                setup.task,
+                size,
+                setup.seed or 0,
+                reserve=reserve,
+                repeats=setup.repeats,
+            )
         gpu = problem.machine.gpu
         state = State(tuple(Path(track) for track in self.tracks))
         for stage in self.stages(n, first, division.training.size, gpu=gpu):

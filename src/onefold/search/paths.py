@@ -36,6 +36,7 @@ from onefold.search.checkpoint import packed, unpacked
 from onefold.search.evaluation import Candidate
 from onefold.search.learned_metric import Fitted, Round, Track, measured, next_round
 from onefold.search.loop import Proposal, Search, SearchResult
+from onefold.search.repeats import RepeatedRows
 from onefold.search.strategies import Setup, next_ridges
 
 # Widths of a round's cross, times that of the last best cell; chosen, not measured.
@@ -132,10 +133,18 @@ def undivided(n: int) -> Division:
     return Division([], np.arange(n), np.arange(0))
 
 
-def divide(splits: Splits, task: Task, size: int, seed: int, *, reserve: bool) -> Division:
+def divide(
+    splits: Splits,
+    task: Task,
+    size: int,
+    seed: int,
+    *,
+    reserve: bool,
+    repeats: RepeatedRows | None = None,
+) -> Division:
     """Reserve the last splits, if asked to; the last of the others divides the other rows.
 
-    `size` rows are for training at most.
+    `size` rows are for training at most, or as many sets of equal rows where rows repeat.
     """
     generator = np.random.default_rng([seed, 0])
     reserved = reserved_numbers(splits) if reserve else []
@@ -148,6 +157,10 @@ def divide(splits: Splits, task: Task, size: int, seed: int, *, reserve: bool) -
             "the splits leave no rows to learn a metric from, apart from those that validate it; use "
             "metric=None, or splits with larger training sets."
         )
+    if repeats is not None:
+        training_rows = np.flatnonzero(training)
+        sampled = repeats.sampled(training_rows, validation, size, generator, task.labels)
+        return Division(reserved, *sampled)
     validation = sample_rows(validation, _VALIDATION_ROWS, generator, task.labels)
     learned_from = sample_rows(np.flatnonzero(training), size, generator, task.labels)
     return Division(reserved, learned_from, validation)
@@ -202,10 +215,18 @@ class Comparison:
 
 
 def on_validation_rows(setup: Setup, training: Index, validation: Index) -> Comparison:
-    """One chain of metrics from `training` rows, by the squared error of `validation` rows."""
-    order = np.concatenate([training, validation])
-    problem = setup.problem.rows(order).centred()
-    part = np.arange(training.size, order.size)
+    """One chain of metrics from `training` rows, by the squared error of `validation` rows.
+
+    Equal rows are merged where many rows repeat.
+    """
+    if setup.repeats is None:
+        order = np.concatenate([training, validation])
+        problem = setup.problem.rows(order).centred()
+    else:
+        validation = _validating(setup, validation)
+        problem, order = setup.repeats.merged(setup.problem, training, validation)
+        problem = problem.centred()
+    part = np.arange(order.size - validation.size, order.size)
     splits = Splits(order.size, [part], [part])
     # By the loss that models are trained with: were rare classes trained with large weights and scored
     # with small ones, the kernels that learn nothing of them would be the best.
@@ -213,7 +234,14 @@ def on_validation_rows(setup: Setup, training: Index, validation: Index) -> Comp
     scoring = SquaredError().start(problem, task, splits)
     load = Workload(1, 1, folds=1, parts=splits.left_out, rough=True)
     run = Exact().start(problem, [], load)
-    return Comparison(run, scoring, [np.arange(training.size)], training.size, per_fold=False)
+    training_rows = np.arange(order.size - validation.size)
+    return Comparison(run, scoring, [training_rows], training_rows.size, per_fold=False)
+
+
+def _validating(setup: Setup, validation: Index) -> Index:
+    """As many of the validation rows as cells are compared on at most."""
+    generator = np.random.default_rng([setup.seed or 0, 6])
+    return sample_rows(validation, _VALIDATION_ROWS, generator, setup.task.labels)
 
 
 def on_all_folds(setup: Setup, learning_rows: int) -> Comparison:
@@ -221,12 +249,13 @@ def on_all_folds(setup: Setup, learning_rows: int) -> Comparison:
     n = setup.problem.n
     labels = setup.task.labels
     generator = np.random.default_rng([setup.seed or 0, 4])
+    sample = sample_rows if setup.repeats is None else setup.repeats.whole_sets
     learning = [
-        sample_rows(np.delete(np.arange(n), part), learning_rows, generator, labels)
+        sample(np.delete(np.arange(n), part), learning_rows, generator, labels)
         for part in setup.scoring.held_out.left_out
     ]
     of_final = max(learning_rows, auto.METRIC_ROWS)
-    learning.append(sample_rows(np.arange(n), of_final, generator, labels))
+    learning.append(sample(np.arange(n), of_final, generator, labels))
     return Comparison(setup.run, setup.scoring, learning, n, per_fold=True)
 
 

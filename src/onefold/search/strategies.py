@@ -21,9 +21,11 @@ from onefold.criteria import Scoring, Task
 from onefold.heldout import Splits
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import take_rows
+from onefold.machine.threads import cached_property
 from onefold.search.evaluation import Candidate
 from onefold.search.learned_metric import measured
 from onefold.search.loop import Search, SearchResult, Select
+from onefold.search.repeats import RepeatedRows
 from onefold.search.schedule import FINAL_FIT
 
 Family = tuple[str, Kernel]
@@ -56,6 +58,11 @@ class Setup:
     def problem(self) -> Problem:
         """What is solved."""
         return self.run.problem
+
+    @cached_property
+    def repeats(self) -> RepeatedRows | None:
+        """Which rows are equal, where many are."""
+        return RepeatedRows.of(self.problem)
 
     @property
     def rows(self) -> int:

@@ -317,6 +317,13 @@ class FirstPass:
     test: Table | None
     remarks: tuple[str, ...]
 
+    @property
+    def target_column(self) -> Target:
+        """The target of a table that has it as a column; raise where it has not."""
+        if self.target is None:
+            raise ValueError("the target is not a column of the table")
+        return self.target
+
 
 def first_pass(
     model: TableModel,
