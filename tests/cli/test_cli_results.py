@@ -191,7 +191,10 @@ def test_choice_blend_importances_and_rivals_are_said_and_kept(frame, tmp_path, 
     shares = found["importances"]
     asked = {"kernels": ["auto"], "metric": "auto", "blend": True, "note": None}
     ended = {"method": "grid", "stopped": None, "untried": [], "no_importances": None}
+    compared = found["search"].pop("compared")
     assert found["search"] == asked | ended
+    assert compared[0]["difference"] == 0.0
+    assert model.best_params_["kernel"] in {record["kernel"] for record in compared}
     chosen = group_words(model.best_params_)
     assert re.search(rf"  kernel +{chosen}\n", text)
     assert (found["blend"], found["blend_score"]) == (estimator.blend_, estimator.blend_score_)

@@ -29,7 +29,7 @@ numbers of sets.
 **What it costs**, in multiply-adds, is known before it runs: each stage says. The numbers of rounds, of
 tracks that are worth repeating and of members of a blend are not known before. What runs is decided by
 numbers that are seldom exceeded; the time that is announced is the share of them that searches of some
-thirty tables took (`MetricStage.usual_share`; ``python -m benchmarks.announced``).
+twenty tables took (`MetricStage.usual_share`; ``python -m benchmarks.announced``).
 """
 
 from __future__ import annotations
