@@ -43,6 +43,8 @@ _BY_FOLDS = "the models trained without each fold"
 _BY_FINAL = "the final model, with the residuals of held-out rows"
 # Residuals that their sizes are learned from, at most: a search on so many rows takes about a second.
 _SPREAD_ROWS = 2000
+# The same for automatic intervals, which may not take much of the time of a fit: an eighth of that.
+_AUTOMATIC_ROWS = 1000
 # Minimum number of rows that a fold's σ is learned from; chosen, not measured.
 _FEWEST_ROWS = 10
 # The least size of a residual that counts, as a share of the mean size: its logarithm is finite.
@@ -109,7 +111,7 @@ def fit_intervals(estimator: Any, fit: CrossFit | None, seed: int, n: int) -> No
             report |= {"requested": method, "why": "there are no models trained without each fold"}
         method = WITHOUT_FOLD_MODELS
     elif method == "normalised":
-        learned = _normalised(fit, residuals, precomputed, seed)
+        learned = _normalised(fit, residuals, precomputed, seed, _SPREAD_ROWS)
         if learned is None:
             method = "cv+"
             report["why"] = _TOO_FEW
@@ -199,10 +201,12 @@ class Normalised:
     spread: HostArray  # (N, targets): σ at each residual, by the model of its fold
 
 
-def _normalised(fit: CrossFit, residuals: Residuals, precomputed: bool, seed: int) -> Normalised | None:
-    """The sizes of residuals as a function of x, fold by fold; None for too few residuals."""
+def _normalised(
+    fit: CrossFit, residuals: Residuals, precomputed: bool, seed: int, most: int
+) -> Normalised | None:
+    """The sizes of residuals as a function of x, from `most` of them; None for too few residuals."""
     fit, residuals = _in_several_folds(fit, residuals)
-    models = _learn_spread(fit, residuals, precomputed, seed)
+    models = _learn_spread(fit, residuals, precomputed, seed, most)
     if models is None:
         return None
     log_spread = _predicted(models, fit.problem, residuals.rows, residuals.folds)
@@ -224,12 +228,12 @@ def _in_several_folds(fit: CrossFit, residuals: Residuals) -> tuple[CrossFit, Re
 
 
 def _learn_spread(
-    fit: CrossFit, residuals: Residuals, precomputed: bool, seed: int
+    fit: CrossFit, residuals: Residuals, precomputed: bool, seed: int, most: int
 ) -> FoldModels | None:
     """Log σ of every fold from the residuals of some rows; None for too few of them."""
     problem = fit.problem
     generator = np.random.default_rng([seed, 2])
-    drawn = sample_rows(np.arange(residuals.rows.size), _SPREAD_ROWS, generator, residuals.folds)
+    drawn = sample_rows(np.arange(residuals.rows.size), most, generator, residuals.folds)
     rows = np.unique(residuals.rows[drawn])
     pairs = []
     for number, left_out in enumerate([] if fit.splits is None else fit.splits.left_out):
@@ -327,7 +331,7 @@ def _automatic(
         f"{_COVERAGE:.0%} intervals of constant width cover {coverages[number]:.0%} of "
         f"{misleading.words(names)}"
     )
-    normalised = _normalised(fit, residuals, precomputed, seed)
+    normalised = _normalised(fit, residuals, precomputed, seed, _AUTOMATIC_ROWS)
     if normalised is None:
         return None, choice | {"why": f"{misled}, but there are {_TOO_FEW}"}
     values = normalised.residuals.values
