@@ -51,6 +51,17 @@ def test_a_sample_has_sets_with_all_of_their_rows(labelled):
     assert_array_equal(everything[1], validation)
 
 
+def test_a_sample_without_validation_rows_has_all_of_them():
+    """Folds may keep equal rows together, and test few of them."""
+    repeats = RepeatedRows.of(problem())
+    validation = np.flatnonzero(GROUP == 29)
+    training = np.flatnonzero(GROUP != 29)
+    for seed in range(10):
+        some, others = repeats.sampled(training, validation, 1, np.random.default_rng(seed), None)
+        assert some.size
+        assert_array_equal(others, validation)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("loss", ["sum", "mean"])
 def test_merged_rows_make_the_same_function(weighted, loss):

@@ -47,13 +47,21 @@ class RepeatedRows:
         generator: np.random.Generator,
         labels: Any | None,
     ) -> tuple[Index, Index]:
-        """The rows of `size` sets, drawn at random from those of training and validation rows."""
+        """The rows of `size` sets, drawn at random from those of training and validation rows.
+
+        Where none of these are training or validation rows, all of them are taken.
+        """
         rows = np.sort(np.concatenate([training, validation]))
         _, first = np.unique(self.set_of[rows], return_index=True)
         picked = sample_rows(rows[np.sort(first)], size, generator, labels)
         is_picked = np.zeros(int(self.set_of.max()) + 1, dtype=bool)
         is_picked[self.set_of[picked]] = True
-        return training[is_picked[self.set_of[training]]], validation[is_picked[self.set_of[validation]]]
+        some_training = training[is_picked[self.set_of[training]]]
+        some_validation = validation[is_picked[self.set_of[validation]]]
+        return (
+            some_training if some_training.size else training,
+            some_validation if some_validation.size else validation,
+        )
 
     def whole_sets(
         self, rows: Index, size: int, generator: np.random.Generator, labels: Any | None = None
