@@ -83,12 +83,17 @@ _LENGTHS = (0.5, 2.0)
 _RIDGES = (1e-3, 3e-2, 1.0)
 # Columns of indicators of classes.
 _MOST_CLASSES = 5
-# What is noticed: at most this probability if there is no structure, and at least this ratio (3): more
-# where a number with fractions is the name of a group, or where moments are few, so that errors at other
-# ones may be those of a smooth function away from its data.
+# What is noticed: at most this probability without structure, and at least this ratio (3). More is
+# asked of a number with fractions and of few names, which are mostly values like others, and of few
+# moments: errors at other ones are also those of a smooth function away from its data.
 _SIGNIFICANT = 0.01
 _MISLEADING = 1.1
-_MISLEADING_NUMBERS = 1.2
+# A smaller ratio suffices, but where there is doubt, if it is as certain as this.
+_CERTAIN = 0.001
+_MISLEADING_IF_CERTAIN = 1.05
+_MISLEADING_IN_DOUBT = 1.2
+# Of groups that mislead nearly as much, by this share of the ratio less 1, the smallest are named.
+_NEARLY = 0.8
 # Of groups and time, groups are named unless the ratio of time exceeds 1 by this factor more.
 _RATHER_TIME = 2.5
 # Rows on which sets of columns are searched for, pairs of equal rows over those by chance, and the share
@@ -240,7 +245,9 @@ def notice(
     def noticed(candidate: _Candidate) -> Structure | None:
         ratio, p_value = _tested(candidate, matrix, targets, generator)
         p_value = min(1.0, tests * p_value)
-        if p_value >= _SIGNIFICANT or ratio <= candidate.misleading:
+        certain = p_value < _CERTAIN and candidate.misleading == _MISLEADING
+        least = _MISLEADING_IF_CERTAIN if certain else candidate.misleading
+        if p_value >= _SIGNIFICANT or ratio <= least:
             return None
         return Structure(candidate.kind, candidate.columns, candidate.codes, ratio, p_value)
 
@@ -257,7 +264,9 @@ def _most_misleading(structures: Sequence[Structure], times: Sequence[_Candidate
     """The structure that is named: time for a panel in the order of time, else rather groups."""
     groups = [structure for structure in structures if structure.kind == "groups"]
     in_time = [structure for structure in structures if structure.kind == "time"]
-    group = max(groups, key=lambda structure: structure.ratio, default=None)
+    most = max((structure.ratio for structure in groups), default=1.0)
+    groups = [structure for structure in groups if structure.ratio - 1.0 >= _NEARLY * (most - 1.0)]
+    group = max(groups, key=lambda structure: int(structure.codes.max()), default=None)
     time = max(in_time, key=lambda structure: structure.ratio, default=None)
     if group is None or time is None:
         return group or time or structures[0]
@@ -299,6 +308,7 @@ def _groups(
         seen.add(fingerprint)
         numbers = table.numbers(name) if kind_of(table.column(name)) == "numeric" else None
         within, beside = _likeness(codes, numbers, targets)
+        in_doubt = False
         if not any(_are_members(codes, ranks) for ranks in moments):
             if size <= _FEW_NAMES and n > _MANY_ROWS * size:
                 continue
@@ -306,8 +316,10 @@ def _groups(
                 continue
             if np.bincount(codes).max() > n * max(_LARGEST_SHARE, _LARGEST / size):
                 continue
-        whole = numbers is None or bool(np.all(numbers[~np.isnan(numbers)] % 1.0 == 0.0))
-        least = _MISLEADING if whole else _MISLEADING_NUMBERS
+            in_doubt = size <= _FEW_NAMES
+        if numbers is not None:
+            in_doubt = in_doubt or bool(np.any(numbers[~np.isnan(numbers)] % 1.0 != 0.0))
+        least = _MISLEADING_IN_DOUBT if in_doubt else _MISLEADING
         order = next(iter(moments), None)
         candidates.append(_Candidate("groups", (name,), codes, moments=order, misleading=least))
         gains.append(within - beside)
@@ -465,7 +477,7 @@ def _with_members(time: _Candidate, groups: Sequence[_Candidate]) -> _Candidate:
         if _are_members(group.codes, time.codes):
             return replace(time, members=group.codes)
     few = int(time.codes.max()) < 2 * _STRETCHES
-    return replace(time, misleading=_MISLEADING_NUMBERS) if few else time
+    return replace(time, misleading=_MISLEADING_IN_DOUBT) if few else time
 
 
 def _is_sorted(values: np.ndarray) -> bool:
