@@ -178,8 +178,10 @@ def tuning(
     if isinstance(group_columns, list):  # of which the table does not have the first
         group_columns = tuple(group_columns)
     roles = Roles(target, weight, group_columns, settings.id_column, notices_groups)
-    options = {"sample_weight": "weight"}
-    check_columns(settings, source, [(options.get(role, role), name) for role, name in roles.columns])
+    group_names = group_columns if isinstance(group_columns, tuple) else (group_columns,)
+    columns = [("target", target), ("weight", weight), *(("groups", name) for name in group_names)]
+    columns.append(("id_column", settings.id_column))
+    check_columns(settings, source, [(role, name) for role, name in columns if name is not None])
     check_id(settings.id_column, source)
     test_table = None if test is None else opened(test, source.reading)
     if test_table is not None:

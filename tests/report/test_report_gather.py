@@ -32,8 +32,8 @@ from onefold.tables import TableRegressor
 from onefold.tuning import tune_table
 
 SECTIONS = [
-    "title", "question", "summary", "scores", "test", "ran", "importances", "slices", "trust", "data",
-    "environment", "repeat", "cautions",
+    "title", "question", "summary", "scores", "second", "test", "ran", "importances", "slices", "trust",
+    "data", "environment", "repeat", "cautions",
 ]  # fmt: skip
 
 

@@ -218,7 +218,7 @@ def test_what_cannot_be_learned_from_is_said(X, y, message):
         ({"categorical": "colour"}, r"use categorical=\['colour'\]"),
         ({"task": "ranking"}, "task must be None or 'classification' or 'regression'; got 'ranking'"),
         ({"class_weight": "even"}, "class_weight must be None or 'balanced'"),
-        ({"cv": "five"}, "number of folds, at least 2, or 'loo'; got 'five'"),
+        ({"cv": "five"}, "number of folds, at least 2, 'loo' or 'past:5'; got 'five'"),
         ({"cv": 1}, "at least 2"),
         ({"gap": 3}, "a gap needs ordered rows; use ordered=True"),
         ({"min_frequency": 0}, "min_frequency must be a number of rows, at least 1, or a fraction"),
