@@ -60,8 +60,9 @@ _FEWEST_VALUES = 3
 _MOST_TRIED = 2
 # Standard errors of the gain (3) above which a column is tried.
 _WORTH_TRYING = 2.0
-# Scales of a number next to that of its standard deviation.
-_SCALES = (4.0, 16.0)
+# Scales of a number next to that of its standard deviation, as far as learned metrics stretch it: at
+# larger ones neighbours are so far apart that the number is a name, too.
+_SCALES = (4.0, 10.0)
 # Widths, relative to the mean squared distance of the rows, and ridges.
 _WIDTHS = (0.1, 0.5, 2.0)
 _RIDGES = (0.01, 0.1, 1.0, 10.0)
