@@ -556,7 +556,14 @@ class MetricSearch:
         if self._looks(n, first) or not self._all_at_once(n, first):
             size = self.metric_rows
             reserve = size < n
-            division = divide(setup.scoring.held_out, setup.task, size, setup.seed or 0, reserve=reserve)
+            division = divide(
+                setup.scoring.held_out,
+                setup.task,
+                size,
+                setup.seed or 0,
+                reserve=reserve,
+                second=setup.second,
+            )
         gpu = problem.machine.gpu
         state = State(tuple(Path(track) for track in self.tracks))
         for stage in self.stages(n, first, division.training.size, gpu=gpu):
