@@ -35,6 +35,7 @@ is large enough to mislead.
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -63,6 +64,10 @@ _MANY_ROWS = 40.0
 # Groups of a sample, if there are as many, and most rows of each.
 _SAMPLED_GROUPS = 100
 _SAMPLED_ROWS = 40
+# Rows of a table from which on a column is looked at more closely only if values repeat among so many
+# random rows: where each is there twice, about 200 of a million do.
+_SCREENED_FROM = 100_000
+_SCREENED = 20_000
 # The largest group may have this share of the rows, or so many times the mean: of ordinary values one is
 # often far more frequent.
 _LARGEST_SHARE = 0.1
@@ -254,10 +259,9 @@ def notice(
     by_name = [structure for candidate in [*groups, *times] if (structure := noticed(candidate))]
     if by_name:
         return _most_misleading(by_name, times)
-    order = np.arange(len(table))
-    if _are_sorted(targets, matrix):
+    if _are_sorted(targets, preparation, matrix):
         return None
-    return noticed(_Candidate("time", (), order))
+    return noticed(_Candidate("time", (), np.arange(len(table))))
 
 
 def _most_misleading(structures: Sequence[Structure], times: Sequence[_Candidate]) -> Structure:
@@ -289,23 +293,22 @@ def _groups(
     """What may be groups, the most promising first."""
     n = len(table)
     dates = {part.name for part in preparation.parts if isinstance(part, DateColumn)}
-    candidates = []
-    gains = []
-    codes_of: dict[str, np.ndarray] = {}
+    order = next(iter(moments), None)
+    sizes: dict[str, int] = {}
     seen: set[bytes] = set()
+    best: list[tuple[float, _Candidate]] = []
     for name in names:
-        if name in dates or name.lower() in _CALENDAR_NAMES | _CLOCKS:
+        if name in dates or name.lower() in _CALENDAR_NAMES | _CLOCKS or not _may_repeat(table, name):
             continue
         codes = _codes(table, name)
         size = int(codes.max()) + 1
-        if size > 1:
-            codes_of[name] = codes
+        sizes[name] = size
         if size < _FEWEST_GROUPS or n < _LEAST_MEAN * size:
             continue
-        fingerprint = codes.tobytes()
-        if fingerprint in seen:
+        digest = _digest(codes)
+        if digest in seen:
             continue
-        seen.add(fingerprint)
+        seen.add(digest)
         numbers = table.numbers(name) if kind_of(table.column(name)) == "numeric" else None
         within, beside = _likeness(codes, numbers, targets)
         in_doubt = False
@@ -320,15 +323,27 @@ def _groups(
         if numbers is not None:
             in_doubt = in_doubt or bool(np.any(numbers[~np.isnan(numbers)] % 1.0 != 0.0))
         least = _MISLEADING_IN_DOUBT if in_doubt else _MISLEADING
-        order = next(iter(moments), None)
-        candidates.append(_Candidate("groups", (name,), codes, moments=order, misleading=least))
-        gains.append(within - beside)
-    repeated = _repeated_set(codes_of, n)
-    if repeated is not None and repeated.codes.tobytes() not in seen:
-        candidates.append(repeated)
-        gains.append(np.inf)
-    order = np.argsort(-np.array(gains), kind="stable")[:_MOST_GROUPS]
-    return [candidates[number] for number in order]
+        candidate = _Candidate("groups", (name,), codes, moments=order, misleading=least)
+        best.append((within - beside, candidate))
+        best = sorted(best, key=lambda pair: -pair[0])[:_MOST_GROUPS]  # codes of all would take memory
+    candidates = [candidate for _, candidate in best]
+    repeated = _repeated_set(table, sizes)
+    if repeated is not None and _digest(repeated.codes) not in seen:
+        candidates = [repeated, *candidates][:_MOST_GROUPS]
+    return candidates
+
+
+def _may_repeat(table: TableRows, name: str) -> bool:
+    """Whether values repeat in some rows of a long table, as they do if they name groups."""
+    n = len(table)
+    if n <= _SCREENED_FROM:
+        return True
+    rows = np.random.default_rng(0).choice(n, _SCREENED, replace=False)
+    return len(pc.unique(table.columns.column(name).take(rows))) < _SCREENED
+
+
+def _digest(codes: np.ndarray) -> bytes:
+    return hashlib.blake2b(codes.tobytes(), digest_size=16).digest()
 
 
 def _codes(table: TableRows, name: str) -> np.ndarray:
@@ -368,28 +383,28 @@ def _are_members(codes: np.ndarray, ranks: np.ndarray) -> bool:
     return pairs >= _SORTED * len(codes) >= _LEAST_MEAN * moments
 
 
-def _repeated_set(codes_of: dict[str, np.ndarray], n: int) -> _Candidate | None:
+def _repeated_set(table: TableRows, sizes: dict[str, int]) -> _Candidate | None:
     """Columns that repeat as a whole, as those of a person who has several rows, or None.
 
     Beginning with all columns, the one goes whose values tell most rows apart, until rows repeat. Of the
     columns that are then there, each could go as well: together they say more than a person takes.
+    `sizes` are the numbers of different values.
     """
-    sizes = {name: int(codes.max()) + 1 for name, codes in codes_of.items()}
-    names = [name for name, size in sizes.items() if n >= _LEAST_MEAN * size]
-    least = max(3, int(np.ceil(_SET_SHARE * len(codes_of))))
+    n = len(table)
+    names = [name for name, size in sizes.items() if size > 1 and n >= _LEAST_MEAN * size]
+    least = max(3, int(np.ceil(_SET_SHARE * sum(size > 1 for size in sizes.values()))))
     if len(names) < least:
         return None
     generator = np.random.default_rng(0)
-    hashes = {
-        name: generator.integers(0, 2**63, sizes[name], dtype=np.uint64)[codes_of[name]]
-        for name in names
-    }
+    values_of = {name: generator.integers(0, 2**63, sizes[name], dtype=np.uint64) for name in names}
     rows = np.arange(n)
     if n > _SET_ROWS:
         pivot = max(names, key=lambda name: sizes[name])  # all rows of some of its values
-        rows = np.argsort(generator.permutation(sizes[pivot])[codes_of[pivot]], kind="stable")
+        rows = np.argsort(generator.permutation(sizes[pivot])[_codes(table, pivot)], kind="stable")
         rows = rows[:_SET_ROWS]
-    columns = {name: hashes[name][rows] for name in names}
+    sample = table.take(rows)
+    codes_of = {name: _codes(sample, name) for name in names}
+    columns = {name: values_of[name][codes_of[name]] for name in names}
     total = np.zeros(len(rows), dtype=np.uint64)
     for values in columns.values():
         total += values
@@ -404,7 +419,7 @@ def _repeated_set(codes_of: dict[str, np.ndarray], n: int) -> _Candidate | None:
         return None
     by_chance = 0.5 * len(rows) ** 2
     for name in columns:
-        shares = np.bincount(codes_of[name][rows]) / len(rows)
+        shares = np.bincount(codes_of[name]) / len(rows)
         by_chance *= float(np.sum(shares**2))
     by_chance = max(by_chance, 1.0)
     if len(counts) < _FEWEST_SETS or np.sum(counts * (counts - 1.0)) < 2 * _NOT_BY_CHANCE * by_chance:
@@ -415,7 +430,7 @@ def _repeated_set(codes_of: dict[str, np.ndarray], n: int) -> _Candidate | None:
             total -= named.pop(name)
     every_row = np.zeros(n, dtype=np.uint64)
     for name in named:
-        every_row += hashes[name]
+        every_row += values_of[name][_codes(table, name)]
     _, first, codes = np.unique(every_row, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first))
     return _Candidate("groups", tuple(named), rank[codes.reshape(-1)])
@@ -487,12 +502,15 @@ def _is_sorted(values: np.ndarray) -> bool:
     return bool(fewer <= (1.0 - _SORTED) * len(steps))
 
 
-def _are_sorted(targets: np.ndarray, matrix: Any) -> bool:
-    """Whether rows are sorted by the target, or by a feature while none counts the rows."""
+def _are_sorted(targets: np.ndarray, preparation: Preparation, matrix: Any) -> bool:
+    """Whether rows are sorted by the target, or by a number while none counts the rows."""
     if any(_is_sorted(target) for target in targets.T):
         return True
     by_feature = False
-    for feature in np.asarray(matrix).T:
+    for part, (_, place) in zip(preparation.parts, preparation.spans()):
+        if part.indicators:
+            continue
+        feature = matrix[:, place.start]
         moves = np.diff(feature)
         moves = moves[moves != 0.0]
         if 2 * len(moves) > len(feature) and _is_sorted(feature):
