@@ -125,7 +125,7 @@ def test_options_are_parameters(capsys):
             ["tune", "-", "--target", "y"],
             "standard input is not supported; write the table to a file first",
         ),
-        ([*TUNE, "--cv", "few"], "'few' is not a number of folds or 'loo'"),
+        ([*TUNE, "--cv", "few"], "'few' is not a number of folds, 'loo' or 'past:5'"),
         ([*TUNE, "--gammas", "1,-2"], "'1,-2' is not a grid of positive numbers"),
         ([*TUNE, "--jobs", "0"], "n_jobs must not be 0"),
         ([*TUNE, "--jobs", "4097"], "n_jobs must be at most 4096"),  # it was refused after the search

@@ -85,7 +85,7 @@ BAD: list[tuple[list[type], dict[str, Any], str]] = [  # kinds; X, y, weight or 
     (SEARCHES[:3], {"gammas": [1.0], "kernel": lambda A, B: A @ B.T}, "no width to search"),
     (SEARCHES[:3], {"cv": 21}, "at most the number of rows"),
     (SEARCHES[:3], {"cv": 1}, "at least 2"),
-    (SEARCHES[:3], {"cv": "ten"}, '"loo" or a splitter'),
+    (SEARCHES[:3], {"cv": "ten"}, '"loo", "past:5" or a splitter'),
     (SEARCHES[:3], {"cv": KFold}, "cv must be a number of folds"),
     (SEARCHES[:3], {"refit": "never"}, "refit must be"),
     (SEARCHES[:3], {"criterion": "best"}, "unknown criterion 'best'"),

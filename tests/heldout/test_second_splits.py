@@ -1,6 +1,7 @@
 """What was chosen, scored by a second splitter: equal to refits without each of its folds."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, load
 from onefold.approximations import Nystroem
+from onefold.estimators import final
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 RNG = np.random.default_rng(5)
@@ -60,9 +62,7 @@ ROUTES = {
     "mean loss, one ridge, weights": {"loss": "mean", "alphas": [1e-2], "weight": WEIGHTS},
     "exact refit": {"approximation": Nystroem(20), "refit": "exact"},
     "several kernels": {"kernel": ["rbf", "laplacian"]},
-    "metric": {"kernel": ["rbf"], "metric": "diagonal", "max_rounds": 2},
     "blend": {"kernel": "auto", "blend": True},
-    "blend, metric": {"kernel": "auto", "blend": True, "metric": "auto", "max_rounds": 2},
     "reserved folds": {"kernel": ["rbf"], "metric": "diagonal", "metric_rows": 60, "max_rounds": 1},
     "past": {"second_cv": TimeSeriesSplit(4)},
 }
@@ -89,6 +89,54 @@ def test_predictions_are_those_of_refits_without_each_fold(kind, route) -> None:
     else:
         assert tested.all()
     assert_allclose(model.second_predict_, expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", [LSSVRCV, LSSVCCV])
+def test_a_metric_is_learned_without_each_second_fold(kind, monkeypatch) -> None:
+    """One of all rows would know the level of each group, whose name is a feature."""
+    learned = []
+    learn = final.part_kernels_without
+
+    def recorded(*arguments):
+        kernels = learn(*arguments)
+        learned.append((arguments, kernels))
+        return kernels
+
+    monkeypatch.setattr(final, "part_kernels_without", recorded)
+    y = SIGNAL if kind is LSSVRCV else (SIGNAL > 0).astype(int)
+    options = {"kernel": ["rbf"], "metric": "full", "max_rounds": 2, **GRID}
+    model = kind(cv=FOLDS, second_cv=SECOND, **options).fit(X, y, groups=GROUPS)
+    assert model.best_params_["metric"] == "full"
+    [((track, run, *settings), kernels)] = learned
+    fixed = LSSVR if kind is LSSVRCV else LSSVC
+    decide = "predict" if kind is LSSVRCV else "decision_function"
+    for number, (train, test) in enumerate(SECOND.split(X, y, GROUPS)):
+        literal = fixed(kernels[number], alpha=model.alpha_).fit(X[train], y[train])
+        expected = getattr(literal, decide)(X[test])
+        assert_allclose(model.second_predict_[test], expected, rtol=1e-8, atol=1e-8)
+        Y = run.problem.Y.copy()
+        Y[test] = RNG.permutation(Y[test]) + 3.0
+        changed = replace(run, problem=replace(run.problem, Y=Y))
+        unchanged = learn(track, changed, *settings)[number]
+        assert_allclose(unchanged.metric.values, kernels[number].metric.values, rtol=1e-9)
+        (other,) = [k for k in range(2) if k != number][:1]
+        assert not np.allclose(
+            learn(track, changed, *settings)[other].metric.values, kernels[other].metric.values
+        )
+
+
+def test_reserved_rows_of_the_second_splitter_teach_no_metric() -> None:
+    options = {"kernel": ["rbf"], "metric": "full", "metric_rows": 60, "max_rounds": 1, **GRID}
+    model = LSSVRCV(cv=FOLDS, second_cv=SECOND, **options).fit(X, SIGNAL, groups=GROUPS)
+    tested = np.isfinite(model.second_predict_)
+    changed = np.where(tested & (model.splits_ < 0), RNG.permutation(SIGNAL), SIGNAL)
+    again = LSSVRCV(cv=FOLDS, second_cv=SECOND, **options).fit(X, changed, groups=GROUPS)
+    pairs = zip(model.metric_history_, again.metric_history_)
+    rounds = [(event, other) for event, other in pairs if event["rows"] < N]
+    assert rounds
+    for event, other in rounds:
+        assert_allclose(other.pop("score"), event.pop("score"), rtol=1e-10)
+        assert other == event
 
 
 @pytest.mark.parametrize("kind", [LSSVRCV, LSSVCCV])

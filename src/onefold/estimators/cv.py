@@ -143,9 +143,14 @@ class KernelMachineCV(KernelMachine):
         ledger = result.ledger
         second = final.second_scoring(result, setup)
         search.begin(FINAL_FIT, ledger)
+        relearned = None if second is None else final.relearned_without(second, setup)
         with search.final_watcher(result).watching():
             fit = final.fit_final(
-                result, blend=self.blend, intervals=getattr(self, "intervals", None), second=second
+                result,
+                blend=self.blend,
+                intervals=getattr(self, "intervals", None),
+                second=second,
+                relearned=relearned,
             )
         problem = setup.problem
         chosen = result.chosen.cell
@@ -489,9 +494,10 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
     second_cv : int, "past:5", splitter or iterable of (train, test), default=None
         Another splitter, by which the chosen model, or the blend, is also scored, from the same
         factorisation and without another search: ``GroupKFold()`` beside random folds, for example.
-        Kernel, metric, ridge and the weights of a blend are those of all rows. Probabilities and
-        intervals come from its held-out predictions. If folds of `cv` are reserved, as few of its own
-        are scored. Its `groups` are those passed to `fit`.
+        Width, ridge and the weights of a blend are those of all rows; a metric is learned without the
+        rows that a split leaves out. Probabilities and intervals come from its held-out predictions.
+        If folds of `cv` are reserved, as few of its own are reserved, too, and scored. Its `groups` are
+        those passed to `fit`.
     criterion : str, scorer, or list of these, default="error"
         "error" (its negative is the score), a scikit-learn scorer or its name, including scorers of
         probabilities ("neg_log_loss"), or a criterion that needs no splits: "press", "span", "gcv",

@@ -20,8 +20,13 @@ from onefold.machine.memory import require_memory
 from onefold.machine.warning import warn_user
 from onefold.search.choice import blended, choose_mixture, report_of_blend
 from onefold.search.crossfit import CrossFit, with_fold_models, with_second
+from onefold.search.evaluation import Candidate
+from onefold.search.learned_metric import Track, part_kernels_without
 from onefold.search.loop import SearchResult
 from onefold.search.strategies import Setup
+
+Relearned = Callable[[Candidate], Candidate]
+"""A candidate with kernels for each first split -> with kernels for each second one."""
 
 # Rows that are left out one by one to calibrate by, at most: each of them costs O(n²).
 _CALIBRATION_ROWS = 1000
@@ -41,6 +46,7 @@ def fit_final(
     blend: bool,
     intervals: str | None = None,
     second: Scoring | None = None,
+    relearned: Relearned | None = None,
 ) -> CrossFit:
     """What the search chose, fitted to all rows and, for `intervals`, without each fold.
 
@@ -52,15 +58,16 @@ def fit_final(
         splits = splits_of_search(intervals, result.scoring)
     elif intervals is not None and second is not None:
         second_splits = splits_of_search(intervals, second)
+    options = (splits, second, second_splits, relearned)
     if not blend:
-        return with_expansion(result.chosen, splits, second, second_splits)
+        return with_expansion(result.chosen, *options)
     mixture = choose_mixture(result.leaders, result.chosen, result.scoring)
     if mixture is None:
-        fit = with_expansion(result.chosen, splits, second, second_splits)
+        fit = with_expansion(result.chosen, *options)
         report = report_of_blend([fit.report])
         return replace(fit, expansion=Blend((fit.expansion,), fit.weights), report=report)
     fits = [
-        with_expansion(leader, splits, second, second_splits) if weight else leader
+        with_expansion(leader, *options) if weight else leader
         for leader, weight in zip(result.leaders, mixture.weights)
     ]
     if splits is not None:
@@ -78,11 +85,39 @@ def second_scoring(result: SearchResult, setup: Setup) -> Scoring | None:
     return scoring.criterion.start(scoring.problem, scoring.task, splits)
 
 
+def relearned_without(second: Scoring, setup: Setup) -> Relearned:
+    """What gives a candidate with metrics of every fold those that the second splits leave it.
+
+    The cells of its rounds are the same; each metric is learned from rows outside its split. A metric of
+    all rows would know the level of every group that a split leaves out.
+    """
+    splits = second.held_out
+    seed = setup.seed or 0
+    most = int(getattr(setup.strategy, "fold_learning_rows", splits.n))
+
+    def relearned(candidate: Candidate) -> Candidate:
+        generator = np.random.default_rng([seed, 4])
+        rows = [
+            sample_rows(np.delete(np.arange(splits.n), part), most, generator, setup.task.labels)
+            for part in splits.left_out
+        ]
+        params = candidate.params
+        name = str(params["kernel"])
+        track = Track(name, dict(setup.families)[name], str(params["metric"]))
+        width = float(params.get("gamma", 1.0))
+        cells = candidate.learned_from
+        kernels = part_kernels_without(track, candidate.run, cells, width, rows, seed)
+        return replace(candidate, parts=splits.left_out, part_kernels=kernels)
+
+    return relearned
+
+
 def with_expansion(
     fit: CrossFit,
     splits: Splits | None,
     second: Scoring | None = None,
     second_splits: Splits | None = None,
+    relearned: Relearned | None = None,
 ) -> CrossFit:
     """The record with its expansion and, where there are splits, with the models without each fold."""
     candidate = fit.cell.candidate
@@ -97,7 +132,7 @@ def with_expansion(
     if splits is not None:
         fit = with_fold_models(fit, splits, model)
     if second is not None:
-        fit = with_second(fit, second, model, second_splits)
+        fit = with_second(fit, second, model, second_splits, relearned)
     return replace(fit, expansion=expansion, report=report, model=None)
 
 

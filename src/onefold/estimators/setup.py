@@ -517,7 +517,7 @@ def _count_folds(cv: Any, X: Any, y: Any) -> int:
             "cv is an iterator of splits, which can be used only once; pass a list of splits to plan."
         )
     if isinstance(cv, str) or not isinstance(cv, Sized):
-        raise ValueError(f'cv must be a number of folds, "loo" or a splitter; got {cv!r:.60}.')
+        raise ValueError(f'cv must be a number of folds, "loo", "past:5" or a splitter; got {cv!r:.60}.')
     return len(cv)
 
 

@@ -10,7 +10,7 @@ intervals and importances take nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -157,16 +157,23 @@ def _model_for_folds(fit: CrossFit, model: Model | None) -> tuple[Run, Model]:
 
 
 def with_second(
-    fit: CrossFit, scoring: Scoring, model: Model | None, fold_splits: Splits | None
+    fit: CrossFit,
+    scoring: Scoring,
+    model: Model | None,
+    fold_splits: Splits | None,
+    relearned: Callable[[Candidate], Candidate] | None = None,
 ) -> CrossFit:
     """The record with that of the scoring's splits: what the same cell predicts without each of them.
 
-    The kernel is that of the final model, also where a search had one for each fold: a metric counts as
-    a chosen hyper-parameter. `model` is the final one, or None; with `fold_splits`, which are mostly the
-    splits themselves, the models without each of these come, too.
+    Where a search had a metric for each fold, so have these splits: `relearned` gives the candidate with
+    kernels that were learned without them. `model` is the final one, or None; with `fold_splits`, which
+    are mostly the splits themselves, the models without each of these come, too.
     """
     if fit.second is not None:
         return fit
+    if fit.cell.candidate.parts is not None and relearned is not None:
+        candidate = relearned(fit.cell.candidate)
+        return _with_relearned_second(fit, replace(fit.cell, candidate=candidate), scoring, fold_splits)
     cell = replace(fit.cell, candidate=replace(fit.cell.candidate, parts=None, part_kernels=()))
     own_model = fit.model if fit.cell.candidate.parts is None else None
     bare = CrossFit((cell,), splits=scoring.splits, model=own_model)
@@ -182,6 +189,26 @@ def with_second(
         if fold_splits is scoring.splits and run.approximation.fold_models == "closed":
             second = replace(second, predicted_by=PredictedBy.FOLD_MODELS)
     return replace(fit, second=replace(second, model=None))
+
+
+def _with_relearned_second(
+    fit: CrossFit, cell: Cell, scoring: Scoring, fold_splits: Splits | None
+) -> CrossFit:
+    """The record with that of the scoring's splits, from fits with a kernel for each of them."""
+    model = cell.candidate.model(1)
+    ridge = float(scoring.problem.ridge(cell.alpha))
+    blocks = attempt(lambda: list(heldout_blocks(model, scoring.held_out, [ridge])))
+    if isinstance(blocks, Failure):
+        warn_user(f"there is no second score: {blocks.reason}")
+        return fit
+    predictions = _predictions_of(scoring, blocks, 0)
+    second = CrossFit((cell,), splits=scoring.splits, predictions=predictions)
+    if fold_splits is not None:
+        models = model.fold_models(scoring.held_out.left_out, ridge)
+        if models is not None:
+            models = models.plus(scoring.problem.offset)
+        second = replace(second, fold_models=models, predicted_by=PredictedBy.FOLD_MODELS)
+    return replace(fit, second=second)
 
 
 def second_of(solved: Solved, cell: Cell, scoring: Scoring) -> CrossFit | None:

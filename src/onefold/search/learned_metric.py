@@ -154,6 +154,21 @@ def next_round(
     return Round(last.track, final, metrics[:count], (*last.learned_from, cell))
 
 
+def part_kernels_without(
+    track: Track,
+    run: Run,
+    cells: Sequence[tuple[float, Any]],
+    width: float,
+    learning_rows: Sequence[Any],
+    seed: int,
+) -> list[Kernel]:
+    """The kernels at the end of a path of cells, gone through again without each of some parts."""
+    last = Round(track, measured(track.kernel, run.problem, seed))
+    for cell in cells:
+        last = next_round(last, run, learning_rows, cell, seed, with_final=False)
+    return last.part_kernels(width, len(learning_rows))
+
+
 def measured(kernel: Kernel, problem: Problem, seed: int) -> Fitted:
     """A kernel whose width is relative to the rows of a problem; it does not see their targets."""
     rows = sample_rows(np.arange(problem.n), _DISTANCE_ROWS, np.random.default_rng(seed))

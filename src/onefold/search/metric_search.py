@@ -638,6 +638,7 @@ class MetricSearch:
                 setup.seed or 0,
                 reserve=reserve,
                 repeats=setup.repeats,
+                second=setup.second,
             )
         gpu = problem.machine.gpu
         state = State(tuple(Path(track) for track in self.tracks))

@@ -141,16 +141,21 @@ def divide(
     *,
     reserve: bool,
     repeats: RepeatedRows | None = None,
+    second: Splits | None = None,
 ) -> Division:
     """Reserve the last splits, if asked to; the last of the others divides the other rows.
 
-    `size` rows are for training at most, or as many sets of equal rows where rows repeat.
+    `size` rows are for training at most, or as many sets of equal rows where rows repeat. The last of
+    the `second` splits are reserved with those of `splits`.
     """
     generator = np.random.default_rng([seed, 0])
     reserved = reserved_numbers(splits) if reserve else []
     free = np.ones(splits.n, dtype=bool)
     for number in reserved:
         free[splits.left_out[number]] = False
+    if reserve and second is not None:
+        for number in reserved_numbers(second):
+            free[second.left_out[number]] = False
     training, validation = _training_and_validation(splits, reserved, free, generator)
     if not training.any():
         raise ValueError(
