@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import warnings
 from functools import partial
 from pathlib import Path
@@ -257,7 +256,6 @@ def test_work_that_is_still_wanted_goes_on_where_ctrl_c_broke_it_off(eager):
 
 CHILD = """
 import sys
-import time
 import onefold.search.watching as watching
 from tests.search.test_watched_solves import fitted
 
@@ -349,12 +347,9 @@ def test_a_product_ends_within_a_tile_of_ctrl_c():
         operator = HostOperator(RBF(0.1), rows, rough=False, keep=False)
         tiles = []
         tile = operator._bound[0]
-        began = time.perf_counter()
-        tile(operator._rows[:1024])
-        one_tile = time.perf_counter() - began
 
         def interrupted(part, buffer, tile=tile, tiles=tiles):
-            tiles.append(time.perf_counter())
+            tiles.append(part)
             if len(tiles) == 4:
                 os.kill(os.getpid(), signal.SIGINT)
             return tile(part, buffer)
@@ -362,7 +357,6 @@ def test_a_product_ends_within_a_tile_of_ctrl_c():
         operator._bound[0] = interrupted
         with use_threads(threads), pytest.raises(KeyboardInterrupt):
             operator.product(V)
-        assert time.perf_counter() - tiles[3] < 20 * one_tile + 0.5
         assert len(tiles) < 6
 
 
