@@ -262,9 +262,33 @@ def test_conjugate_gradients_solve_for_the_reserved_fold_of_the_second_splitter(
     assert_allclose(model.second_predict_[tested], expected[tested], rtol=1e-5, atol=1e-6)
 
 
+def test_a_journal_minds_the_second_splits_where_these_reserve_rows(tmp_path) -> None:
+    metric = {"kernel": ["rbf"], "metric": "diagonal", "metric_rows": 60, "max_rounds": 1}
+    for number, options in enumerate([{}, metric]):
+        settings = {**GRID, **options, "checkpoint": tmp_path / f"{number}.journal"}
+        LSSVRCV(cv=FOLDS, **settings).fit(X, SIGNAL)
+        again = LSSVRCV(cv=FOLDS, second_cv=SECOND, **settings)
+        if options:
+            with pytest.raises(ValueError, match="another search, which differs in second_splits"):
+                again.fit(X, SIGNAL, groups=GROUPS)
+        else:
+            again.fit(X, SIGNAL, groups=GROUPS)
+            direct = LSSVRCV(cv=FOLDS, second_cv=SECOND, **GRID).fit(X, SIGNAL, groups=GROUPS)
+            assert np.array_equal(again.second_predict_, direct.second_predict_)
+
+
+def test_splits_that_leave_nothing_to_learn_from_are_refused() -> None:
+    halves = list(KFold(2).split(X))
+    model = LSSVRCV(cv=halves, second_cv=halves[::-1], metric="diagonal", metric_rows=40, **GRID)
+    with pytest.raises(ValueError, match="the splits of cv and second_cv leave no rows"):
+        model.fit(X, SIGNAL)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        ({"second_cv": "foo"}, "^second_cv: .* got 'foo'"),
+        ({"second_cv": GroupKFold(400)}, "^second_cv: "),
         ({"second_cv": "loo"}, "whole folds"),
         ({"second_cv": SECOND, "criterion": "press"}, "held-out rows"),
         ({"second_cv": SECOND, "intervals": "jackknife+"}, "jackknife"),
