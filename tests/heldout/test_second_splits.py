@@ -167,6 +167,18 @@ def test_landmarks_leave_out_the_second_folds_too(refit) -> None:
     assert_allclose(model.second_predict_, expected, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:R.2 score is not well-defined")  # of scikit-learn, which says why
+def test_a_second_score_that_is_not_defined_is_warned_of(tmp_path) -> None:
+    single = [(np.arange(1, N), np.arange(1)), (np.arange(60), np.arange(60, N))]
+    model = LSSVRCV(cv=FOLDS, second_cv=single, criterion="r2", **GRID)
+    with pytest.warns(UserWarning, match="the second score is NaN"):
+        model.fit(X, SIGNAL)
+    assert np.isnan(model.second_score_)
+    assert np.isfinite(model.second_predict_[60:]).all()
+    model.save(tmp_path / "model.onefold")
+    assert np.isnan(load(tmp_path / "model.onefold").second_score_)
+
+
 def test_ridge_without_intercept_and_several_targets() -> None:
     Y = np.stack([SIGNAL, X[:, 1] ** 2], axis=1)
     model = KernelRidgeCV(cv=FOLDS, second_cv=SECOND, **GRID).fit(X, Y, groups=GROUPS)
