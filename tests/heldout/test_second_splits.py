@@ -167,6 +167,18 @@ def test_landmarks_leave_out_the_second_folds_too(refit) -> None:
     assert_allclose(model.second_predict_, expected, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:R.2 score is not well-defined")  # of scikit-learn, which says why
+def test_a_second_score_that_is_not_defined_is_warned_of(tmp_path) -> None:
+    single = [(np.arange(1, N), np.arange(1)), (np.arange(60), np.arange(60, N))]
+    model = LSSVRCV(cv=FOLDS, second_cv=single, criterion="r2", **GRID)
+    with pytest.warns(UserWarning, match="the second score is NaN"):
+        model.fit(X, SIGNAL)
+    assert np.isnan(model.second_score_)
+    assert np.isfinite(model.second_predict_[60:]).all()
+    model.save(tmp_path / "model.onefold")
+    assert np.isnan(load(tmp_path / "model.onefold").second_score_)
+
+
 def test_ridge_without_intercept_and_several_targets() -> None:
     Y = np.stack([SIGNAL, X[:, 1] ** 2], axis=1)
     model = KernelRidgeCV(cv=FOLDS, second_cv=SECOND, **GRID).fit(X, Y, groups=GROUPS)
@@ -262,9 +274,33 @@ def test_conjugate_gradients_solve_for_the_reserved_fold_of_the_second_splitter(
     assert_allclose(model.second_predict_[tested], expected[tested], rtol=1e-5, atol=1e-6)
 
 
+def test_a_journal_minds_the_second_splits_where_these_reserve_rows(tmp_path) -> None:
+    metric = {"kernel": ["rbf"], "metric": "diagonal", "metric_rows": 60, "max_rounds": 1}
+    for number, options in enumerate([{}, metric]):
+        settings = {**GRID, **options, "checkpoint": tmp_path / f"{number}.journal"}
+        LSSVRCV(cv=FOLDS, **settings).fit(X, SIGNAL)
+        again = LSSVRCV(cv=FOLDS, second_cv=SECOND, **settings)
+        if options:
+            with pytest.raises(ValueError, match="another search, which differs in second_splits"):
+                again.fit(X, SIGNAL, groups=GROUPS)
+        else:
+            again.fit(X, SIGNAL, groups=GROUPS)
+            direct = LSSVRCV(cv=FOLDS, second_cv=SECOND, **GRID).fit(X, SIGNAL, groups=GROUPS)
+            assert np.array_equal(again.second_predict_, direct.second_predict_)
+
+
+def test_splits_that_leave_nothing_to_learn_from_are_refused() -> None:
+    halves = list(KFold(2).split(X))
+    model = LSSVRCV(cv=halves, second_cv=halves[::-1], metric="diagonal", metric_rows=40, **GRID)
+    with pytest.raises(ValueError, match="the splits of cv and second_cv leave no rows"):
+        model.fit(X, SIGNAL)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        ({"second_cv": "foo"}, "^second_cv: .* got 'foo'"),
+        ({"second_cv": GroupKFold(400)}, "^second_cv: "),
         ({"second_cv": "loo"}, "whole folds"),
         ({"second_cv": SECOND, "criterion": "press"}, "held-out rows"),
         ({"second_cv": SECOND, "intervals": "jackknife+"}, "jackknife"),

@@ -319,6 +319,19 @@ def test_estimates_of_equal_rows_have_no_bias_and_the_stated_error(make, monkeyp
     assert np.std(deviations) < 1.4 * error
 
 
+def test_an_estimate_of_no_equal_rows_has_an_error_too(monkeypatch):
+    """Rows of which the sample has none: their number was said to be known to the row."""
+    monkeypatch.setattr("onefold.rows.hashing._MOST_KEYS", 60)
+    X, y = no_values_twice(0, 600)
+    model = LSSVR(alpha=1.0, approximation=Nystroem(5)).fit(X, y)
+    X_new, y_new = no_values_twice(1, 300)
+    estimate = equal_to_training(model, row_hashes(X_new, np.float32), y_new)
+    assert estimate.rows == 0
+    assert estimate.error == pytest.approx(np.sqrt(0.9) / 0.1)  # that of one equal row
+    model = LSSVR().fit(X[:50], y[:50])
+    assert equal_to_training(model, row_hashes(X_new, np.float32), y_new).error is None
+
+
 def test_equal_rows_of_many_and_rounded_targets():
     X, y = more_values(0, 30_000)
     y = y + np.arange(30_000) % 40

@@ -215,6 +215,12 @@ class KernelMachineCV(KernelMachine):
         if fit is None or scoring is None:
             return
         self.second_score_ = mean_score(fit.held_out, scoring)
+        if not np.isfinite(self.second_score_):
+            warn_user(
+                "the second score is NaN: the criterion is not defined for some of the folds of "
+                "second_cv, as R² is not for a single row; use another criterion, or folds with more "
+                "test rows."
+            )
         heldout = scoring.problem.in_table(fit.held_out.by_row, setup.rows)
         single = heldout.shape[1] == 1 and getattr(self, "single_target_", True)
         self.second_predict_ = heldout[:, 0] if single else heldout

@@ -34,6 +34,7 @@ from onefold.linalg import is_sparse
 from onefold.machine.threads import use_threads
 from onefold.rows import is_dask, is_remote, opened, to_host
 from onefold.search import FullGrid
+from onefold.search.checkpoint import digest
 from onefold.search.learned_metric import check_metric, tracks_of
 from onefold.search.metric_search import (
     FOLD_LEARNING_ROWS,
@@ -114,7 +115,10 @@ def set_up(
     with warnings.catch_warnings():
         if estimator.second_cv is not None:  # groups may be meant for one of the two splitters
             warnings.filterwarnings("ignore", message="The groups parameter is ignored")
-            second = split(estimator.second_cv)
+            try:
+                second = split(estimator.second_cv)
+            except ValueError as error:  # which speaks of cv
+                raise ValueError(f"second_cv: {error}") from error
         if any(criterion.holds_out for criterion in criteria.values()):
             splits = split(cv)
         else:
@@ -187,12 +191,14 @@ def criteria_of(estimator: Any) -> dict[str, Criterion]:
 
 
 def decisive_settings(estimator: Any, setup: Setup) -> dict[str, Any]:
-    """The settings that a single evaluation may depend on, apart from the data and the splits."""
+    """The settings that a single evaluation may depend on, apart from the data and the first splits."""
     params = estimator.get_params(deep=False)
     scorings = [setup.scoring, *setup.recorded.values()]
     if not any(scoring.criterion.asks_probabilities for scoring in scorings):
         params.pop("calibration", None)
     decisive = {name: value for name, value in params.items() if name not in _NOT_DECISIVE}
+    if setup.second is not None and isinstance(setup.strategy, MetricSearch):  # reserves some of these
+        decisive["second_splits"] = digest(*setup.second.left_out, *setup.second.tests)
     return {"estimator": type(estimator).__name__, **decisive}
 
 

@@ -274,6 +274,8 @@ def equal_to_training(estimator: Any, hashes: np.ndarray, y: np.ndarray) -> Equa
     probability = -np.expm1(copies * np.log1p(-share))
     rows = min(round(np.sum(matches / probability)), len(hashes))
     error = np.sqrt(np.sum((1.0 - probability) * (matches / probability) ** 2))
+    if not matches.any():  # then that of a single row, of which the sample may have none
+        error = np.sqrt(1.0 - share) / share
     return EqualRows(rows, compared, fitted, float(error))
 
 

@@ -116,7 +116,7 @@ def row_fingerprint(
 
 
 def _sample_of_keys(problem: Any, labelled: bool) -> dict[str, Any]:
-    """The smallest different keys of the rows of a problem, and their share of the range of keys."""
+    """The keys of all different rows, or of those of a random share, and the numbers of their copies."""
     targets = problem.targets + problem.offset
     step = 0.0
     if labelled:

@@ -158,9 +158,10 @@ def divide(
             free[second.left_out[number]] = False
     training, validation = _training_and_validation(splits, reserved, free, generator)
     if not training.any():
+        splitters = "splits" if second is None else "splits of cv and second_cv"
         raise ValueError(
-            "the splits leave no rows to learn a metric from, apart from those that validate it; use "
-            "metric=None, or splits with larger training sets."
+            f"the {splitters} leave no rows to learn a metric from, apart from those that validate it; "
+            "use metric=None, or splits with larger training sets."
         )
     if repeats is not None:
         training_rows = np.flatnonzero(training)
