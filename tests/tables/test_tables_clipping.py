@@ -152,12 +152,12 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
     for words in ([], ["--clip", "none"], ["--clip", "1:"], ["--clip=-1:8"]):
         assert main(["tune", "t.csv", "--target", "n", *search, *words]) == 0
         printed = capsys.readouterr().out
-        assert ("predictions" in printed) == (words != ["--clip", "none"])
+        assert ("  predictions  " in printed) == (words != ["--clip", "none"])
         assert main(["predict", "t-onefold", "t.csv", "--interval", "0.9", "--json"]) == 0
         values = json.loads(capsys.readouterr().out)["predictions"]
         least[" ".join(words)] = min(min(values["lower"]), min(values["prediction"]))
         assert main(["inspect", "t-onefold"]) == 0
-        assert ("predictions" in capsys.readouterr().out) == (words != ["--clip", "none"])
+        assert ("  predictions  " in capsys.readouterr().out) == (words != ["--clip", "none"])
     assert least[""] == 0.5
     assert least["--clip none"] < 0
     assert least["--clip 1:"] == 1.0

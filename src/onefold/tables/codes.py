@@ -9,8 +9,8 @@ With lᵢ the squared error of held-out row i, summed over targets,
     t   = mean(d) / (std(d) / √n)                                                       (2)
 
 the column becomes a category if t is larger than the quantile of Student's distribution for a one-sided
-level of 0.01, and the mean of d at least 1 % of the mean error as a number. The number has the
-better cards: besides the width that suits all columns it is tried at several scales, as a learned
+level of 0.01, and the mean of d at least 1 % of the mean error as a number. The number has an
+advantage: besides the width that suits all columns it is tried at several scales, as a learned
 metric would stretch it, and the best of these competes.
 
 *The sample* is drawn evenly from all rows, in memory or on disk, from the same random numbers whatever
@@ -21,8 +21,8 @@ other rows with the same value, 0 without such,
 
     mean(r_i m_i) > 2 std(r_i m_i) / √n                                                 (3)
 
-Last, all columns with up to 12 values are tried together: of letters that are coded 1 to 4, no single
-one need be certain. As this makes many features at once, it has to save 5 %.
+Last, all columns with up to 12 values are tried together: where letters are coded 1 to 4, the gain of a
+single column may be too small to be certain. As this makes many features at once, it has to save 5 %.
 """
 
 from __future__ import annotations
