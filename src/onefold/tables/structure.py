@@ -394,6 +394,7 @@ def _repeated_set(table: TableRows, sizes: dict[str, int]) -> _Candidate | None:
     least = max(3, int(np.ceil(_SET_SHARE * sum(size > 1 for size in sizes.values()))))
     if len(names) < least:
         return None
+    # A row is known by the sum of random numbers, one for each value: without a column by a subtraction.
     generator = np.random.default_rng(0)
     values_of = {name: generator.integers(0, 2**63, sizes[name], dtype=np.uint64) for name in names}
     rows = np.arange(n)
@@ -416,15 +417,11 @@ def _repeated_set(table: TableRows, sizes: dict[str, int]) -> _Candidate | None:
     counts = np.unique(total, return_counts=True)[1]
     if any(_distinct(total - values) < _SATURATED * len(counts) for values in columns.values()):
         return None
-    by_chance = 0.5 * len(rows) ** 2
-    for name in columns:
-        shares = np.bincount(codes_of[name]) / len(rows)
-        by_chance *= float(np.sum(shares**2))
-    by_chance = max(by_chance, 1.0)
+    by_chance = max(_pairs_by_chance([codes_of[name] for name in columns]), 1.0)
     if len(counts) < _FEWEST_SETS or np.sum(counts * (counts - 1.0)) < 2 * _NOT_BY_CHANCE * by_chance:
         return None
     named = dict(columns)
-    for name in sorted(columns, key=lambda name: sizes[name]):  # without those that say nothing more
+    for name in sorted(columns, key=lambda name: sizes[name]):  # groups are the same without these
         if _distinct(total - columns[name]) == len(counts):
             total -= named.pop(name)
     every_row = np.zeros(n, dtype=np.uint64)
@@ -433,6 +430,16 @@ def _repeated_set(table: TableRows, sizes: dict[str, int]) -> _Candidate | None:
     _, first, codes = np.unique(every_row, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first))
     return _Candidate("groups", tuple(named), rank[codes.reshape(-1)])
+
+
+def _pairs_by_chance(columns: Sequence[np.ndarray]) -> float:
+    """How many pairs of rows would be equal in all columns if these were independent."""
+    n = len(columns[0])
+    pairs = 0.5 * n**2
+    for codes in columns:
+        shares = np.bincount(codes) / n
+        pairs *= float(np.sum(shares**2))
+    return pairs
 
 
 def _distinct(values: np.ndarray) -> int:
