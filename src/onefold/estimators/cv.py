@@ -493,7 +493,7 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         How the kernel matrix is represented: "exact", "nystroem", "cg", "grid", "toeplitz",
         "circulant" or "state_space". "auto" uses the exact matrix where time and memory allow, the state
         space for long series with kernels that have one, and landmarks otherwise.
-    cv : int, "loo", splitter or iterable of (train, test), default=5
+    cv : int, "loo", "past:5", splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds. ``"loo"`` computes one score from all left-out
         predictions. ``"past:5"`` stands for ``TimeSeriesSplit(5)``, which trains on earlier rows only. A
         metric or a blend needs folds.
@@ -677,7 +677,7 @@ class LSSVRCV(KernelMachineCV, KernelRegressor):
     ----------
     kernel, gammas, alphas, loss, degree, coef0, approximation
         As in :class:`LSSVCCV`.
-    cv : int, "loo", splitter or iterable of (train, test), default=5
+    cv : int, "loo", "past:5", splitter or iterable of (train, test), default=5
         An integer is the number of unshuffled folds, as in scikit-learn. ``"loo"`` computes one score
         from all left-out predictions, ``"past:5"`` is ``TimeSeriesSplit(5)``. A metric or a blend needs
         folds.

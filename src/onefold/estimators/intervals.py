@@ -321,8 +321,8 @@ def _automatic(
     number = slices.misleading(coverages, _COVERAGE)
     if number is None:
         why = (
-            f"no slice of the held-out rows is covered clearly too little ({_COVERAGE:.0%} intervals, "
-            f"{len(slices.slices)} slices: {coverages.min():.0%} or more)"
+            "no slice of the held-out rows is covered too little by more than chance "
+            f"({_COVERAGE:.0%} intervals, {len(slices.slices)} slices: {coverages.min():.0%} or more)"
         )
         return None, choice | {"why": why}
     misleading = slices.slices[number]
@@ -346,7 +346,12 @@ def _automatic(
     if new_coverages.min() <= coverages.min():
         drawback = f"normalised ones cover {new_coverages.min():.0%} of another slice"
         return None, choice | {"why": f"{misled}, but {drawback}"}
-    return normalised, choice | {"why": f"{misled}, normalised ones {new_coverages[number]:.0%}"}
+    why = f"{misled}, normalised ones {new_coverages[number]:.0%}"
+    if new_coverages[number] <= coverages[number]:  # then another slice gains
+        why += (
+            f"; of the slice that each covers least, {coverages.min():.0%} and {new_coverages.min():.0%}"
+        )
+    return normalised, choice | {"why": why}
 
 
 def _part(intervals: HeldOutIntervals, places: Index) -> HeldOutIntervals:

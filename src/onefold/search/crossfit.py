@@ -176,16 +176,16 @@ def with_second(
         return _with_relearned_second(fit, replace(fit.cell, candidate=candidate), scoring, fold_splits)
     cell = replace(fit.cell, candidate=replace(fit.cell.candidate, parts=None, part_kernels=()))
     own_model = fit.model if fit.cell.candidate.parts is None else None
-    bare = CrossFit((cell,), splits=scoring.splits, model=own_model)
-    run, asked = _model_for_folds(bare, model)
+    unscored = CrossFit((cell,), splits=scoring.splits, model=own_model)
+    run, fold_model = _model_for_folds(unscored, model)
     ridge = float(scoring.problem.ridge(cell.alpha))
-    blocks = attempt(lambda: list(heldout_blocks(asked, scoring.held_out, [ridge])))
+    blocks = attempt(lambda: list(heldout_blocks(fold_model, scoring.held_out, [ridge])))
     if isinstance(blocks, Failure):
         warn_user(f"there is no second score: {blocks.reason}")
         return fit
-    second = replace(bare, predictions=_predictions_of(scoring, blocks, 0))
+    second = replace(unscored, predictions=_predictions_of(scoring, blocks, 0))
     if fold_splits is not None:
-        second = with_fold_models(replace(second, model=asked), fold_splits, asked)
+        second = with_fold_models(replace(second, model=fold_model), fold_splits, fold_model)
         if fold_splits is scoring.splits and run.approximation.fold_models == "closed":
             second = replace(second, predicted_by=PredictedBy.FOLD_MODELS)
     return replace(fit, second=replace(second, model=None))
@@ -215,10 +215,10 @@ def second_of(solved: Solved, cell: Cell, scoring: Scoring) -> CrossFit | None:
     """The record of the second splits that came with an evaluation, if any did."""
     if solved.second is None:
         return None
-    bare = replace(cell, candidate=replace(cell.candidate, parts=None, part_kernels=()))
+    plain_cell = replace(cell, candidate=replace(cell.candidate, parts=None, part_kernels=()))
     second = scoring.criterion.start(scoring.problem, scoring.task, solved.second.splits)
     predictions = _predictions_of(second, solved.second.blocks, 0)
-    fit = CrossFit((bare,), splits=second.splits, predictions=predictions)
+    fit = CrossFit((plain_cell,), splits=second.splits, predictions=predictions)
     if solved.second.fold_models is None:
         return fit
     fold_models = solved.second.fold_models.plus(scoring.problem.offset)

@@ -1,7 +1,7 @@
 r"""Rows that repeat, in searches on some of the rows.
 
-Where rows repeat, part of what a model knows of a row is the targets of the rows that equal it. Of a
-random tenth of the rows hardly any equals another one, so that kernels that tell what equal rows share
+Where rows repeat, part of what a model knows of a row is the targets of the rows that equal it. In a
+random tenth of the rows hardly any two are equal, so that kernels that can tell what equal rows share
 would look no better there than others. So *sets* of equal rows are sampled, each with all of its rows:
 an equal share of the held-out rows then has equal rows in the training part as in the whole table.
 
@@ -49,18 +49,18 @@ class RepeatedRows:
     ) -> tuple[Index, Index]:
         """The rows of `size` sets, drawn at random from those of training and validation rows.
 
-        Where none of these are training or validation rows, all of them are taken.
+        All training rows are taken if none of them is in these sets; likewise all validation rows.
         """
         rows = np.sort(np.concatenate([training, validation]))
         _, first = np.unique(self.set_of[rows], return_index=True)
         picked = sample_rows(rows[np.sort(first)], size, generator, labels)
         is_picked = np.zeros(int(self.set_of.max()) + 1, dtype=bool)
         is_picked[self.set_of[picked]] = True
-        some_training = training[is_picked[self.set_of[training]]]
-        some_validation = validation[is_picked[self.set_of[validation]]]
+        sampled_training = training[is_picked[self.set_of[training]]]
+        sampled_validation = validation[is_picked[self.set_of[validation]]]
         return (
-            some_training if some_training.size else training,
-            some_validation if some_validation.size else validation,
+            sampled_training if sampled_training.size else training,
+            sampled_validation if sampled_validation.size else validation,
         )
 
     def whole_sets(

@@ -103,7 +103,7 @@ def ranges_of(clip: Clip, y: Any, *, positive: bool = False) -> list[TargetRange
         return [_requested(clip, values) for values in columns]
     noticed = [noticed_range(values) for values in columns]
     if positive:
-        noticed = [found._replace(low=-np.inf) if found.low <= 0 else found for found in noticed]
+        noticed = [target._replace(low=-np.inf) if target.low <= 0 else target for target in noticed]
     return noticed
 
 
@@ -127,9 +127,8 @@ def noticed_range(values: np.ndarray) -> TargetRange:
         reasons.append(_count_words(values, largest, "the largest"))
     elif least >= 0.0:
         high = next((bound for bound in _SHARES if _is_share(values, bound)), np.inf)
-        reasons += (
-            [f"{np.sum(values >= (1.0 - _NEAR) * high):,} are near {high:g}"] if high < np.inf else []
-        )
+        if high < np.inf:
+            reasons.append(f"{np.sum(values >= (1.0 - _NEAR) * high):,} are near {high:g}")
     elif largest <= 0.0:
         high = 0.0
         reasons.append("no target is positive")

@@ -9,8 +9,8 @@ With lᵢ the squared error of held-out row i, summed over targets,
     t   = mean(d) / (std(d) / √n)                                                       (2)
 
 the column becomes a category if t is larger than the quantile of Student's distribution for a one-sided
-level of 0.01, and the mean of d at least 1 % of the mean error as a number. The number has the
-better cards: besides the width that suits all columns it is tried at several scales, as a learned
+level of 0.01, and the mean of d at least 1 % of the mean error as a number. The number has an
+advantage: besides the width that suits all columns it is tried at several scales, as a learned
 metric would stretch it, and the best of these competes.
 
 *The sample* is drawn evenly from all rows, in memory or on disk, from the same random numbers whatever
@@ -21,8 +21,8 @@ other rows with the same value, 0 without such,
 
     mean(r_i m_i) > 2 std(r_i m_i) / √n                                                 (3)
 
-Last, all columns with up to 12 values are tried together: of letters that are coded 1 to 4, no single
-one need be certain. As this makes many features at once, it has to save 5 %.
+Last, all columns with up to 12 values are tried together: where letters are coded 1 to 4, the gain of a
+single column may be too small to be certain. As this makes many features at once, it has to save 5 %.
 """
 
 from __future__ import annotations
@@ -163,43 +163,64 @@ def codes_among(
     if not parts or len(y) < _FEWEST_ROWS:
         return []
     rows, positions = sample.rows()
+    sample_codes = _codes_that_repeat(parts, rows)
+    if not sample_codes:
+        return []
+    places = _rows_to_compare(sample_codes, np.random.default_rng([seed, 4]))
+    codes = {
+        name: np.unique(numbers[places], return_inverse=True)[1]
+        for name, numbers in sample_codes.items()
+    }
+    targets = _standardised(y[positions[places]], classifier)
+    splits = _splits(len(places), None if groups is None else groups[positions[places]], ordered, seed)
+    if not splits or not targets.shape[1]:
+        return []
+    comparison = _Comparison(preparation, rows.take(places), targets, splits)
+    few_values = {name for name, numbers in sample_codes.items() if numbers.max() < _FEW_VALUES}
+    return _better_as_categories(comparison, codes, few_values)
+
+
+def _codes_that_repeat(parts: Sequence[NumberColumn], rows: TableRows) -> dict[str, np.ndarray]:
+    """The number of the value of each row, of columns with neither too few values nor too many."""
     codes = {}
-    counts = {}
     for part in parts:
         values = rows.numbers(part.name)
         values = np.where(np.isnan(values), part.median, values)
-        codes_of = np.unique(values, return_inverse=True)[1]
-        count = int(codes_of.max()) + 1
+        numbers = np.unique(values, return_inverse=True)[1]
+        count = int(numbers.max()) + 1
         if _FEWEST_VALUES <= count <= min(MOST_CATEGORIES, len(rows) / _FEWEST_REPEATS):
-            codes[part.name] = codes_of
-            counts[part.name] = count
-    if not codes:
-        return []
-    chosen = _rows_to_compare(codes, np.random.default_rng([seed, 4]))
-    codes = {name: np.unique(of[chosen], return_inverse=True)[1] for name, of in codes.items()}
-    targets = _standardised(y[positions[chosen]], classifier)
-    splits = _splits(len(chosen), None if groups is None else groups[positions[chosen]], ordered, seed)
-    if not splits or not targets.shape[1]:
-        return []
-    comparison = _Comparison(preparation, rows.take(chosen), targets, splits)
-    worth = {name: comparison.worth(of) for name, of in codes.items()}
-    tried = sorted((n for n in codes if worth[n] > _WORTH_TRYING), key=lambda name: -worth[name])
-    found = []
-    for name in tried[:_MOST_TRIED]:
-        if (gain := comparison.gain({name: codes[name]})) >= _LEAST_GAIN:
-            comparison.accept({name: codes.pop(name)})
-            found.append(Codes((name,), gain))
-    few = {name: of for name, of in codes.items() if counts[name] <= _FEW_VALUES}
-    if len(few) > 1 and (gain := comparison.gain(few)) >= _LEAST_GAIN_TOGETHER:
-        found.append(Codes(tuple(few), gain))
-    return found
+            codes[part.name] = numbers
+    return codes
+
+
+def _better_as_categories(
+    comparison: _Comparison, codes: dict[str, np.ndarray], few_values: Collection[str]
+) -> list[Codes]:
+    """The columns that gain as categories: single ones, then those with few values together."""
+    evidence = {name: comparison.evidence(numbers) for name, numbers in codes.items()}
+    promising = sorted(
+        (name for name in codes if evidence[name] > _WORTH_TRYING), key=lambda name: -evidence[name]
+    )
+    categories = []
+    numbers_of = dict(codes)  # of columns that are still numbers
+    for name in promising[:_MOST_TRIED]:
+        gain = comparison.gain({name: codes[name]})
+        if gain >= _LEAST_GAIN:
+            comparison.accept({name: numbers_of.pop(name)})
+            categories.append(Codes((name,), gain))
+    together = {name: numbers for name, numbers in numbers_of.items() if name in few_values}
+    if len(together) > 1:
+        gain = comparison.gain(together)
+        if gain >= _LEAST_GAIN_TOGETHER:
+            categories.append(Codes(tuple(together), gain))
+    return categories
 
 
 def _rows_to_compare(codes: dict[str, np.ndarray], generator: np.random.Generator) -> np.ndarray:
     """Rows of the sample, in their order: random ones, or those of some values of a column with many."""
     n = len(next(iter(codes.values())))
     order = generator.permutation(n)
-    most_values = max(codes.values(), key=lambda of: int(of.max()))
+    most_values = max(codes.values(), key=lambda numbers: int(numbers.max()))
     count = int(most_values.max()) + 1
     if count * _ROWS_OF_VALUE > _ROWS:
         values = generator.permutation(count)[: _ROWS // _ROWS_OF_VALUE]
@@ -255,12 +276,12 @@ class _Comparison:
         predictions = np.asarray(fit.heldout_prediction_).reshape(self._targets.shape)
         return self._targets - predictions
 
-    def worth(self, codes: np.ndarray) -> float:
+    def evidence(self, codes: np.ndarray) -> float:
         """How much the values of a column tell about the residuals: the mean in (3) by its error."""
         residuals = self._residuals
-        others = np.bincount(codes)[codes][:, None] - 1
+        other_rows = np.bincount(codes)[codes][:, None] - 1
         sums = np.column_stack([np.bincount(codes, column)[codes] for column in residuals.T])
-        products = (residuals * (sums - residuals) / np.maximum(others, 1)).sum(axis=1)
+        products = (residuals * (sums - residuals) / np.maximum(other_rows, 1)).sum(axis=1)
         error = products.std(ddof=1) / np.sqrt(len(products))
         return float(products.mean() / error) if error > 0 else 0.0
 
@@ -288,7 +309,7 @@ class _Comparison:
         matrix = self._matrix.copy()
         matrix[:, [self._places[name].start for name in codes]] = 0.0
         return np.column_stack(
-            [matrix, *(of[:, None] == np.arange(of.max() + 1) for of in codes.values())]
+            [matrix, *(numbers[:, None] == np.arange(numbers.max() + 1) for numbers in codes.values())]
         )
 
     def _residuals_by(self, matrix: np.ndarray) -> np.ndarray:

@@ -23,6 +23,7 @@ from sklearn.model_selection import (
 from onefold.approximations import resolve_approximation
 from onefold.criteria import resolve_criteria
 from onefold.facts.criteria import WHOLE
+from onefold.facts.words import quoted
 from onefold.heldout import GapKFold, past_splits, past_splitter
 from onefold.kernels import Kernel, resolve_kernel
 from onefold.search.strategies import resolve_strategy
@@ -101,7 +102,7 @@ class Splitting:
 
 def _quoted(names: str | tuple[str, ...]) -> str:
     """One column or several, in quotation marks."""
-    return " and ".join(f"'{name}'" for name in ((names,) if isinstance(names, str) else names))
+    return quoted([names] if isinstance(names, str) else names)
 
 
 def splitting_of(

@@ -467,14 +467,14 @@ def _training(
         names_groups = structure is not None and structure.kind == "groups"
         if structure is not None and notices_groups and names_groups and len(structure.columns) == 1:
             return _training(model, _grouped_by(model, learned, structure), test, files, structure)
-        folded = _moments(structure, preparation, matrix)
+        in_moments = _moments(structure, preparation, matrix)
         if splitting.kind == "past":
-            splitting = _past_in_time(splitting, folded, preparation, matrix)
-        elif folded is not None:
-            acted = acting_on(folded, splitting, model, groups=notices_groups)
-            if acted is None:
-                second, why_no_second = _second(model, folded, splitting, y, weight)
-            splitting = acted or splitting
+            splitting = _past_in_time(splitting, in_moments, preparation, matrix)
+        elif in_moments is not None:
+            noticed_splits = acting_on(in_moments, splitting, model, groups=notices_groups)
+            if noticed_splits is None:
+                second, why_no_second = _second(model, in_moments, splitting, y, weight)
+            splitting = noticed_splits or splitting
     return Training(
         X=matrix,
         y=y,
