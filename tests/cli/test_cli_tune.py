@@ -158,6 +158,7 @@ def test_refused_tables(tmp_path, monkeypatch, refused, text):
             [*TUNE, "--drop", "mass", "--categorical", "mass"],
             "--drop and --categorical both name column",
         ),
+        ([*TUNE, "--clip", ":"], "':' is not auto, none or a range LOW:HIGH"),
         ([*TUNE, "--categorical", "kind"], "error: --categorical names the target column 'kind'"),
         ([*TUNE, "--cv", "loo", "--ordered"], "need a number of folds; use --cv 5"),
         ([*TUNE, "--simple", "--blend"], "a blend is not available: a simple search uses one kernel"),

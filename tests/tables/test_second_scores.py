@@ -16,6 +16,8 @@ from onefold.cli.terminal import result_text
 from onefold.facts.measures import Measured
 from onefold.heldout import GapKFold
 from onefold.tables import TableError, training
+from onefold.tables.roles import Roles
+from onefold.tables.rows import rows_of_frame
 from onefold.tables.searching import Splitting, in_time
 from onefold.tables.structure import Structure
 from onefold.tuning import tune_table
@@ -316,3 +318,53 @@ def test_plans_count_the_blocks_of_splits_that_train_on_the_past() -> None:
     learned = {"kernel": "auto", "metric": "auto"}
     few = plan(LSSVRCV(cv="past:5", **learned), (900, 5))
     assert few.seconds != plan(LSSVRCV(**learned), (900, 5)).seconds
+
+
+def test_auto_groups_have_rows_without_a_value(noticing) -> None:
+    absent = np.arange(N) % 10 == 0
+    codes = np.where(absent, SHOPS + np.arange(N), SHOP_CODES)
+    noticing(replace(GROUPS, codes=np.unique(codes, return_inverse=True)[1]))
+    table = FRAME.assign(shop=FRAME["shop"].mask(absent))
+    model = TableRegressor(**QUICK).fit(table, "y", groups="auto")
+    assert model.report_["cv"] == "5-fold, groups of 'shop' kept together"
+    assert "shop" not in model.preparation_.columns
+    with pytest.raises(TableError, match="every row needs a group"):
+        TableRegressor(**QUICK).fit(table, "y", groups="shop")
+
+
+def test_auto_that_notices_nothing_says_so(noticing) -> None:
+    noticing(None)
+
+    def notes(groups: str | None = None, **parameters) -> list[str]:
+        model = TableRegressor(**parameters, **QUICK).fit(FRAME, "y", groups=groups)
+        return [note for note in model.report_["column_notes"] if "noticed" in note]
+
+    assert notes() == []
+    assert notes("auto") == ["no groups noticed: rows are assigned to folds at random"]
+    assert notes(ordered="auto") == ["no order in time noticed: rows are assigned to folds at random"]
+    [both] = notes("auto", ordered="auto")
+    assert both.startswith("no groups or order in time noticed")
+    noticing(TIME)
+    assert len(notes("auto")) == 1
+    assert notes(ordered="auto") == []
+
+
+def test_parts_of_moments_are_listed(noticing) -> None:
+    noticing(replace(TIME, columns=("day", "x", "shop")))
+    model = TableRegressor(**QUICK).fit(FRAME, "y")
+    assert model.report_["second"]["cv"].endswith("moments of 'day', 'x' and 'shop'")
+
+
+def test_more_blocks_than_rows_are_refused_with_the_most() -> None:
+    with pytest.raises(TableError, match=f"at least 201 rows.*cv='past:{N - 1}'"):
+        TableRegressor(cv="past:200", **QUICK).fit(FRAME, "y")
+
+
+def test_rows_in_the_opposite_order_of_time_have_its_moments(monkeypatch) -> None:
+    noticed = Structure("time", (), np.arange(N), 1.5, 1e-3)
+    monkeypatch.setattr(training, "notice", lambda *arguments, **options: noticed)
+    days = pd.date_range("2024-01-01", periods=N)[::-1]
+    table = rows_of_frame(FRAME.assign(date=days))
+    structure = training.structure_of(TableRegressor(), table, Roles("y"), None)
+    assert structure.columns == ("date",)
+    assert structure.codes.tolist() == list(range(N))[::-1]  # the latest ones are held out

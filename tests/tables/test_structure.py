@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sklearn.model_selection import KFold
 
@@ -298,3 +300,23 @@ def test_samples_hold_whole_groups_and_stretches(kind):
         assert (np.diff(codes[rows])[inside] <= 1).all()
     assert all(len(set(folds[clusters == cluster])) == 1 for cluster in set(clusters))
     assert set(folds) == set(range(5))
+
+
+def test_missing_groups_are_the_same_in_every_container(tmp_path) -> None:
+    generator = np.random.default_rng(3)
+    shop = generator.integers(0, 30, 400).astype(float)
+    level = generator.normal(size=30)[shop.astype(int)]
+    frame = pd.DataFrame({"shop": shop, "x": generator.normal(size=400)})
+    frame["y"] = level + 0.1 * frame["x"]
+    frame.loc[generator.random(400) < 0.1, "shop"] = np.nan
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    frame.to_parquet(tmp_path / "nulls.parquet")
+    numbers = {name: pa.array(frame[name].to_numpy(), from_pandas=False) for name in frame}
+    pq.write_table(pa.table(numbers), tmp_path / "nan.parquet")
+    tables = [frame, *(str(tmp_path / name) for name in ("rows.csv", "nulls.parquet", "nan.parquet"))]
+    structures = [noticed(table) for table in tables]
+    assert all(structure is not None and structure.columns == ("shop",) for structure in structures)
+    first = structures[0].codes
+    assert first.max() + 1 == 30 + frame["shop"].isna().sum()  # each row without a shop is alone
+    for structure in structures[1:]:
+        assert np.array_equal(structure.codes, first)

@@ -115,7 +115,7 @@ def test_a_range_by_hand():
         f"as requested, although {outside} of 210 targets are outside"
         in model.report_["clip"]["sentence"]
     )
-    for wrong in ("yes", (1, 0), (None, np.nan), 3, (1, 2, 3), ("a", 3)):
+    for wrong in ("yes", (1, 0), (None, np.nan), (None, None), 3, (1, 2, 3), ("a", 3)):
         with pytest.raises(ValueError, match="clip must be"):
             TableRegressor(**SMALL, clip=wrong).fit(FRAME, COUNTS)
 
@@ -152,12 +152,12 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
     for words in ([], ["--clip", "none"], ["--clip", "1:"], ["--clip=-1:8"]):
         assert main(["tune", "t.csv", "--target", "n", *search, *words]) == 0
         printed = capsys.readouterr().out
-        assert ("  predictions  " in printed) == (words != ["--clip", "none"])
+        assert ("\n  predictions " in printed) == (words != ["--clip", "none"])
         assert main(["predict", "t-onefold", "t.csv", "--interval", "0.9", "--json"]) == 0
         values = json.loads(capsys.readouterr().out)["predictions"]
         least[" ".join(words)] = min(min(values["lower"]), min(values["prediction"]))
         assert main(["inspect", "t-onefold"]) == 0
-        assert ("  predictions  " in capsys.readouterr().out) == (words != ["--clip", "none"])
+        assert ("\n  predictions " in capsys.readouterr().out) == (words != ["--clip", "none"])
     assert least[""] == 0.5
     assert least["--clip none"] < 0
     assert least["--clip 1:"] == 1.0

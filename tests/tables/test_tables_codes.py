@@ -143,6 +143,8 @@ def test_options_that_do_not_agree():
     frame = shops().assign(word="a")
     with pytest.raises(TableError, match="numeric and categorical both name column 'shop'"):
         TableRegressor(**SMALL, numeric=["shop"], categorical=["shop"]).fit(frame, "y")
+    with pytest.raises(TableError, match="drop and numeric both name column 'shop'"):
+        TableRegressor(**SMALL, numeric=["shop"], drop=["shop"]).fit(frame, "y")
     with pytest.raises(TableError, match="no numeric column 'nothing'"):
         TableRegressor(**SMALL, numeric=["nothing"]).fit(frame, "y")
     with pytest.raises(TableError, match="column 'word' holds text, not numbers"):

@@ -255,7 +255,7 @@ def test_rows_that_come_in_time_are_told_where_folds_are_random(order, options, 
         model = TableRegressor(**QUICK, **options).fit(table, "y")
         assert model.report_["scores"]["in_order_of"] == ("when" if told else None)
         for notes in (model.report_["notes"], model.report(X=table).as_dict()["cautions"]):
-            assert any("alike: errors on later rows" in one for one in notes) is told
+            assert any("errors on later rows were" in one for one in notes) is told
 
 
 @pytest.mark.parametrize("lacking", ["Python", "Arrow"])

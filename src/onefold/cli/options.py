@@ -119,6 +119,8 @@ clip = _parser_of(
 
 
 def _is_range(low: float | None, high: float | None) -> bool:
+    if low is None and high is None:
+        return False
     return (-math.inf if low is None else low) < (math.inf if high is None else high)
 
 

@@ -72,6 +72,7 @@ def check_clip(clip: Any) -> None:
     if clip is None or (isinstance(clip, str) and clip == "auto"):
         return
     is_pair = isinstance(clip, tuple | list) and len(clip) == 2
+    is_pair = is_pair and any(bound is not None for bound in clip)
     if not is_pair or not all(_is_bound(bound) for bound in clip) or not np.less(*_numbers(clip)):
         raise ValueError(
             'clip must be "auto", None, or a pair (low, high) of numbers with low < high, of which one '
@@ -101,14 +102,11 @@ def ranges_of(clip: Clip, y: Any, *, positive: bool = False) -> list[TargetRange
         return [TargetRange()] * len(columns)
     if not isinstance(clip, str):
         return [_requested(clip, values) for values in columns]
-    noticed = [noticed_range(values) for values in columns]
-    if positive:
-        noticed = [target._replace(low=-np.inf) if target.low <= 0 else target for target in noticed]
-    return noticed
+    return [noticed_range(values, positive=positive) for values in columns]
 
 
-def noticed_range(values: np.ndarray) -> TargetRange:
-    """The range of a target, by (1) to (4)."""
+def noticed_range(values: np.ndarray, *, positive: bool = False) -> TargetRange:
+    """The range of a target, by (1) to (4), without (1) where predictions are `positive` anyway."""
     least = float(values.min())
     largest = float(values.max())
     if least == largest:
@@ -119,7 +117,7 @@ def noticed_range(values: np.ndarray) -> TargetRange:
     if _ends_at(least, values):
         low = least
         reasons.append(_count_words(values, least, "the smallest"))
-    elif least >= 0.0:
+    elif least >= 0.0 and not positive:
         low = 0.0
         reasons.append("no target is negative")
     if _ends_at(largest, values):

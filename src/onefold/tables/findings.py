@@ -15,6 +15,7 @@ import numpy as np
 from onefold.facts.criteria import criterion_of
 from onefold.facts.data import MOST_VALUES, UNEXPLAINED, ColumnValues, equal_columns, explained_alone
 from onefold.facts.scores import flat_scores, heldout_predictions, score_notes, scores_of
+from onefold.facts.words import quoted
 from onefold.search.ledger import edges
 from onefold.tables.clipping import TargetRange, clip_facts
 from onefold.tables.errors import listing
@@ -228,7 +229,7 @@ def second_scores(model: Any, training: Training, y: np.ndarray) -> dict[str, An
     clusters = clusters_of(second, training)
     scores = scores_of(model.estimator_, predictions, training.X, y, training.sample_weight, clusters)
     if structure.kind == "groups":
-        name = " and ".join(f"'{column}'" for column in structure.columns) or "groups"
+        name = quoted(structure.columns) or "groups"
         uses = {"first_use": f"new rows of the same {name}", "use": f"rows of a new {name}"}
     else:
         uses = {"first_use": "random rows", "use": "later rows"}

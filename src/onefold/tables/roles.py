@@ -121,8 +121,9 @@ def check_columns(model: TableEstimator, table: Table, roles: Sequence[tuple[str
     target = next((name for role, name in roles if role == "target"), None)
     listed = [("drop", name) for name in model.drop]
     for option, name in [*roles, *listed]:
-        if option != "target" and name in model.categorical:
-            raise TableError(f" both name column '{name}'; choose one", (), [option, "categorical"])
+        for kind, names in (("categorical", model.categorical), ("numeric", model.numeric)):
+            if option != "target" and name in names:
+                raise TableError(f" both name column '{name}'; choose one", (), [option, kind])
     for name in model.numeric:
         if name in model.categorical:
             raise TableError(f" both name column '{name}'; choose one", (), ["numeric", "categorical"])

@@ -126,7 +126,15 @@ def splitting_of(
     if past is not None:
         if groups is not None:
             raise TableError("groups and a split that trains on the past cannot be combined; use one")
-        _refuse_many_folds(past + 1, y, None, by_class=False)
+        if past >= len(y):
+            remedies: list[Remedy | str] = ["add rows"]
+            if len(y) > 2:
+                remedies.append(Remedy("cv", f"past:{len(y) - 1}"))
+            raise TableError(
+                f"{past} blocks of later rows need at least {past + 1} rows, but the table has {len(y)} "
+                f"(n_samples={len(y)})",
+                remedies,
+            )
         return Splitting("past", past_splitter(cv, model.gap), past, model.gap)
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer):
         return Splitting("given", _same_every_time(check_cv(cv, y, classifier=classes), y, groups))

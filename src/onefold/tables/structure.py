@@ -46,12 +46,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.stats import wilcoxon
 
 from onefold.facts.words import quoted
 from onefold.smoothers import CholeskySmoother
-from onefold.tables.columns import decoded, kind_of
+from onefold.tables.columns import decoded, kind_of, without
 from onefold.tables.kinds import DateColumn, Preparation
 from onefold.tables.rows import Table, TableRows
 
@@ -167,14 +168,14 @@ class Structure:
         if self.kind == "groups":
             option = " ".join(shlex.quote(name) for name in self.columns)
             return (
-                f"rows with the same {names} are alike: errors on rows with a new {names} are some "
-                f"{times} times those on random rows; use --groups {option} (or groups=) for scores of "
-                "new ones"
+                f"rows with the same {names} are alike: in a quick test, errors on rows with a new "
+                f"{names} were some {times} times those on random rows; use --groups {option} (or "
+                "groups=) for scores of new ones"
             )
         alike = f"rows with a similar {names}" if self.columns else "rows that follow each other"
         return (
-            f"{alike} are alike: errors on later rows are some {times} times those on random rows; use "
-            '--ordered auto (or ordered="auto") for scores of later ones'
+            f"{alike} are alike: in a quick test, errors on later rows were some {times} times those on "
+            'random rows; use --ordered auto (or ordered="auto") for scores of later ones'
         )
 
     @property
@@ -347,7 +348,9 @@ def _digest(codes: np.ndarray) -> bytes:
 
 def _codes(table: TableRows, name: str) -> np.ndarray:
     """The number of the value of each row; every missing value has one of its own."""
-    column = decoded(table.columns.column(name)).combine_chunks()
+    column = decoded(table.column(name)).combine_chunks()
+    if pa.types.is_floating(column.type):
+        column = without(column, pc.is_nan(column))
     encoded = pc.dictionary_encode(column)
     size = len(encoded.dictionary)
     indices = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 from sklearn.utils.multiclass import check_classification_targets
 
 from onefold.estimators.validation import check_length, check_squares, check_weights
@@ -357,8 +358,13 @@ def first_pass(
     return FirstPass(rows, target.where(~is_test), learner, test, remarks)
 
 
-def _row_data(model: TableModel, rows: LabelledRows, target: Target | None) -> tuple[Any, Any, Any]:
-    """Targets, weights and groups as arrays; raise where they do not suit."""
+def _row_data(
+    model: TableModel, rows: LabelledRows, target: Target | None, noticed: Structure | None = None
+) -> tuple[Any, Any, Any]:
+    """Targets, weights and groups as arrays; raise where they do not suit.
+
+    Of the `noticed` structure of a column each row without a value is a group.
+    """
     n = len(rows.columns)
     y = rows.roles.target if target is None else target.values
     if y is not None:
@@ -372,7 +378,13 @@ def _row_data(model: TableModel, rows: LabelledRows, target: Target | None) -> t
     weight = rows.roles.sample_weight
     weight = check_weights(rows.columns.weights(weight) if isinstance(weight, str) else weight, n)
     groups = rows.roles.groups
-    return y, weight, None if groups is None else groups_of(rows.columns, groups)
+    if groups is None:
+        return y, weight, None
+    if noticed is not None:
+        missing = pc.is_null(rows.columns.column(groups), nan_is_null=True)
+        if pc.any(missing).as_py():
+            return y, weight, noticed.codes
+    return y, weight, groups_of(rows.columns, groups)
 
 
 def groups_of(rows: TableRows, groups: Any) -> np.ndarray:
@@ -429,7 +441,7 @@ def _training(
     """
     rows = learned.rows
     n = len(rows.columns)
-    y, weight, groups = _row_data(model, rows, learned.target)
+    y, weight, groups = _row_data(model, rows, learned.target, noticed)
     preparation = learned.learner.finish()
     preparation, codes = with_codes(model, learned, preparation, y, groups)
     on_disk = matrix_stays_on_disk(rows.table, n, len(preparation.feature_names))
@@ -475,6 +487,8 @@ def _training(
             if noticed_splits is None:
                 second, why_no_second = _second(model, in_moments, splitting, y, weight)
             splitting = noticed_splits or splitting
+        if splitting.kind == "folds":
+            notes = (*notes, *_unnoticed(groups=notices_groups, order=model.ordered == AUTO))
     return Training(
         X=matrix,
         y=y,
@@ -496,6 +510,12 @@ def _training(
     )
 
 
+def _unnoticed(*, groups: bool, order: bool) -> list[str]:
+    """That folds are random although groups or order are "auto"."""
+    absent = ["groups"] * groups + ["order in time"] * order
+    return [f"no {' or '.join(absent)} noticed: rows are assigned to folds at random"] if absent else []
+
+
 def structure_of(
     model: TableModel, table: Table, roles: Roles, task: TargetKind | None
 ) -> Structure | None:
@@ -506,14 +526,16 @@ def structure_of(
     if target is None or not table.in_memory:
         return None
     preparation = learned.learner.finish()
-    return notice(
+    matrix = preparation.transform(table.read())
+    structure = notice(
         table,
         preparation,
-        preparation.transform(table.read()),
+        matrix,
         target.values,
         roles=roles.names,
         classification=target.task == "classification",
     )
+    return _moments(structure, preparation, matrix)
 
 
 def _grouped_by(model: TableModel, learned: FirstPass, structure: Structure) -> FirstPass:
