@@ -256,6 +256,7 @@ def test_work_that_is_still_wanted_goes_on_where_ctrl_c_broke_it_off(eager):
 
 CHILD = """
 import sys
+import time
 import onefold.search.watching as watching
 from tests.search.test_watched_solves import fitted
 
