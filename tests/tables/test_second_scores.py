@@ -260,7 +260,7 @@ def test_terminal_json_and_page_show_both_scores(noticing, tmp_path, capsys, mon
     assert "new rows of the same 'shop'  R²" in text
     assert re.search(r"rows of a new 'shop' +R²", text)
     assert "believe the second score" in text
-    page = (tmp_path / "shops-onefold" / "report.html").read_text()
+    page = (tmp_path / "shops-onefold" / "report.html").read_text(encoding="utf-8")
     assert "Scores for two uses" in page
     assert main(["tune", "shops.csv", "--json", "--force", *search]) == 0
     facts = json.loads(capsys.readouterr().out)
