@@ -338,7 +338,15 @@ def test_ctrl_c_of_the_command_line_ends_what_is_replaceable_and_lets_the_rest_e
     assert capsys.readouterr().err.count("finishing the fit") == 2
 
 
-def test_a_product_ends_within_a_tile_of_ctrl_c():
+@pytest.fixture
+def ctrl_c_raises():
+    """SIGINT raises KeyboardInterrupt, which the background jobs of a shell begin without."""
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, earlier)
+
+
+def test_a_product_ends_within_a_tile_of_ctrl_c(ctrl_c_raises):
     """In the thread of the search and in a pool, a tile is the longest step."""
     from onefold.kernels import RBF
 
