@@ -249,7 +249,7 @@ def noticed(quick: bool) -> list[Row]:
         ("structure, target permuted", STRUCTURED),
     ]
     for kind, lines in kinds:
-        found = []
+        verdicts = []
         longest = 0.0
         for case, frame in cases(lines, quick):
             if kind.startswith("independent"):
@@ -263,11 +263,11 @@ def noticed(quick: bool) -> list[Row]:
                 print(f"skipped {case.name}: {error}")
                 continue
             longest = max(longest, seconds)
-            found.append(structure is not None)
-            if found[-1] != (kind == "structure"):
+            verdicts.append(structure is not None)
+            if verdicts[-1] != (kind == "structure"):
                 print(f"  {kind}: {case.name} {'' if structure is None else structure.columns}")
-        row = {"tables": kind, "count": len(found), "noticed": sum(found), "longest s": longest}
-        rows.append(row | {"share": float(np.mean(found)) if found else float("nan")})
+        row = {"tables": kind, "count": len(verdicts), "noticed": sum(verdicts), "longest s": longest}
+        rows.append(row | {"share": float(np.mean(verdicts)) if verdicts else float("nan")})
     return rows
 
 

